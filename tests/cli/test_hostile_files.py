@@ -128,7 +128,7 @@ def test_names_that_are_not_utf_8(options: list[str], tmp_path: Path):
 @pytest.mark.parametrize(
     ("epoch", "said"),
     [
-        ("2147483647", "the epoch is past 2147483646, the last one: docs/guides/repair-epochs.md says how"),
+        ("2147483647", "the epoch is above 2147483646, the last one: docs/guides/repair-epochs.md says how"),
         ("-2", "quorum-state: line 1: leaderEpoch: -2 is below 0"),
         ("2147483648", "leaderEpoch: expected int32"),
         ("0.5", "leaderEpoch: expected int32"),

@@ -29,6 +29,7 @@ from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.periodic import UNCLEAN
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.protocol_errors import ApiException, Errors
+from kcore.raft import leading
 from kcore.raft.log.control_records import leader_change
 from kcore.schema.broker_lifecycle import (
     BrokerHeartbeatRequest,
@@ -143,7 +144,7 @@ def test_a_new_incarnation_has_no_session_until_it_is_heard_of() -> None:
 
 def _append_control(stage: Stage) -> None:
     record = leader_change(stage.node.local.id, stage.node.voters, [])
-    stage.node.leading.append_control(stage.node, [record], BEGIN_MS)
+    leading.append_control(stage.node, [record], BEGIN_MS)
 
 
 @pytest.fixture

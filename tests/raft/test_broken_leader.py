@@ -51,15 +51,15 @@ def begun(node: Any) -> int:
         ((3, 2), "committed records up to offset 4"),
         ((0, 0), "committed records up to offset 4"),
         ((3, 5), "committed records up to offset 4"),
-        ((9, 2), "the last one of epoch 3"),
+        ((9, 2), "of epoch 3"),
         ((9, 6), "this node is in epoch 5"),
         ((9, 2**31 - 1), "this node is in epoch 5"),
-        ((5, 3), "the log of this node holds all of it"),
+        ((5, 3), "the log of this node has all records of it"),
         ((4, 3), "committed records up to offset 4"),
         ((4, 5), "committed records up to offset 4"),
-        ((9, -1), "no end of a log"),
-        ((-1, 5), "no end of a log"),
-        ((2**63 - 1, 5), "no end of a log"),
+        ((9, -1), "no log can end there"),
+        ((-1, 5), "no log can end there"),
+        ((2**63 - 1, 5), "no log can end there"),
     ],
 )
 def test_a_snapshot_that_would_take_what_is_committed_is_refused(end: tuple[int, int], why: str) -> None:
@@ -71,7 +71,7 @@ def test_a_snapshot_that_would_take_what_is_committed_is_refused(end: tuple[int,
     assert node.connections.is_backing_off(2, 10)
     assert (whole(node.log), node.high_watermark, begun(node)) == (before, 4, 0)
     (notice,) = of(Notice, effects)
-    assert "node 2, offers the snapshot" in notice.text and why in notice.text
+    assert "offered by the leader, node 2, is not loaded" in notice.text and why in notice.text
 
 
 @pytest.mark.parametrize("end", [(5, 4), (9, 3), (9, 5)])
@@ -224,7 +224,7 @@ def test_damage_is_told_once() -> None:
         told += of(Notice, node.on_response(open_.correlation_id, fetch_response(DAMAGED), now_ms))
         open_ = open_fetch(node.on_timer(now_ms + 49))
     (notice,) = of(Notice, told)
-    assert "node 2, sends from offset 0 on is not appended: a record batch that is damaged" in notice.text
+    assert "node 2, sends from offset 0 on are not appended: a record batch that is damaged" in notice.text
     assert node.state.has_fetched_from_leader is False, "and an election is not put off for it"
 
 

@@ -94,7 +94,7 @@ def test_a_follower_goes_on_following() -> None:
     assert state(node) == ("Follower", 7, 2)
     assert of(StoreElection, effects) == []
     (notice,) = of(Notice, effects)
-    assert notice.text == f"epoch {FAR} was named: too far ahead of 7, it is not taken"
+    assert notice.text == f"epoch {FAR} is too far above epoch 7: it is not adopted"
     assert of(Notice, node.on_request(vote_request(FAR, 9), 2, "again", NOW_MS)) == [], "a stranger fills no log"
 
 
@@ -166,7 +166,7 @@ def test_nobody_stands_behind_the_last_epoch(election: ElectionState, name: str,
     assert (node.state.name, node.epoch) == (name, LAST_EPOCH)
     assert sent(effects, VoteRequest) == []
     (notice,) = of(Notice, effects)
-    assert notice.text.startswith(f"epoch {LAST_EPOCH} is the last one: this node stands for no election any more")
+    assert notice.text.startswith(f"epoch {LAST_EPOCH} is the last one: this node starts no election any more")
     assert node.next_deadline_ms is None or node.next_deadline_ms > 99_500
 
 
@@ -224,5 +224,5 @@ def test_votes_are_given_in_the_last_epoch_and_in_none_behind_it() -> None:
 def test_an_epoch_past_the_last_one_is_told_at_the_start(level: str) -> None:
     """As Kafka's nodes have it on their disks behind such a request, and end with an exception of Java's."""
     for settings in ({"election": ElectionState(FAR)}, {"log": log_of(FAR)}):
-        with pytest.raises(RaftLogError, match=rf"past {LAST_EPOCH}, the last one: docs/guides/repair-epochs\.md says"):
+        with pytest.raises(RaftLogError, match=rf"above {LAST_EPOCH}, the last one: docs/guides/repair-epochs\.md"):
             started(level=level, **settings)

@@ -159,7 +159,7 @@ def test_a_leader_steps_down_for_the_next_one() -> None:
     node, _ = leader()
     effects = node.on_request(begin_request(2), 1, "a", 1100)
     assert state(node) == ("Follower", 2, 2)
-    assert node.leading is None
+    assert not node.leads
     assert leaders(effects) == [(2, 2)]
 
 

@@ -467,4 +467,4 @@ def test_a_leader_that_resigns_wakes_those_that_wait() -> None:
     node = committed_leader()
     reply_to = waiting(node)
     assert fetched(node.resign(1, 1000), reply_to).error_code == Errors.NOT_LEADER_OR_FOLLOWER
-    assert node.leading is None
+    assert not node.leads

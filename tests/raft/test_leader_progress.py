@@ -50,7 +50,7 @@ def test_it_did_not_receive_fetch_requests_from_a_majority_for_that_amount_of_ti
     node, _ = leader(voters=voters)
     keys = node.leading.successors()
     for key in keys[: needed - 1]:
-        node.leading.count_fetch(node, key, 2000)
+        node.leading.count_fetch(key, 2000)
     node.on_timer(3999)
     assert state(node) == ("Leader", 1, 1)
     node.on_timer(4000)
@@ -58,7 +58,7 @@ def test_it_did_not_receive_fetch_requests_from_a_majority_for_that_amount_of_ti
 
     node, _ = leader(voters=voters)
     for key in keys[:needed]:
-        node.leading.count_fetch(node, key, 2000)
+        node.leading.count_fetch(key, 2000)
     node.on_timer(4999)
     assert state(node) == ("Leader", 1, 1)
     node.on_timer(5000)
@@ -70,7 +70,7 @@ def test_fetches_of_a_minority_do_not_count_twice() -> None:
     """A majority of the quorum, not a number of fetches."""
     node, _ = leader(voters=(1, 2, 3, 4, 5))
     for now_ms in range(1000, 4000, 100):
-        node.leading.count_fetch(node, node.leading.successors()[0], now_ms)
+        node.leading.count_fetch(node.leading.successors()[0], now_ms)
     node.on_timer(4000)
     assert state(node) == ("Resigned", 1, 1)
 

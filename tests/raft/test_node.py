@@ -64,7 +64,7 @@ def test_resigning() -> None:
     assert state(node) == ("Leader", 1, 1)
     node.resign(1, 1000)
     assert state(node) == ("Resigned", 1, 1)
-    assert node.leading is None
+    assert not node.leads
     assert not sent(node.resign(1, 1000), EndQuorumEpochRequest), "once is enough"
     with pytest.raises(RaftLogError):
         follower().resign(1, 0)

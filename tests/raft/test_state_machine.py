@@ -133,7 +133,7 @@ def test_for_a_machine_without_a_state_no_log_is_read(monkeypatch: pytest.Monkey
     node = committed_leader()
     append(node, b"a")
     fetch(node, fetch_request(2, max_wait_ms=0), 1000)
-    monkeypatch.delattr("kcore.raft.log.memory_log.MemoryLog.read")
+    monkeypatch.delattr("kcore.raft.log.raft_log.memory_log.MemoryLog.read")
     assert Stage(node, Stateless()).machine.told == [("committed", [], 2), ("leader", 1, 2)]
 
 
@@ -207,7 +207,7 @@ def test_a_machine_that_appends_elsewhere_than_it_was_told_has_a_bug() -> None:
     stage = behind_a_control_record()
     wrong = stage.machine.decide(b"a")
     stage.machine.on_refused = lambda append, next_offset: [wrong]  # type: ignore[method-assign]
-    with pytest.raises(RaftLogError, match="appends at 3"):
+    with pytest.raises(RaftLogError, match="appends at offset 3"):
         stage.submit([wrong])
 
 

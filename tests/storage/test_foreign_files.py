@@ -243,4 +243,4 @@ def test_a_lost_vote_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     fill(log, 3)
     log.close()
     RaftDirectory(tmp_path).open(SMALL)[0].close()
-    assert "quorum-state: there is none, but the log has records" in caplog.text
+    assert "quorum-state does not exist, but the log has records" in caplog.text

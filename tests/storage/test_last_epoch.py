@@ -43,7 +43,7 @@ def start(path: Path) -> tuple[str, int, int]:
 def test_epochs_begin_anew_where_all_agree_on_one(tmp_path: Path, kraft_version: int) -> None:
     paths = [at_the_end(tmp_path / str(node_id), node_id, kraft_version) for node_id in IDS]
     for path in paths:
-        with pytest.raises(RaftLogError, match="past 2147483646, the last one"):
+        with pytest.raises(RaftLogError, match="above 2147483646, the last one"):
             start(path)
     highest = max(read_leader_epochs(path / FOLDER / "leader-epoch-checkpoint")[-1].epoch for path in paths)
     assert highest == 7

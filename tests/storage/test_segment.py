@@ -134,13 +134,13 @@ def test_there_may_be_no_index(tmp_path: Path):
 @pytest.mark.parametrize(
     ("suffix", "data", "said"),
     [
-        ("index", bytes(9), "9 bytes are no number of 8-byte entries"),
+        ("index", bytes(9), "9 bytes are not a multiple of the 8 bytes of an entry"),
         ("index", struct.pack(">iiii", 5, 100, 5, 200), "entry 1: offset 5 does not rise above 5"),
         ("index", struct.pack(">iiii", 5, 100, 6, 100), "entry 1: position 100 does not rise above 100"),
         ("index", struct.pack(">ii", -5, 100), "entry 0: offset -5 is negative"),
-        ("timeindex", bytes(13), "13 bytes are no number of 12-byte entries"),
+        ("timeindex", bytes(13), "13 bytes are not a multiple of the 12 bytes of an entry"),
         ("timeindex", struct.pack(">qiqi", 9, 1, 8, 2), "entry 1: timestamp 8 does not rise above 9"),
-        ("txnindex", bytes(33), "33 bytes are no number of 34-byte entries"),
+        ("txnindex", bytes(33), "33 bytes are not a multiple of the 34 bytes of an entry"),
         ("txnindex", struct.pack(">hqqqq", 1, 1, 1, 1, 1), "entry 0: version 1, not 0"),
     ],
 )

@@ -56,9 +56,7 @@ WALL_CLOCK = {
 CIRCLES = {
     "broker/replicas": 7,  # Functions over the ReplicaManager, which calls them.
     "net": 2,  # A server and its connections.
-    "raft": 7,  # context.py names the types of what its subjects keep in it.
-    "schema": 2,  # A field's type names the struct that it holds.
-    "sim/raft": 18,  # A world and what happens in it.
+    "schema": 2,  # The type of a field names the struct that it holds.
     "wire": 2,  # Columns become Arrow when they are asked to.
 }
 SUBJECTS = {"sim/raft/checkers": "sim/raft"}  # Folders that are part of another one's subject.

@@ -1,4 +1,4 @@
-"""Requests on their way: one a destination, back-off behind errors, bootstrap servers. Source: RequestManager."""
+"""Tracks requests in flight: one per destination, with a back-off after errors. Source: RequestManager."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,24 +8,24 @@ from kcore.raft.states import NEVER_MS
 from kcore.schema.structure import Message
 
 MOST_RESTED = 1_000  # Destinations; any id may be one: AddRaftVoter names it.
-FIRST_BOOTSTRAP_ID = -2  # As Kafka's clients number servers whose id they do not know: -2, -3, ...
+FIRST_BOOTSTRAP_ID = -2  # Kafka's clients number servers of unknown id -2, -3, ...
 
 
 class Connection:
-    """A destination that is not simply ready: one that owes an answer, or that backs off until `ready_ms`."""
+    """A destination that has a request in flight, or backs off until `ready_ms`."""
 
     __slots__ = ("correlation_id", "is_backing_off", "ready_ms")
 
     def __init__(self) -> None:
         self.correlation_id = -1
         self.is_backing_off = False
-        self.ready_ms = 0  # When the answer is overdue, or the back-off over.
+        self.ready_ms = 0  # When the request times out, or the back-off ends.
 
 
 class Connections:
     """Which nodes may be sent a request, and which requests are in flight.
 
-    A late answer counts until the same destination is asked again, or `reset_all`.
+    A late response counts until the next request to its destination, or until `reset_all`.
     """
 
     __slots__ = ("_by_destination", "_jitter_ms", "_next_id", "_open", "_request_timeout_ms", "_retry_ms", "bootstrap")
@@ -36,41 +36,41 @@ class Connections:
         request_timeout_ms: int,
         jitter_ms: Callable[[int], int],
     ) -> None:
-        self.bootstrap: Sequence[tuple[int, Address]] = ()  # Whom to ask for the leader, with the ids to call them by.
+        self.bootstrap: Sequence[tuple[int, Address]] = ()  # Servers to ask for the leader, each with a stand-in id.
         self._retry_ms = retry_backoff_ms
         self._request_timeout_ms = request_timeout_ms
         self._jitter_ms = jitter_ms
         self._by_destination: dict[int, Connection] = {}
-        self._open: dict[int, Send] = {}  # Requests that are not answered, by correlation id.
+        self._open: dict[int, Send] = {}  # Requests in flight, by correlation id.
         self._next_id = 0
 
     def is_ready(self, destination: int, now_ms: int) -> bool:
-        """No answer is owed and no error is fresh."""
+        """True if the destination has no request in flight and does not back off."""
         connection = self._by_destination.get(destination)
         return connection is None or connection.ready_ms <= now_ms
 
     def ready_ms(self, destination: int) -> int:
-        """When it can be asked again at the latest; in the past if at once."""
+        """The latest time at which the destination is ready again; in the past if it is ready now."""
         connection = self._by_destination.get(destination)
         return 0 if connection is None else connection.ready_ms
 
     def is_overdue(self, destination: int, now_ms: int) -> bool:
-        """Whether its response is overdue."""
+        """Whether a request to the destination has timed out."""
         connection = self._by_destination.get(destination)
         return connection is not None and not connection.is_backing_off and connection.ready_ms <= now_ms
 
     def is_backing_off(self, destination: int, now_ms: int) -> bool:
-        """Whether it returned an error, or no response, within the back-off."""
+        """Whether the destination returned an error, or no response, within the back-off."""
         connection = self._by_destination.get(destination)
         return connection is not None and connection.is_backing_off and connection.ready_ms > now_ms
 
     @property
     def are_all_ready(self) -> bool:
-        """Whether no answer is owed, and no error was returned since the destination was asked last."""
+        """Whether no request is in flight and no destination's last request failed."""
         return not self._by_destination
 
     def busy_until_ms(self, now_ms: int) -> int:
-        """When the first answer of all that are owed is overdue; 0 if none is owed."""
+        """When the first of the requests in flight times out; 0 if there is none."""
         if not self._open:
             return 0
         first_ms = NEVER_MS
@@ -95,7 +95,7 @@ class Connections:
         return None
 
     def bootstrap_ready_ms(self) -> int:
-        """When the first of them can be asked again; NEVER_MS if there are none."""
+        """When the first bootstrap server is ready again; NEVER_MS if there are none."""
         return min([self.ready_ms(server[0]) for server in self.bootstrap], default=NEVER_MS)
 
     def send(
@@ -108,9 +108,9 @@ class Connections:
         *,
         beside: bool = False,
     ) -> int:
-        """Asks, whether it is ready or not; `beside` what it was asked before, which stays open and alone counts.
+        """Sends a request, even if the destination is not ready, and returns when the request times out.
 
-        Returns when the answer is overdue.
+        With `beside`, an earlier request stays in flight, and it alone decides when the destination is ready.
         """
         correlation_id = self._next_id
         self._next_id = (correlation_id + 1) & 0x7FFFFFFF
@@ -138,17 +138,17 @@ class Connections:
             del self._by_destination[destination]
 
     def expected(self, correlation_id: int) -> Send | None:
-        """The request of this response; None if it is not waited for any more."""
+        """The request that a response belongs to; None if the node no longer waits for that response."""
         return self._open.get(correlation_id)
 
     def answered(self, correlation_id: int, ok: bool, now_ms: int) -> None:
-        """The answer was handled: the destination is ready, or backs off if it was not `ok`."""
+        """Records that a response was handled: the destination is ready, or backs off if the response was not `ok`."""
         request = self._open.pop(correlation_id, None)
         if request is None:
-            return  # `reset_all` came in between.
+            return  # `reset_all` was called in between.
         connection = self._by_destination.get(request.destination)
         if connection is None or connection.correlation_id != correlation_id:
-            return  # It was asked beside another.
+            return  # It was sent beside another request.
         if ok:
             del self._by_destination[request.destination]
         else:
@@ -157,12 +157,12 @@ class Connections:
             connection.ready_ms = now_ms + self._retry_ms
 
     def reset(self, destination: int) -> None:
-        """Forgets the request to this node."""
+        """Drops the request in flight to a destination."""
         connection = self._by_destination.pop(destination, None)
         if connection is not None:
             self._open.pop(connection.correlation_id, None)
 
     def reset_all(self) -> None:
-        """Forgets all requests: responses to an earlier epoch or round are dropped."""
+        """Drops all requests in flight: responses to an earlier epoch or election are then ignored."""
         self._by_destination.clear()
         self._open.clear()

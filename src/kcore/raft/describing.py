@@ -1,4 +1,4 @@
-"""DescribeQuorum (KIP-595, KIP-836, KIP-853): the leader's view of its replicas.
+"""Answers DescribeQuorum (KIP-595, KIP-836, KIP-853) with the leader's view of its replicas.
 
 Source: KafkaRaftClient.handleDescribeQuorumRequest, RaftUtil.
 """
@@ -22,7 +22,7 @@ from kcore.schema.describe_quorum import (
     ReplicaState,
 )
 
-NODES_VERSION = 2  # Has the voters' endpoints, their directories and texts of errors, too.
+NODES_VERSION = 2  # This version adds the voters' endpoints, their directories and error messages.
 MESSAGES: Final = {  # Errors.message
     Errors.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
     Errors.NOT_LEADER_OR_FOLLOWER: (
@@ -36,11 +36,11 @@ MESSAGES: Final = {  # Errors.message
 def on_describe_quorum_request(
     node: NodeContext, request: DescribeQuorumRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> DescribeQuorumResponse:
-    """Answered by the leader alone; other nodes name the leader if they know it."""
+    """The leader describes the quorum; other nodes return an error, with the leader if they know it."""
     requested = [(topic.topic_name, row.partition_index) for topic in request.topics for row in topic.partitions]
     if requested != [(METADATA_TOPIC, PARTITION)]:
         return _unknown(request, version)
-    if node.leading is None:
+    if not node.leads:
         partition = _refusal(PARTITION, Errors.NOT_LEADER_OR_FOLLOWER, version)
         partition.leader_id, partition.leader_epoch = node.leader_id, node.epoch
         return _response([partition], [])
@@ -48,7 +48,7 @@ def on_describe_quorum_request(
 
 
 def _unknown(request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse:
-    """An error for every requested partition: none of them has a quorum."""
+    """A response with an error for every requested partition, since none of them is the metadata partition."""
     error = Errors.UNKNOWN_TOPIC_OR_PARTITION
     return DescribeQuorumResponse(
         topics=[
@@ -87,7 +87,7 @@ def _description(node: NodeContext, version: int, now_ms: int) -> DescribeQuorum
 
 
 def _replica(node: NodeContext, progress: ReplicaProgress, version: int, now_ms: int) -> ReplicaState:
-    """The leader itself is always caught up."""
+    """One replica's progress; the leader itself counts as caught up now."""
     is_leader = progress.key.id == node.local.id
     return ReplicaState(
         replica_id=progress.key.id,
@@ -99,7 +99,7 @@ def _replica(node: NodeContext, progress: ReplicaProgress, version: int, now_ms:
 
 
 def _nodes(node: NodeContext) -> list[Node]:
-    """The endpoints of the voters."""
+    """The voters with their endpoints."""
     return [
         Node(
             node_id=voter.key.id,

@@ -1,8 +1,8 @@
 """Connects a raft node with its state machine: turns the node's effects into calls of the machine.
 
-The machine is at one offset: all records below it were given, or the machine has replayed them as a leader. Committed
-records from that offset on are read from the log, a slice at a time, so that no other event of the node waits for a
-machine that is far behind. Source: KafkaRaftClient.ListenerContext.
+`position` is the machine's offset: the machine has all records below it, from the driver or from its own replay as
+leader. The driver reads committed records from that offset on, one slice of the log per call. So no other event of the
+node waits for a machine that is far behind. Source: KafkaRaftClient.ListenerContext.
 """
 
 from collections import deque
@@ -33,10 +33,10 @@ _APPENDS: Final = (Append, AppendBatches)
 
 
 class StateMachineDriver(Generic[E]):
-    """Of one node and its one state machine.
+    """Drives the state machine of one node.
 
-    The edge gives it each effect of the node that is for the machine (`note`), calls `catch_up` as long as `has_more`,
-    and hands what comes of it, or of an event of the machine's own, to `submit`.
+    The edge passes each MachineEffect of the node to `note` and calls `catch_up` as long as `has_more` is true. It
+    passes the machine's outputs to `submit`.
     """
 
     __slots__ = (
@@ -51,21 +51,21 @@ class StateMachineDriver(Generic[E]):
     )
 
     def __init__(self, node: RaftNode, machine: StateMachine[E]) -> None:
-        """At any time: the machine begins with the latest snapshot of the log, if there is one."""
+        """The machine starts from the log's latest snapshot, if there is one; `node` may have been running before."""
         self._node, self._machine = node, machine
-        self.position = 0  # Records below it were given, are in a snapshot that was, or were replayed and committed.
+        self.position = 0  # The machine has all records below this offset.
         self._committed = node.high_watermark or 0
         self._needs_snapshot = node.log.latest_snapshot is not None
-        self._reader: SnapshotReader | None = None  # Until it is read.
-        self._led_epoch: int | None = None  # `on_leader` was called for it.
-        self._unled_epoch: int | None = None  # The node leads it; the machine has yet to catch up.
+        self._reader: SnapshotReader | None = None  # The snapshot that the machine is reading.
+        self._led_epoch: int | None = None  # The epoch that `on_leader` was called with.
+        self._unled_epoch: int | None = None  # The epoch that the node leads while its machine still catches up.
         if node.leads and node.high_watermark is not None:
             self._unled_epoch = node.epoch
 
     # Calls of the machine.
 
     def note(self, effect: MachineEffect) -> Sequence[AnyAppend | Resign | E]:
-        """Takes an effect of the node. The end of leadership reaches the machine at once, before later effects."""
+        """Records an effect of the node. Calls `on_resigned` at once if the node no longer leads."""
         if isinstance(effect, Committed):
             self._committed = max(self._committed, effect.high_watermark)
         elif isinstance(effect, SnapshotLoaded):
@@ -85,16 +85,16 @@ class StateMachineDriver(Generic[E]):
 
     @property
     def has_more(self) -> bool:
-        """Whether there is a call to make now."""
+        """Whether `catch_up` has a call to make now."""
         if self._reader is not None and not self._reader.is_done:
-            return False  # The machine still reads; its own event reports the end.
+            return False  # The machine still reads the snapshot; its own event reports the end.
         if self._machine.is_at_work:
             return False
         return self.position < self._committed or self._wants_snapshot or self._may_lead
 
     @property
     def _wants_snapshot(self) -> bool:
-        """At the start, or the log begins behind what the machine has: also where its snapshot was deleted."""
+        """True at the start, and when the log begins above the machine's position: its snapshot was deleted."""
         return self._needs_snapshot or self.position < self._node.log.start_offset
 
     @property
@@ -103,11 +103,11 @@ class StateMachineDriver(Generic[E]):
 
     @property
     def _may_lead(self) -> bool:
-        """It has the whole log, uncommitted control records included: its first append has the expected offset."""
+        """True once the machine has the whole log, uncommitted control records included, and its node leads."""
         return self._unled_epoch is not None and self._node.leads and self.position == self._node.next_offset
 
     def catch_up(self) -> Sequence[AnyAppend | Resign | E]:
-        """Makes one call of the machine, with a slice of the log at most; none if there is nothing new."""
+        """Makes one call of the machine, with at most one slice of the log; no call if there is nothing new."""
         if not self.has_more:
             return ()
         if self._wants_snapshot:
@@ -123,14 +123,14 @@ class StateMachineDriver(Generic[E]):
 
     def _snapshot(self) -> Sequence[AnyAppend | Resign | E]:
         snapshot = self._node.log.latest_snapshot
-        assert snapshot is not None  # A log that begins behind offset 0 has one.
+        assert snapshot is not None  # A log that begins above offset 0 has a snapshot.
         self._needs_snapshot = False
         self.position = snapshot.offset
         self._reader = SnapshotReader.of_log(self._node.log, snapshot)
         return self._machine.on_snapshot(self._reader)
 
     def _committed_unread(self) -> Sequence[AnyAppend | Resign | E]:
-        """All that was committed since the machine leads is its own, or control records: none of it is read."""
+        """Reports the committed offset without records: a machine that leads has replayed its own records already."""
         if not self._has_committed:
             return ()
         self.position = self._committed
@@ -138,21 +138,21 @@ class StateMachineDriver(Generic[E]):
 
     def _read(self) -> Sequence[AnyAppend | Resign | E]:
         data = self._node.log.read(self.position, SLICE_BYTES, self._committed)
-        if not data:  # The high watermark is within a batch: it comes whole with a later one.
+        if not data:  # The high watermark lies within a batch: the whole batch follows when that is committed.
             self._committed = self.position
             return ()
         self.position = end_offset_of(data)
         return self._machine.on_committed(data, self.position)
 
-    # What comes of it.
+    # Outputs of the machine.
 
     def submit(self, outputs: Iterable[AnyAppend | Resign | E], now_ms: int) -> tuple[list[Effect], list[E]]:
-        """Performs what a machine returned; the node's effects, and those that are the machine's own, in order.
+        """Performs a machine's outputs; returns the node's effects and the machine's own effects, each in order.
 
-        After a refused append no later append is written either: a later one may by chance expect the right offset, but
-        depends on the refused one. An append of an epoch that the node no longer leads is dropped; the machine gets
-        `on_resigned`. RaftLogError for records that do not fit into a batch, and for a machine that appends at another
-        offset than `on_refused` gave.
+        After a refused append the later appends are dropped too: they depend on the refused one, even if their offset
+        happens to fit. Appends for an epoch that the node no longer leads are dropped; the machine gets `on_resigned`.
+        Raises RaftLogError for records that do not fit into a batch, and for a machine that appends at another offset
+        than `on_refused` gave.
         """
         effects: list[Effect] = []
         own: list[E] = []
@@ -165,7 +165,9 @@ class StateMachineDriver(Generic[E]):
                 effects += more
                 if refused is not None:
                     if was_refused:
-                        raise RaftLogError(f"a state machine was told of {refused}, and appends at {output[2]}")
+                        raise RaftLogError(
+                            f"the state machine appends at offset {output[2]} after on_refused gave it {refused}"
+                        )
                     was_refused = True
                     waiting = deque(each for each in waiting if not isinstance(each, _APPENDS))
                     waiting.extend(self._machine.on_refused(output, refused.next_offset))
@@ -179,7 +181,7 @@ class StateMachineDriver(Generic[E]):
         return effects, own
 
     def _append(self, append: AnyAppend, now_ms: int) -> tuple[Refused | None, list[Effect]]:
-        """The refusal for the machine, or None; and the effects."""
+        """Appends to the node's log; returns the refusal that the machine must see, or None, and the node's effects."""
         if append.epoch != self._led_epoch:
             return None, []
         if isinstance(append, Append):

@@ -1,8 +1,8 @@
 """Effects that a raft node returns to the edge: data, in the order in which they must be performed.
 
-`StoreElection` is a barrier: effects after it in the list are performed only when it is durable. `Flush` is no barrier:
-the edge may flush concurrently, and calls `on_flushed` when it is done; until then the node does not count unflushed
-records, so that the leader's disk and its followers' disks work at the same time.
+`StoreElection` is a barrier: the edge performs later effects of the list only when it is durable. `Flush` is no
+barrier: the edge may flush concurrently, and calls `on_flushed` when the flush is done. Until then the node does not
+count the unflushed records. So the leader's disk and its followers' disks work at the same time.
 """
 
 from collections.abc import Hashable
@@ -15,27 +15,27 @@ from kcore.schema.structure import Message
 
 
 class StoreElection(NamedTuple):
-    """The file `quorum-state`, durable before anything behind it; as of that kraft.version."""
+    """Write the file `quorum-state` in the format of `kraft_version`; make it durable before any later effect."""
 
     election: ElectionState
     kraft_version: int
 
 
 class Flush(NamedTuple):
-    """Flush the log, at least up to that offset, then call `on_flushed` with this effect.
+    """Flush the log at least up to `end_offset`, then call `on_flushed` with this effect.
 
-    A later one covers earlier ones. A flush from before a truncation does not cover what was written after it: the node
-    ignores it and has requested another.
+    A later Flush covers earlier ones. A Flush from before a truncation does not cover records written after it: the
+    node ignores it and has requested another one.
     """
 
     end_offset: int
-    cuts: int = 0  # How often the log had been cut when this was asked for.
+    cuts: int = 0  # How often the log had been truncated when this Flush was requested.
 
 
 class Send(NamedTuple):
-    """Send a request; its response goes to `on_response(correlation_id, ...)`, None for a lost connection or none.
+    """Send a request; pass its response, or None if there is none, to `on_response(correlation_id, ...)`.
 
-    `destination` is the node's id, or below -1 a bootstrap server whose id is not known yet.
+    `destination` is a node id; ids below -1 stand for bootstrap servers whose node id is not known yet.
     """
 
     destination: int
@@ -46,41 +46,44 @@ class Send(NamedTuple):
 
 
 class SendResponse(NamedTuple):
-    """The response to a request that came in under `reply_to`. Each request is answered once."""
+    """Send the response to the request that came with `reply_to`. Each request is answered once."""
 
     reply_to: Hashable
     response: Message
 
 
 class Committed(NamedTuple):
-    """The high watermark is there now: all records below it are in the log for ever."""
+    """The high watermark has advanced: all records below it are permanent."""
 
     high_watermark: int
 
 
 class LeaderChanged(NamedTuple):
-    """Another leader, none (-1), or another epoch; for the leader itself once `epoch_start_offset` is committed."""
+    """The leader (-1: none) or the epoch has changed.
+
+    A leader gets its own once `epoch_start_offset`, the start of its epoch in the log, is committed.
+    """
 
     leader_id: int
     epoch: int
-    epoch_start_offset: int = -1  # Of the leader itself: where its epoch begins.
+    epoch_start_offset: int = -1  # -1 unless this node is the leader.
 
 
 class SnapshotLoaded(NamedTuple):
-    """The log was replaced by a snapshot of the leader's: forget the state, load that."""
+    """The leader's snapshot has replaced the log: the state machine must drop its state and load the snapshot."""
 
     snapshot: OffsetAndEpoch
 
 
 class Notice(NamedTuple):
-    """A line for the operator's log; of each kind at most one in each state of the node, whatever peers send."""
+    """A line for the operator's log; the node emits each kind at most once in each of its states."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:  # No tuple: an empty one is false.
-    """A graceful shutdown is through: the process may end."""
+class Stopped:  # Not a NamedTuple: an empty tuple is false.
+    """The graceful shutdown is complete: the process may end."""
 
 
 Effect: TypeAlias = (

@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch and EndQuorumEpoch: a leader announces that it leads, and that it resigns (KIP-595)."""
+"""BeginQuorumEpoch and EndQuorumEpoch: a leader announces its leadership and its resignation (KIP-595)."""
 
 from collections.abc import Hashable, Sequence
 
@@ -39,28 +39,31 @@ from kcore.schema.raft_votes import (
 def on_begin_quorum_epoch_request(
     node: NodeContext, request: BeginQuorumEpochRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> BeginQuorumEpochResponse:
-    """Source: handleBeginQuorumEpochRequest."""
+    """Adopts the leader that announces itself. Source: handleBeginQuorumEpochRequest."""
     if not is_this_cluster(node, request.cluster_id):
         return BeginQuorumEpochResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
     partition_data = only_partition(request.topics)
     if partition_data is None:
         return BeginQuorumEpochResponse(error_code=Errors.INVALID_REQUEST)
-    error = _believe(node, partition_data.leader_id, partition_data.leader_epoch, request.leader_endpoints, now_ms)
+    leader_id, epoch = partition_data.leader_id, partition_data.leader_epoch
+    error = _adopt_leader(node, leader_id, epoch, request.leader_endpoints, now_ms)
     if error is Errors.NONE and not is_this_voter(node, request.voter_id, partition_data.voter_directory_id):
-        error = Errors.INVALID_VOTER_KEY  # The leader is accepted all the same.
+        error = Errors.INVALID_VOTER_KEY  # The leader is adopted nevertheless.
     return BeginQuorumEpochResponse(topics=_answers(node, error), node_endpoints=node_endpoints(node, version))
 
 
-def _believe(node: NodeContext, leader_id: int, epoch: int, named: Sequence[LeaderEndpoint], now_ms: int) -> Errors:
-    """Follows a leader that speaks for itself; the error if it does not."""
+def _adopt_leader(
+    node: NodeContext, leader_id: int, epoch: int, named: Sequence[LeaderEndpoint], now_ms: int
+) -> Errors:
+    """Follows the leader that sent this request, or returns why it does not."""
     error = voter_only_error(node, leader_id, epoch)
     if error is not Errors.NONE:
         return error
     if epoch > node.epoch and not node.quorum.allows(epoch, now_ms):
         return Errors.INVALID_REQUEST
     endpoints: Endpoints = {endpoint.name: Address(endpoint.host, endpoint.port) for endpoint in named}
-    believed = maybe_transition(node, leader_id, epoch, endpoints or voter_endpoints(node, leader_id), now_ms)
-    return Errors.NONE if believed else Errors.UNKNOWN_SERVER_ERROR
+    is_adopted = maybe_transition(node, leader_id, epoch, endpoints or voter_endpoints(node, leader_id), now_ms)
+    return Errors.NONE if is_adopted else Errors.UNKNOWN_SERVER_ERROR
 
 
 def _answers(node: NodeContext, error: Errors) -> list[QuorumEpochTopicData]:
@@ -70,9 +73,9 @@ def _answers(node: NodeContext, error: Errors) -> list[QuorumEpochTopicData]:
 
 
 def announce(node: NodeContext, state: Leader, now_ms: int) -> None:
-    """At its deadline: sends BeginQuorumEpoch to voters, repeatedly while they do not fetch.
+    """Sends BeginQuorumEpoch to voters that do not fetch, at its deadline and then at intervals.
 
-    3.9 sends to all voters each time. Source: maybeSendBeginQuorumEpochRequests.
+    3.9 sends it to all voters each time. Source: maybeSendBeginQuorumEpochRequests.
     """
     interval_ms = node.config.fetch_timeout_ms // 2
     voters = node.voter_history.last_voters
@@ -80,7 +83,7 @@ def announce(node: NodeContext, state: Leader, now_ms: int) -> None:
         address = voters.address(voter.id, node.config.listener)
         if voter.id == node.local.id or address is None or not node.connections.is_ready(voter.id, now_ms):
             continue
-        if node.quorum.pre_vote and now_ms - node.leading.last_fetch_ms(voter) < interval_ms:
+        if node.quorum.pre_vote and now_ms - state.last_fetch_ms(voter) < interval_ms:
             continue
         request = _begin_quorum_epoch_request(node, state, voter)
         node.connections.send(node.effects, voter.id, address, request, now_ms)
@@ -109,7 +112,10 @@ def on_begin_quorum_epoch_response(
     response: BeginQuorumEpochResponse,
     now_ms: int,
 ) -> bool:
-    """Source: handleBeginQuorumEpochResponse. The voter has taken notice once it fetches, not now."""
+    """Handles the response; the leader repeats the request until the voter fetches.
+
+    Source: handleBeginQuorumEpochResponse.
+    """
     partition = only_partition(response.topics)
     if response.error_code != Errors.NONE or partition is None:
         return False
@@ -134,24 +140,28 @@ def _handle(
 def on_end_quorum_epoch_request(
     node: NodeContext, request: EndQuorumEpochRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> EndQuorumEpochResponse:
-    """Source: handleEndQuorumEpochRequest."""
+    """Brings this voter's election forward, by its place among the successors.
+
+    Source: handleEndQuorumEpochRequest.
+    """
     if not is_this_cluster(node, request.cluster_id):
         return EndQuorumEpochResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
     partition_data = only_partition(request.topics)
     if partition_data is None:
         return EndQuorumEpochResponse(error_code=Errors.INVALID_REQUEST)
-    error = _believe(node, partition_data.leader_id, partition_data.leader_epoch, request.leader_endpoints, now_ms)
+    leader_id, epoch = partition_data.leader_id, partition_data.leader_epoch
+    error = _adopt_leader(node, leader_id, epoch, request.leader_endpoints, now_ms)
     state = node.quorum.state
-    if error is Errors.NONE and type(state) is Follower and state.leader_id == partition_data.leader_id:
-        # Stands for election the sooner the further in front it is; KAFKA-20895: those who are not first still deny
-        # the pre-vote, as they have fetched from this leader, but with the option `pre_votes_after_resignation`.
+    if error is Errors.NONE and type(state) is Follower and state.leader_id == leader_id:
+        # The earlier its place among the successors, the sooner a voter starts an election. KAFKA-20895: later
+        # successors deny the pre-vote, as they have fetched from this leader; `pre_votes_after_resignation` avoids it.
         state.fetch_deadline_ms = now_ms + election_backoff_ms(node, _preferred_candidates(partition_data))
         state.has_leader_resigned = True
     return EndQuorumEpochResponse(topics=_answers(node, error), node_endpoints=node_endpoints(node, version))
 
 
 def _preferred_candidates(partition_data: EndQuorumEpochRequestPartitionData) -> list[ReplicaKey]:
-    """With directories since version 1. Source: EndQuorumEpochRequest.preferredCandidates."""
+    """The successors, with directories from version 1 on. Source: EndQuorumEpochRequest.preferredCandidates."""
     if partition_data.preferred_candidates:
         return [
             ReplicaKey(info.candidate_id, info.candidate_directory_id) for info in partition_data.preferred_candidates
@@ -160,7 +170,7 @@ def _preferred_candidates(partition_data: EndQuorumEpochRequestPartitionData) ->
 
 
 def election_backoff_ms(node: NodeContext, preferred: Sequence[ReplicaKey]) -> int:
-    """None for the first candidate, doubled for each further one, the longest for voters that are not listed.
+    """No back-off for the first candidate, doubled for each next one, the maximum for voters that are not listed.
 
     Source: strictExponentialElectionBackoffMs.
     """
@@ -175,7 +185,7 @@ def election_backoff_ms(node: NodeContext, preferred: Sequence[ReplicaKey]) -> i
 
 
 def resign_to_voters(node: NodeContext, state: Resigned, now_ms: int) -> int:
-    """Sends EndQuorumEpoch to voters that have not responded. Returns when to try again. Source: pollResigned."""
+    """Sends EndQuorumEpoch to voters that have not responded; returns when to try again. Source: pollResigned."""
     deadline_ms = NEVER_MS
     voters, connections = node.voter_history.last_voters, node.connections
     for voter_id in state.unacknowledged:
@@ -207,7 +217,7 @@ def _end_quorum_epoch_request(node: NodeContext, state: Resigned) -> EndQuorumEp
 def on_end_quorum_epoch_response(
     node: NodeContext, voter_id: int, request: EndQuorumEpochRequest, response: EndQuorumEpochResponse, now_ms: int
 ) -> bool:
-    """Source: handleEndQuorumEpochResponse."""
+    """Stops sending EndQuorumEpoch to a voter that has acknowledged it. Source: handleEndQuorumEpochResponse."""
     partition = only_partition(response.topics)
     if response.error_code != Errors.NONE or partition is None:
         return False

@@ -1,4 +1,4 @@
-"""The leader's side of Fetch (KIP-595): the checks in the document's order, and fetches that wait for something new.
+"""The leader's side of Fetch (KIP-595): checks in the KIP's order, responses, and fetches that wait for new records.
 
 Source: KafkaRaftClient.handleFetchRequest, tryCompleteFetchRequest.
 """
@@ -7,12 +7,14 @@ from collections.abc import Hashable
 from typing import Final, NamedTuple
 
 from kcore.protocol_errors import Errors
+from kcore.raft.effects import Committed, LeaderChanged
 from kcore.raft.log.raft_log import RaftLog
+from kcore.raft.membership import pending_change
 from kcore.raft.membership.replicas import ReplicaKey
 from kcore.raft.node_context import NodeContext
 from kcore.raft.raft_config import MAX_BATCH_BYTES
 from kcore.raft.responses import PARTITION, is_this_cluster, leader_only_error
-from kcore.raft.states import NEVER_MS
+from kcore.raft.states import NEVER_MS, WaitingFetch
 from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.schema.fetch import (
     EpochEndOffset,
@@ -27,27 +29,17 @@ from kcore.schema.fetch import (
 )
 from kcore.types import METADATA_TOPIC_ID
 
-ENDPOINTS_VERSION: Final = 17  # From then on Kafka names the leader's listener (KIP-853).
-HIGH_WATERMARK_VERSION: Final = 18  # From this version on a replica sends the high watermark that it knows (KIP-1166).
-WOKEN_IN_A_MS: Final = 40  # Observers: so many are answered together, and then none for a millisecond.
-FEW_BYTES: Final = 1 << 16  # An observer that is so far behind waits for no others.
+ENDPOINTS_VERSION: Final = 17  # The response names the leader's endpoint from this version on (KIP-853).
+HIGH_WATERMARK_VERSION: Final = 18  # The request has the replica's high watermark from this version on (KIP-1166).
+WOKEN_IN_A_MS: Final = 40  # After so many responses to observers, the next observers wait for a millisecond.
+FEW_BYTES: Final = 1 << 16  # An observer that is further behind than this is answered at once.
 NOT_DIVERGING: Final = EpochEndOffset()
 NO_SNAPSHOT: Final = SnapshotId()
-BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # What a dynamic quorum begins with; its leader writes it to the log.
-
-
-class WaitingFetch(NamedTuple):
-    """A fetch that found nothing new, and until when it waits for that."""
-
-    request: FetchRequest
-    partition: FetchPartition
-    replica: ReplicaKey
-    version: int
-    deadline_ms: int
+BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # A dynamic quorum begins with it; its leader copies it to the log.
 
 
 class Found(NamedTuple):
-    """What there is for a fetch: an error, or records that follow its offset, or another way to go."""
+    """The result of a fetch: an error, records from its offset on, or a diverging epoch or snapshot in `valid`."""
 
     error: Errors
     records: bytes = b""
@@ -57,19 +49,19 @@ class Found(NamedTuple):
 def on_fetch_request(
     node: NodeContext, request: FetchRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> FetchResponse | None:
-    """None: answered when there are records, the high watermark moves, this node resigns, or the wait is over."""
+    """Answers a Fetch, or lets it wait (None) for records, a new high watermark, a resignation or its time-out."""
     if not is_this_cluster(node, request.cluster_id):
         return FetchResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
     partition = metadata_partition(request)
     if partition is None:
         return FetchResponse(error_code=Errors.INVALID_REQUEST)
-    wait_ms = min(request.max_wait_ms, node.config.fetch_timeout_ms)  # No follower waits longer for its leader.
+    wait_ms = min(request.max_wait_ms, node.config.fetch_timeout_ms)  # A follower gives its leader up after that.
     fetch = WaitingFetch(request, partition, replica_key(request, partition), version, now_ms + wait_ms)
     if request.max_wait_ms < 0 or not is_sane(partition):
         return error_response(node, version, Errors.INVALID_REQUEST)
     found = find(node, fetch, now_ms)
     is_due = has_changes(node, partition, found) or has_early_answer(node, fetch)
-    if request.max_wait_ms == 0 or (is_due and not waits_for_its_turn(node, fetch, found, now_ms)):
+    if request.max_wait_ms == 0 or (is_due and not waits_for_interval(node, fetch, found, now_ms)):
         return response_of(node, fetch, found)
     leading = node.leading
     _make_room(node)
@@ -88,29 +80,29 @@ def metadata_partition(request: FetchRequest) -> FetchPartition | None:
 
 
 def is_sane(partition: FetchPartition) -> bool:
-    """Offsets and epochs that a replica can have; an epoch that it has read of is known to it."""
+    """Whether a replica can have these offsets and epochs: it has read no record of an epoch above its own."""
     if partition.fetch_offset < 0 or partition.last_fetched_epoch < 0:
         return False
     return partition.last_fetched_epoch <= partition.current_leader_epoch
 
 
 def has_changes(node: NodeContext, partition: FetchPartition, found: Found) -> bool:
-    """An error, records, another way to go, or a high watermark that the follower does not know (KIP-1166)."""
+    """Whether the fetch finds an error, records, a divergence, a snapshot or a new high watermark (KIP-1166)."""
     if found.error or found.records or (found.valid is not None and found.valid.kind != "VALID"):
         return True
     return known_high_watermark(node) > partition.high_watermark
 
 
 def has_early_answer(node: NodeContext, fetch: WaitingFetch) -> bool:
-    """An option: replicas whose version cannot send the high watermark they know get a new one at once, too."""
+    """Whether to send a new high watermark at once to versions before KIP-1166 (option `early_high_watermark`)."""
     if not node.config.early_high_watermark or fetch.version >= HIGH_WATERMARK_VERSION:
         return False
     progress = node.leading.known(fetch.replica)
     return progress is not None and known_high_watermark(node) > progress.sent_high_watermark
 
 
-def waits_for_its_turn(node: NodeContext, fetch: WaitingFetch, found: Found, now_ms: int) -> bool:
-    """Whether the few records that there are for an observer are answered with those that wait: see `complete`."""
+def waits_for_interval(node: NodeContext, fetch: WaitingFetch, found: Found, now_ms: int) -> bool:
+    """Whether an observer that is a few records behind waits for the next interval (`complete`)."""
     if found.error or found.valid is None or found.valid.kind != "VALID" or len(found.records) > FEW_BYTES:
         return False
     leading = node.leading
@@ -122,16 +114,16 @@ def waits_for_its_turn(node: NodeContext, fetch: WaitingFetch, found: Found, now
 
 
 def known_high_watermark(node: NodeContext) -> int:
-    """As a response has it: -1 if unknown."""
+    """The high watermark as a response has it: -1 if unknown."""
     known = node.quorum.high_watermark
     return -1 if known is None else known
 
 
 def find(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool = True) -> Found:
-    """What there is for it as of now.
+    """Checks a fetch against the log as it is now; counts the fetch offset for the high watermark.
 
-    The leader's epoch is checked first, then where the logs diverge, then the high watermark. A fetch that has waited
-    (not `is_new`) may have an older flushed offset than a later fetch.
+    Checks the leader's epoch first, then whether the logs diverge. A fetch that has waited (not `is_new`) may have an
+    older flushed offset than a later fetch of the same replica.
     """
     partition = fetch.partition
     error = leader_only_error(node, partition.current_leader_epoch)
@@ -146,15 +138,15 @@ def find(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool = 
             max_bytes = min(fetch.request.max_bytes, MAX_BATCH_BYTES)
             records = node.log.read(partition.fetch_offset, max_bytes, _read_end(node, fetch))
         if is_new or partition.log_start_offset < 0:
-            node.leading.on_fetch(node, fetch.replica, flushed_end_offset(partition), now_ms)
+            _count_fetch(node, fetch.replica, flushed_end_offset(partition), now_ms)
     return Found(Errors.NONE, records, valid)
 
 
 def _read_end(node: NodeContext, fetch: WaitingFetch) -> int:
-    """Up to where it may read. What an observer reads of earlier epochs ends with the first batch of the leader's.
+    """The offset at which a response ends.
 
-    From there on its fetches are alike, and may be answered by what knows that epoch alone (`server.quorum.compiled`):
-    of thousands that begin to observe, each gets a long answer there, and a short one here.
+    An observer reads records of earlier epochs in responses of their own, up to the leader's first batch. Later fetches
+    need this epoch alone, so a compiled request loop can answer them.
     """
     leading = node.leading
     if fetch.partition.fetch_offset < leading.first_batch_end and not leading.is_voter(fetch.replica):
@@ -163,16 +155,16 @@ def _read_end(node: NodeContext, fetch: WaitingFetch) -> int:
 
 
 def flushed_end_offset(partition: FetchPartition) -> int:
-    """The fetch offset, or the lower flushed offset that it sends: an option of kcore's, see `following.pipelines`."""
+    """The fetch offset, or the lower flushed offset that a kcore follower sends (`following.pipelines`)."""
     if partition.log_start_offset < 0:
         return partition.fetch_offset
     return min(partition.log_start_offset, partition.fetch_offset)
 
 
 def validate(log: RaftLog, offset: int, epoch: int) -> ValidOffsetAndEpoch:
-    """Where to fetch next.
+    """Whether a follower can go on from there, must truncate its log, or must load a snapshot.
 
-    A follower at offset 0 gets the snapshot: that is faster than replaying the log (KIP-630).
+    A follower at offset 0 gets the snapshot: loading it is faster than replaying the log (KIP-630).
     """
     if offset == 0 and (snapshot := log.latest_snapshot) is not None and snapshot != BOOTSTRAP_SNAPSHOT:
         return ValidOffsetAndEpoch("SNAPSHOT", snapshot)
@@ -180,7 +172,7 @@ def validate(log: RaftLog, offset: int, epoch: int) -> ValidOffsetAndEpoch:
 
 
 def replica_key(request: FetchRequest, partition: FetchPartition) -> ReplicaKey:
-    """Since version 15 in `replica_state` (KIP-903)."""
+    """The fetching replica; from version 15 on its id is in `replica_state` (KIP-903)."""
     replica_id = request.replica_id if request.replica_id >= 0 else request.replica_state.replica_id
     return ReplicaKey(replica_id, partition.replica_directory_id)
 
@@ -189,14 +181,14 @@ def replica_key(request: FetchRequest, partition: FetchPartition) -> ReplicaKey:
 
 
 def response_of(node: NodeContext, fetch: WaitingFetch, found: Found) -> FetchResponse:
-    """The response to a fetch, with the flushed offset that was counted if it names one.
+    """The response to a fetch, with the counted flushed offset if the request has one.
 
-    With the option of `has_early_news`, the high watermark in it is remembered: it is sent now.
+    With `early_high_watermark` the leader records which high watermark it sends to the replica.
     """
     counts = found.error is Errors.NONE and fetch.partition.log_start_offset >= 0
     counted = flushed_end_offset(fetch.partition) if counts else -1
     response = fetch_response(node, fetch.version, found.error, found.records, found.valid, counted)
-    if node.config.early_high_watermark and node.leading is not None:
+    if node.config.early_high_watermark and node.leads:
         progress = node.leading.known(fetch.replica)
         if progress is not None:
             progress.sent_high_watermark = response.responses[0].partitions[0].high_watermark
@@ -211,16 +203,17 @@ def fetch_response(
     valid: ValidOffsetAndEpoch | None,
     counted: int = -1,
 ) -> FetchResponse:
-    """With the leader's id, and from version 17 on its endpoint, also beside an error.
+    """A response with the leader's id and, from version 17 on, its endpoint, also beside an error.
 
-    The same object as the last one where the same is said, as to all followers that wait; nobody changes it.
+    Returns the last response again if the content is the same, as for all waiting followers. So callers must not change
+    it.
     """
     with_endpoint, state = version >= ENDPOINTS_VERSION, node.quorum.state
     high_watermark = -1 if error else known_high_watermark(node)
     kind, end = valid or (None, None)
-    elsewhere = None if kind == "VALID" else valid
-    said = state, with_endpoint, error, high_watermark, node.log.start_offset, records, elsewhere, counted
-    if node.last_fetched is not None and said == node.last_fetched[0]:
+    redirection = None if kind == "VALID" else valid
+    content = state, with_endpoint, error, high_watermark, node.log.start_offset, records, redirection, counted
+    if node.last_fetched is not None and content == node.last_fetched[0]:
         return node.last_fetched[1]
     data = PartitionData(
         partition_index=PARTITION,
@@ -244,7 +237,7 @@ def fetch_response(
         endpoints = [NodeEndpoint(node_id=state.leader_id, host=address.host, port=address.port)]
     topic = FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[data])
     response = FetchResponse(responses=[topic], node_endpoints=endpoints)
-    node.last_fetched = said, response
+    node.last_fetched = content, response
     return response
 
 
@@ -252,15 +245,52 @@ def error_response(node: NodeContext, version: int, error: Errors) -> FetchRespo
     return fetch_response(node, version, error, b"", None)
 
 
+# The high watermark.
+
+
+def _count_fetch(node: NodeContext, key: ReplicaKey, offset: int, now_ms: int) -> None:
+    """Records that a replica has all below `offset` on its disk. Only voters advance the high watermark."""
+    if key.id < 0:
+        return  # An anonymous replica.
+    leader = node.leading
+    voter = leader.voter(key)
+    progress = voter or leader.progress_of(key)
+    progress.fetched(offset, node.log.end_offset, now_ms)
+    leader.count_fetch(key, now_ms)
+    if voter is None:
+        leader.observers.move_to_end(key)
+    elif offset > (node.quorum.high_watermark or 0):  # Below the high watermark it cannot complete a majority.
+        advance_high_watermark(node, now_ms)
+
+
+def advance_high_watermark(node: NodeContext, now_ms: int) -> None:
+    """Raises the high watermark to the majority's offset, once that includes a record of the leader's own epoch.
+
+    Otherwise it could count a record of an earlier epoch that a later leader does not have. The high watermark
+    never decreases, though a new voter may have fewer records than the voters before.
+    """
+    leader = node.leading
+    offset, known = leader.replicated_to_majority, node.quorum.high_watermark
+    if offset <= leader.epoch_start_offset or (known is not None and offset <= known):
+        return
+    node.quorum.high_watermark = offset
+    node.log.update_high_watermark(offset)
+    node.effects.append(Committed(offset))
+    if known is None:  # A state machine must not lead before it has all earlier records (KAFKA-12619).
+        node.effects.append(LeaderChanged(leader.local.id, leader.epoch, leader.epoch_start_offset))
+    pending_change.on_high_watermark(node, offset)
+    complete(node, now_ms)
+
+
 # Fetches that wait.
 
 
 def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> None:
-    """Answers those that wait, or those of voters that fetch from `below` some offset: there are records for them.
+    """Answers waiting fetches; with `below`, only those of voters that fetch from an offset below it.
 
-    An observer applies no record before it is committed. It gets records and high watermark together, in one response
-    where two would be needed otherwise. Thousands of observers are answered at intervals, so that what is committed
-    meanwhile costs one response each, too. Intervals are twice as long while something is committed in each.
+    An observer applies no record before it is committed, so it gets records and high watermark in one response instead
+    of two. Thousands of observers are answered at intervals: all that is committed in an interval costs one response
+    each. Intervals double while every interval has commits.
     """
     leading = node.leading
     was_awaited = leading.has_changes
@@ -281,7 +311,7 @@ def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> Non
 
 
 def _may_wake_observers(node: NodeContext, now_ms: int) -> bool:
-    """Whether their next turn has come; if not, they are answered when it has."""
+    """Whether the observers' interval is over; if not, `poll` answers them when it is."""
     leading = node.leading
     leading.has_changes = leading.wake_ms > now_ms
     if leading.has_changes:
@@ -290,14 +320,14 @@ def _may_wake_observers(node: NodeContext, now_ms: int) -> bool:
 
 
 def _may_have_answer(node: NodeContext, fetch: WaitingFetch) -> bool:
-    """Whether there are records for it, or a high watermark that it may not know."""
+    """Whether there are records for the fetch, or a high watermark that its replica may not have."""
     if fetch.version < HIGH_WATERMARK_VERSION or fetch.partition.fetch_offset < node.log.end_offset:
         return True
     return fetch.partition.high_watermark < known_high_watermark(node)
 
 
 def fail(node: NodeContext, error: Errors) -> None:
-    """Answers all with an error."""
+    """Answers all waiting fetches with an error."""
     fetches = node.leading.fetches
     while fetches:
         reply_to = next(iter(fetches))
@@ -305,7 +335,7 @@ def fail(node: NodeContext, error: Errors) -> None:
 
 
 def poll(node: NodeContext, now_ms: int) -> int:
-    """Answers those whose wait is over with nothing. Returns when the next one's is, at the earliest."""
+    """Answers fetches whose wait is over, without records; returns the next deadline at the earliest."""
     leading = node.leading
     if leading.has_changes and leading.wake_ms <= now_ms:
         complete(node, now_ms)
@@ -319,7 +349,7 @@ def poll(node: NodeContext, now_ms: int) -> int:
 
 
 def _make_room(node: NodeContext) -> None:
-    """For one more fetch that waits: the oldest one ends, as if its time were up, where there are too many."""
+    """Ends the oldest wait, as if its time were up, if `most_waiting` fetches wait already."""
     if len(node.leading.fetches) >= node.config.most_waiting:
         _end_wait(node, next(iter(node.leading.fetches)))
 

@@ -1,6 +1,7 @@
-"""The follower's side of Fetch (KIP-595): what it asks for, and what it makes of the answer.
+"""The follower's side of Fetch (KIP-595): builds the request and applies the response.
 
-It fetches only behind what it has flushed, as the leader counts on the fetch offset; unless it `pipelines`.
+The leader counts records below the fetch offset as durable, so a follower fetches only from its flushed end. The option
+`pipelined_fetch` lifts that (`pipelines`).
 Source: KafkaRaftClient.handleFetchResponse, buildFetchRequest.
 """
 
@@ -24,11 +25,11 @@ from kcore.schema.fetch import FetchPartition, FetchRequest, FetchResponse, Fetc
 from kcore.schema.fetch_snapshot import FetchSnapshotRequest
 from kcore.types import METADATA_TOPIC_ID
 
-TURN_MS: Final = 100  # Between the elections of voters whose leader is gone: two back-offs and an election.
+TURN_MS: Final = 100  # Between the elections of voters whose leader refuses connections: longer than one election.
 
 
 def fetch_request(node: NodeContext) -> FetchRequest | FetchSnapshotRequest | None:
-    """The next request, to the leader or to a node that may know it; None until the last records are flushed."""
+    """The next Fetch or FetchSnapshot; None while the last records are not flushed yet."""
     state = node.quorum.state
     if type(state) is Follower and state.fetching_snapshot is not None:
         return snapshots.fetch_snapshot_request(node, state.fetching_snapshot)
@@ -38,24 +39,25 @@ def fetch_request(node: NodeContext) -> FetchRequest | FetchSnapshotRequest | No
 
 
 def pipelines(node: NodeContext) -> bool:
-    """The option `pipelined_fetch`: fetch from the received end of the log, while this disk still flushes.
+    """Whether this follower fetches from the end of its log while its disk still flushes (option `pipelined_fetch`).
 
-    The follower sends its flushed offset in `log_start_offset` (-1 from Kafka's raft nodes; Kafka's leaders ignore it).
-    It does so only with a leader that counts the flushed offset: such a leader returns the offset that it has counted
-    in `last_stable_offset` (-1 from Kafka's raft leaders). With any other leader, and with any leader at first, it
-    fetches from its flushed end. Source: KIP-595, "On Performance": a fetch that "indicates the last acked offset".
+    The follower sends its flushed offset in `log_start_offset`, where Kafka's raft nodes send -1 and Kafka's leaders
+    read nothing. It does so only with a leader that counts the flushed offset: such a leader returns the counted offset
+    in `last_stable_offset`, where Kafka's raft leaders return -1. With any other leader, and at first with every
+    leader, it fetches from its flushed end. Source: KIP-595, "On Performance": a fetch that "indicates the last acked
+    offset".
     """
     state = node.quorum.state
     return node.config.pipelined_fetch and type(state) is Follower and state.counts_flushed
 
 
 def _fetch_request(node: NodeContext, max_wait_ms: int) -> FetchRequest:
-    """The same object as the last one where the same is asked for; nobody changes it."""
+    """Builds a Fetch; returns the last request again if it has the same content, so callers must not change it."""
     state = node.quorum.state
     known = -1 if node.quorum.high_watermark is None else node.quorum.high_watermark
     if node.config.pipelined_fetch and type(state) is Follower and pipelines(node):
-        # Its disk may be behind what it has heard. To a request that names less than the leader's high watermark the
-        # leader answers at once (KIP-1166), again and again until the flush is done.
+        # This node's disk may be behind the leader's high watermark. The leader answers a request that names a lower
+        # high watermark at once (KIP-1166): again and again until the flush is done.
         known = max(known, state.leader_high_watermark)
     log, flushed = node.log, node.flushed_end_offset if node.config.pipelined_fetch else -1
     asked = state.epoch, log.end_offset, log.last_epoch, flushed, known, max_wait_ms, node.cluster_id
@@ -84,7 +86,7 @@ def _fetch_request(node: NodeContext, max_wait_ms: int) -> FetchRequest:
 def on_fetch_response(
     node: NodeContext, destination: int, request: FetchRequest, response: FetchResponse, now_ms: int
 ) -> bool:
-    """False if the node should back off before the next request."""
+    """Applies a Fetch response; False if the node should back off before the next request."""
     data = metadata_partition(response)
     if response.error_code != Errors.NONE or data is None:
         return False
@@ -100,10 +102,10 @@ def on_fetch_response(
     asked, log = request.topics[0].partitions[0], node.log
     is_current = asked.fetch_offset == log.end_offset and asked.last_fetched_epoch == log.last_epoch
     if not is_current or state.fetching_snapshot is not None:
-        # The log of this node is a prefix of this leader's, so the leader's high watermark counts.
+        # This node's log is a prefix of this leader's log, so the leader's high watermark is valid for it.
         if state.counts_flushed:
             _on_leader_high_watermark(node, state, data.high_watermark)
-        return True  # A response to a request that is obsolete.
+        return True  # The response belongs to an obsolete request.
     if not _take(node, state, data):
         return False
     succeeded(node, state, now_ms)
@@ -111,7 +113,7 @@ def on_fetch_response(
 
 
 def metadata_partition(response: FetchResponse) -> PartitionData | None:
-    """The one partition of the one topic."""
+    """The response's partition if it is the metadata partition and the only one."""
     topics = response.responses
     if len(topics) != 1 or topics[0].topic_id != METADATA_TOPIC_ID or len(topics[0].partitions) != 1:
         return None
@@ -120,17 +122,17 @@ def metadata_partition(response: FetchResponse) -> PartitionData | None:
 
 
 def succeeded(node: NodeContext, state: Follower, now_ms: int) -> None:
-    """The leader responds: no election for another fetch time-out."""
+    """Records that the leader responded: no election for another fetch time-out."""
     state.fetch_deadline_ms = now_ms + node.config.fetch_timeout_ms
     state.has_fetched_from_leader = True
     state.is_leader_gone = False
 
 
 def on_refused(node: NodeContext, address: Address, now_ms: int) -> None:
-    """The option `elects_when_refused`: no process listens where the leader was, so a voter seeks an election soon.
+    """Starts an election soon, as no process listens at the leader's address (option `elects_when_refused`).
 
-    It grants pre-votes from now on. The voters' turns come one after the other, as each must first have found out
-    itself, and two that stand at once take each other's votes.
+    The voter grants pre-votes from now on. The voters start their elections one after the other, TURN_MS apart: each
+    must first have found the refusal itself, and simultaneous candidates split the vote.
     """
     state = node.quorum.state
     if not node.config.elects_when_refused or not node.quorum.pre_vote or type(state) is not Follower:
@@ -144,7 +146,7 @@ def on_refused(node: NodeContext, address: Address, now_ms: int) -> None:
 
 
 def _take(node: NodeContext, state: Follower, data: PartitionData) -> bool:
-    """Truncates the log, begins to load a snapshot or appends, as the response requires; False if it cannot."""
+    """Truncates the log, starts to load a snapshot, or appends, as the response requires; False if it cannot."""
     if data.diverging_epoch.epoch >= 0:
         return truncate(node, OffsetAndEpoch(data.diverging_epoch.end_offset, data.diverging_epoch.epoch))
     if data.snapshot_id.epoch >= 0 or data.snapshot_id.end_offset >= 0:
@@ -157,22 +159,22 @@ def _take(node: NodeContext, state: Follower, data: PartitionData) -> bool:
 
 
 def _on_leader_high_watermark(node: NodeContext, state: Follower, high_watermark: int) -> None:
-    """Responses may arrive out of order; the leader's high watermark never decreases."""
+    """Records the leader's high watermark, which never decreases; responses may arrive out of order."""
     if high_watermark > state.leader_high_watermark:
         state.leader_high_watermark = high_watermark
     update_high_watermark(node, state)
 
 
 def truncate(node: NodeContext, end: OffsetAndEpoch) -> bool:
-    """Truncates records that the leader does not have, their voter sets too; never below the high watermark.
+    """Truncates records that the leader does not have, with their voter sets; never below the high watermark.
 
-    False if nothing was truncated: the node backs off.
+    False if nothing was truncated, so that the node backs off.
     """
     before = node.log.end_offset
     try:
         offset = node.log.truncate_to_end_offset(end)
     except RaftLogError as error:
-        node.notice("divergence", f"the leader, node {node.leader_id}, asks for a cut of the log at {end}: {error}")
+        node.notice("divergence", f"the leader, node {node.leader_id}, requests a truncation to {end}: {error}")
         return False
     node.voter_history.truncate_new_entries(offset)
     node.was_cut(offset)
@@ -180,10 +182,11 @@ def truncate(node: NodeContext, end: OffsetAndEpoch) -> bool:
 
 
 def append(node: NodeContext, records: bytes) -> bool:
-    """Appends the fetched batches up to the first damaged one; their voter sets count at once.
+    """Appends the fetched batches up to the first damaged one; their voter sets are valid at once.
 
-    False if a batch was left out: it is fetched again after a back-off, since a leader with a damaged disk would send
-    it again. NewerReleaseError, and nothing is written, for records that only a newer release can load.
+    False if a batch was left out. The node then backs off before it fetches that batch again, since a leader with a
+    damaged disk sends the same bytes. Raises NewerReleaseError, and writes nothing, for records that only a newer
+    release can load.
     """
     before = node.log.end_offset
     split = split_batches(records)
@@ -200,13 +203,13 @@ def append(node: NodeContext, records: bytes) -> bool:
         first = batches[0].base_offset if is_inside else before
         replay_batches(node.voter_history, _between(batches, first, end_offset), begin=before)
     if problem is not None:
-        text = f"what the leader, node {node.leader_id}, sends from offset {end_offset} on is not appended"
+        text = f"batches that the leader, node {node.leader_id}, sends from offset {end_offset} on are not appended"
         node.notice("damage", f"{text}: {problem}")
     return problem is None and end_offset > before
 
 
 def _between(batches: Iterable[StoredBatch], offset: int, end_offset: int) -> Iterator[StoredBatch]:
-    """Those that were written to the log from `offset` to `end_offset`: each goes on from the one before."""
+    """The batches that the log has from `offset` to `end_offset`, without gaps."""
     for batch in batches:
         if batch.base_offset != offset or offset >= end_offset:
             return
@@ -217,9 +220,9 @@ def _between(batches: Iterable[StoredBatch], offset: int, end_offset: int) -> It
 def _loadable(
     node: NodeContext, records: bytes, batches: Sequence[StoredBatch]
 ) -> tuple[int, DecodeError | RaftLogError | None]:
-    """How many bytes come before the first control batch that this node could not load, and what is wrong with it.
+    """How many bytes precede the first control batch that this node cannot load, and the problem with that batch.
 
-    `batches`: those before the first one that is damaged. Gaps and later epochs are checked by the log itself.
+    `batches` are those before the first damaged one. The log itself checks for gaps and later epochs.
     """
     size, end_offset, epoch = 0, node.log.end_offset, node.epoch
     if begins_inside(batches, node.log.start_offset, end_offset):
@@ -237,7 +240,7 @@ def _loadable(
 
 
 def on_flushed(node: NodeContext, now_ms: int) -> None:
-    """More of the log counts."""
+    """Advances the high watermark after a flush; with `pipelines`, reports the flushed offset to the leader."""
     state = node.quorum.state
     if type(state) is not Follower:
         return
@@ -246,13 +249,13 @@ def on_flushed(node: NodeContext, now_ms: int) -> None:
         return
     connections, leader_id = node.connections, state.leader_id
     if not connections.is_ready(leader_id, now_ms) and not connections.is_backing_off(leader_id, now_ms):
-        # The waiting fetch has an older offset: send one more, which does not wait.
+        # The fetch that waits at the leader has an older flushed offset: send one more, which does not wait.
         address = state.leader_endpoints[node.config.listener]
         connections.send(node.effects, leader_id, address, _fetch_request(node, 0), now_ms, beside=True)
 
 
 def update_high_watermark(node: NodeContext, state: Follower) -> None:
-    """The minimum of the leader's high watermark and this node's flushed offset; it never decreases."""
+    """Raises the high watermark to the smaller of the leader's and this node's flushed offset."""
     offset, known = min(state.leader_high_watermark, node.flushed_end_offset), node.quorum.high_watermark
     if (known is not None and offset <= known) or offset < max(node.log.high_watermark, 1):
         return

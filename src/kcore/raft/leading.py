@@ -1,308 +1,136 @@
-"""The leader's part: it appends, tracks its followers' progress, and advances the high watermark (KIP-595). The high
-watermark counts flushed records: of followers, since they fetch only from their flushed end, or send their flushed
-offset (`following.pipelines`); of the leader, up to the last `on_flushed`. Source: LeaderState, KafkaRaftClient.
+"""The leader's part: it appends, tracks its followers' progress, and advances the high watermark (KIP-595).
+
+The high watermark counts flushed records only. Followers fetch from their flushed end, or send their flushed offset
+(`following.pipelines`). The leader's own log counts up to the last `on_flushed`.
+
+Source: LeaderState, KafkaRaftClient.
 """
 
-from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from operator import is_
-from typing import Final
 
 from kcore.errors import RaftLogError
 from kcore.protocol_errors import Errors
 from kcore.raft import fetching
-from kcore.raft.effects import Committed, LeaderChanged
-from kcore.raft.fetching import WaitingFetch
-from kcore.raft.log.accumulator import Accumulator
 from kcore.raft.log.batches import SplitBatches, size_of, split_batches, stamped_again
 from kcore.raft.log.control_records import control_batch, kraft_version_record, leader_change, replay_batches
 from kcore.raft.log.raft_log import Appended
-from kcore.raft.membership import voter_changes
-from kcore.raft.membership.replicas import NO_DIRECTORY, ReplicaKey
-from kcore.raft.membership.voter_changes import PendingChange
-from kcore.raft.membership.voters import VoterSet
+from kcore.raft.membership import pending_change
 from kcore.raft.node_context import NodeContext
-from kcore.raft.progress import UNKNOWN, ReplicaProgress
 from kcore.raft.raft_config import LONGEST_LINGER_MS, MAX_BATCH_BYTES
-from kcore.raft.states import NEVER_MS, Leader
+from kcore.raft.states import NEVER_MS
 from kcore.schema.structure import Data
 
-OBSERVER_SESSION_TIMEOUT_MS: Final = 300_000
+
+def on_flushed(node: NodeContext, now_ms: int) -> None:
+    """Counts the leader's own flushed offset, and writes records that waited for the flush."""
+    leader = node.leading
+    leader.progress_of(leader.local).end_offset = node.flushed_end_offset
+    if node.flushed_end_offset >= leader.flushing:
+        leader.flushing = 0
+        if node.config.append_linger_ms is None:
+            drain(node, now_ms)
+    fetching.advance_high_watermark(node, now_ms)
 
 
-class LeaderState:
-    """The leader's view of the other replicas in its epoch, and the requests that wait for it."""
+def append(node: NodeContext, records: Sequence[bytes], now_ms: int) -> Appended:
+    """Accumulates records (value bytes) for a batch that is written after the flush under way or the linger.
 
-    __slots__ = (
-        "accumulator",
-        "change",
-        "check_quorum_deadline_ms",
-        "epoch",
-        "epoch_start_offset",
-        "fetch_deadline_ms",
-        "fetched_voters",
-        "fetches",
-        "first_batch_end",
-        "flushing",
-        "has_changes",
-        "known_voters",
-        "local",
-        "most_observers",
-        "observers",
-        "voters",
-        "wake_ms",
-    )
+    Raises RaftLogError if they do not fit into a batch.
+    """
+    leader = node.leading
+    if not leader.accumulator.has_room(records):
+        drain(node, now_ms)
+    linger_ms = node.config.append_linger_ms
+    appended = leader.accumulator.add(records, now_ms, LONGEST_LINGER_MS if linger_ms is None else linger_ms)
+    if linger_ms is None and not leader.flushing:
+        drain(node, now_ms)  # No flush is under way to wait for.
+    return appended
 
-    def __init__(self, node: NodeContext, now_ms: int) -> None:
-        self.epoch = node.epoch
-        self.epoch_start_offset = node.log.end_offset
-        self.first_batch_end = node.log.end_offset  # Behind the batch that says that this node leads.
-        self.local, self.most_observers = node.local, node.config.most_observers
-        self.voters: dict[int, ReplicaProgress] = {}
-        # The one that has been silent longest comes first. No dict: the search for the first entry of a dict goes over
-        # all entries that were removed before it.
-        self.observers: OrderedDict[ReplicaKey, ReplicaProgress] = OrderedDict()
-        self.fetched_voters: set[int] = set()  # Since the deadline below was set.
-        self.check_quorum_deadline_ms = NEVER_MS  # When the leader resigns, unless a majority fetches before.
-        self.accumulator = Accumulator(node.log.end_offset)
-        self.flushing = 0  # Up to where a flush is under way.
-        self.fetches: OrderedDict[Hashable, WaitingFetch] = OrderedDict()  # By whom to answer, oldest first.
-        self.fetch_deadline_ms = NEVER_MS  # No wait of these is over before, nor is a turn of the observers.
-        self.wake_ms = -NEVER_MS  # Observers that wait are answered no sooner.
-        self.has_changes = False  # There is something for them then.
-        self.change: PendingChange | None = None  # The one change of the voters that may be on its way.
-        self.known_voters: VoterSet | None = None  # At kraft.version 0: the voters as they reported themselves.
-        self.set_voters(node.voter_history.last_voters)
-        self.restart_check_quorum(node, now_ms)
 
-    # The replicas.
+def append_batches(node: NodeContext, batches: bytes, now_ms: int) -> Appended:
+    """Writes whole batches of data, with offsets and this epoch put into their headers.
 
-    def set_voters(self, voters: VoterSet) -> None:
-        """A new voter keeps its progress as an observer; a removed voter becomes an observer."""
-        before = self.voters
-        self.voters = {}
-        for key in voters.keys:
-            progress = _find(before, key) or self.observers.get(key) or ReplicaProgress(key)
-            progress.key = key
-            self.voters[key.id] = progress
-            self.observers.pop(key, None)
-        for voter_id, progress in before.items():
-            if voter_id not in self.voters:
-                self.observers.setdefault(progress.key, progress)
+    Batches that have the right offsets and epoch are not copied: a copy of a large append takes time. Raises
+    RaftLogError for control batches and cut-off batches, DecodeError for damaged ones.
+    """
+    leader = node.leading
+    found, problem = split_batches(batches)
+    if problem is not None:
+        raise problem
+    if not found or size_of(found) < len(batches):
+        raise RaftLogError("a leader appends whole batches: the last one is cut off")
+    if any(each.is_control or len(each.data) > MAX_BATCH_BYTES for each in found):
+        raise RaftLogError(f"a state machine appends batches of data, of at most {MAX_BATCH_BYTES} bytes each")
+    drain(node, now_ms)
+    first = next_offset = leader.accumulator.next_offset
+    stamped = []
+    for each in found:
+        stamped.append(stamped_again(each, next_offset, leader.epoch))
+        next_offset += each.last_offset - each.base_offset + 1
+    leader.accumulator.next_offset = next_offset
+    as_they_are = all(map(is_, stamped, found))
+    _write(node, batches if as_they_are else b"".join(each.data for each in stamped), (stamped, None))
+    fetching.advance_high_watermark(node, now_ms)
+    fetching.complete(node, now_ms, below=node.log.end_offset)
+    return Appended(first, leader.accumulator.next_offset - 1)
 
-    def known(self, key: ReplicaKey) -> ReplicaProgress | None:
-        """A voter's, or else an observer's."""
-        return _find(self.voters, key) or self.observers.get(key)
 
-    def progress_of(self, key: ReplicaKey) -> ReplicaProgress:
-        """The progress of a replica.
+def append_control(node: NodeContext, messages: Sequence[Data], now_ms: int) -> int:
+    """Writes control records at once, in a batch of their own; returns the offset of the last one."""
+    leader = node.leading
+    drain(node, now_ms)
+    batch = control_batch(messages, leader.accumulator.next_offset, leader.epoch, now_ms)
+    leader.accumulator.next_offset += len(messages)
+    split = split_batches(batch, check_crc=False)
+    _write(node, batch, split)
+    replay_batches(node.voter_history, split[0])
+    leader.set_voters(node.voter_history.last_voters)
+    if leader.is_alone != (leader.check_quorum_deadline_ms == NEVER_MS):
+        leader.restart_check_quorum(now_ms)
+    fetching.advance_high_watermark(node, now_ms)
+    fetching.complete(node, now_ms, below=node.log.end_offset)
+    return leader.accumulator.next_offset - 1
 
-        A new observer takes the place of the one that has been silent longest if there are too many. A dropped observer
-        is added again by its next fetch; voters are never dropped.
-        """
-        known = self.known(key)
-        if known is None:
-            if len(self.observers) >= self.most_observers:
-                del self.observers[next(each for each in self.observers if each != self.local)]
-            known = self.observers[key] = ReplicaProgress(key)
-        return known
 
-    def observed(self, key: ReplicaKey, end_offset: int, fetch_ms: int, leader_end: int, caught_up_ms: int) -> None:
-        """An observer's fetches were answered elsewhere: its progress, as ReplicaProgress has it.
-
-        Of a voter nothing is taken: its fetches count for the high watermark, and are answered by the node alone.
-        """
-        if key.id < 0 or self.is_voter(key):
-            return
-        self.progress_of(key).caught_up_with(end_offset, fetch_ms, leader_end, caught_up_ms)
-        self.observers.move_to_end(key)
-
-    def is_voter(self, key: ReplicaKey) -> bool:
-        return _find(self.voters, key) is not None
-
-    def last_fetch_ms(self, key: ReplicaKey) -> int:
-        """-NEVER_MS for never."""
-        progress = self.known(key)
-        return -NEVER_MS if progress is None or progress.last_fetch_ms == UNKNOWN else progress.last_fetch_ms
-
-    def successors(self) -> tuple[ReplicaKey, ...]:
-        """The other voters, longest logs first."""
-        others = [progress for progress in self.voters.values() if progress.key.id != self.local.id]
-        return tuple(progress.key for progress in sorted(others, key=lambda progress: -progress.end_offset))
-
-    def forget_silent_observers(self, now_ms: int) -> None:
-        for key, progress in list(self.observers.items()):
-            if key != self.local and now_ms - progress.last_fetch_ms >= OBSERVER_SESSION_TIMEOUT_MS:
-                del self.observers[key]
-
-    # The leader progress time-out.
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether this node is the only voter."""
-        return len(self.voters) == 1 and self.is_voter(self.local)
-
-    def restart_check_quorum(self, node: NodeContext, now_ms: int) -> None:
-        """One and a half times the fetch time-out, since responses take time; never for an only voter."""
-        self.fetched_voters.clear()
-        timeout_ms = node.config.fetch_timeout_ms * 3 // 2
-        self.check_quorum_deadline_ms = NEVER_MS if self.is_alone else now_ms + timeout_ms
-
-    def count_fetch(self, node: NodeContext, key: ReplicaKey, now_ms: int) -> None:
-        """Fetches of a majority, the leader counted if it is a voter, prove that it still leads (KAFKA-15489)."""
-        if key.id == self.local.id or not _find(self.voters, key):
-            return
-        self.fetched_voters.add(key.id)
-        itself = 1 if _find(self.voters, self.local) else 0
-        if len(self.fetched_voters) + itself >= len(self.voters) // 2 + 1:
-            self.restart_check_quorum(node, now_ms)
-
-    # The high watermark.
-
-    @property
-    def replicated_to_majority(self) -> int:
-        """The offset below which a majority of the voters has everything; the leader counts if it votes."""
-        ends = sorted([progress.end_offset for progress in self.voters.values()], reverse=True)
-        return ends[len(ends) // 2]
-
-    def on_fetch(self, node: NodeContext, key: ReplicaKey, offset: int, now_ms: int) -> None:
-        """A replica has everything below `offset` on its disk. Observers do not advance the high watermark."""
-        if key.id < 0:
-            return  # An anonymous replica.
-        voter = _find(self.voters, key)
-        progress = voter or self.progress_of(key)
-        progress.fetched(offset, node.log.end_offset, now_ms)
-        self.count_fetch(node, key, now_ms)
-        if voter is None:
-            self.observers.move_to_end(key)
-        elif offset > (node.quorum.high_watermark or 0):  # Else it makes no majority that was not there before.
-            self._advance(node, now_ms)
-
-    def on_flushed(self, node: NodeContext, now_ms: int) -> None:
-        """The leader's own flushed offset counts from now on."""
-        self.progress_of(self.local).end_offset = node.flushed_end_offset
-        if node.flushed_end_offset >= self.flushing:
-            self.flushing = 0
-            if node.config.append_linger_ms is None:
-                self.drain(node, now_ms)
-        self._advance(node, now_ms)
-
-    def _advance(self, node: NodeContext, now_ms: int) -> None:
-        """The high watermark goes up to what a majority has, once that has a record of the leader's own epoch.
-
-        Else a record of an earlier epoch could be counted that a later leader does not have. It never goes back, though
-        a new voter may have less than those before.
-        """
-        offset, known = self.replicated_to_majority, node.quorum.high_watermark
-        if offset <= self.epoch_start_offset or (known is not None and offset <= known):
-            return
-        node.quorum.high_watermark = offset
-        node.log.update_high_watermark(offset)
-        node.effects.append(Committed(offset))
-        if known is None:  # Not before: a state machine leads once it has all that comes before (KAFKA-12619).
-            node.effects.append(LeaderChanged(self.local.id, self.epoch, self.epoch_start_offset))
-        voter_changes.on_high_watermark(node, offset)
-        fetching.complete(node, now_ms)
-
-    # Written.
-
-    def append(self, node: NodeContext, records: Sequence[bytes], now_ms: int) -> Appended:
-        """Takes records (value bytes), which go into one batch; it is written behind the event, or after the linger.
-
-        RaftLogError if they do not fit into a batch.
-        """
-        if not self.accumulator.has_room(records):
-            self.drain(node, now_ms)
-        linger_ms = node.config.append_linger_ms
-        appended = self.accumulator.add(records, now_ms, LONGEST_LINGER_MS if linger_ms is None else linger_ms)
-        if linger_ms is None and not self.flushing:
-            self.drain(node, now_ms)  # Nothing is on its way that it could wait for.
-        return appended
-
-    def append_batches(self, node: NodeContext, batches: bytes, now_ms: int) -> Appended:
-        """Writes whole batches of data, with their offsets and this epoch in their headers; RaftLogError for others.
-
-        DecodeError for one that is damaged.
-
-        Batches that have the right ones already are written as they are: of a large append each copy would be felt.
-        """
-        found, problem = split_batches(batches)
-        if problem is not None:
-            raise problem
-        if not found or size_of(found) < len(batches):
-            raise RaftLogError("a leader appends whole batches: the last one is cut off")
-        if any(each.is_control or len(each.data) > MAX_BATCH_BYTES for each in found):
-            raise RaftLogError(f"a state machine appends batches of data, of at most {MAX_BATCH_BYTES} bytes each")
-        self.drain(node, now_ms)
-        first = next_offset = self.accumulator.next_offset
-        stamped = []
-        for each in found:
-            stamped.append(stamped_again(each, next_offset, self.epoch))
-            next_offset += each.last_offset - each.base_offset + 1
-        self.accumulator.next_offset = next_offset
-        as_they_are = all(map(is_, stamped, found))
-        self._write(node, batches if as_they_are else b"".join(each.data for each in stamped), (stamped, None))
-        self._advance(node, now_ms)
+def drain(node: NodeContext, now_ms: int) -> None:
+    """Writes the accumulated records."""
+    leader = node.leading
+    if leader.accumulator.records:
+        batch = leader.accumulator.drain(leader.epoch)
+        _write(node, batch.data, ([batch], None))
         fetching.complete(node, now_ms, below=node.log.end_offset)
-        return Appended(first, self.accumulator.next_offset - 1)
-
-    def append_control(self, node: NodeContext, messages: Sequence[Data], now_ms: int) -> int:
-        """Writes control records in a batch of their own, at once; the last one's offset."""
-        self.drain(node, now_ms)
-        batch = control_batch(messages, self.accumulator.next_offset, self.epoch, now_ms)
-        self.accumulator.next_offset += len(messages)
-        split = split_batches(batch, check_crc=False)
-        self._write(node, batch, split)
-        replay_batches(node.voter_history, split[0])
-        self.set_voters(node.voter_history.last_voters)
-        if self.is_alone != (self.check_quorum_deadline_ms == NEVER_MS):
-            self.restart_check_quorum(node, now_ms)
-        self._advance(node, now_ms)
-        fetching.complete(node, now_ms, below=node.log.end_offset)
-        return self.accumulator.next_offset - 1
-
-    def drain(self, node: NodeContext, now_ms: int) -> None:
-        """Writes the accumulated records."""
-        if self.accumulator.records:
-            batch = self.accumulator.drain(self.epoch)
-            self._write(node, batch.data, ([batch], None))
-            fetching.complete(node, now_ms, below=node.log.end_offset)
-
-    def _write(self, node: NodeContext, batches: bytes, split: SplitBatches | None = None) -> None:
-        """`split`: of batches that this node has just made; the checksums of others are checked."""
-        node.log.append_as_leader(batches, self.epoch, split)
-        self.flushing = node.log.end_offset
-        node.flush()
 
 
-def _find(voters: dict[int, ReplicaProgress], key: ReplicaKey) -> ReplicaProgress | None:
-    """A voter whose directory is unknown is found by its id alone."""
-    progress = voters.get(key.id)
-    return progress if progress and progress.key.directory_id in (NO_DIRECTORY, key.directory_id) else None
+def _write(node: NodeContext, batches: bytes, split: SplitBatches | None = None) -> None:
+    """Appends to the log and requests a flush. Without `split` the log checks the batches' checksums."""
+    leader = node.leading
+    node.log.append_as_leader(batches, leader.epoch, split)
+    leader.flushing = node.log.end_offset
+    node.flush()
 
 
 def begin(node: NodeContext, now_ms: int) -> None:
-    """Elected: the first thing in the log of the epoch is that this node leads it."""
-    state = node.quorum.state
-    assert type(state) is Leader
-    leading = node.leading = LeaderState(node, now_ms)
+    """Starts the leadership: writes the LeaderChangeMessage as the first record of the epoch."""
+    leader = node.leading
     voters = node.voter_history.last_voters
-    messages: list[Data] = [leader_change(node.local.id, voters, [key.id for key in state.granting_voters])]
+    messages: list[Data] = [leader_change(node.local.id, voters, [key.id for key in leader.granting_voters])]
     if node.voter_history.kraft_version > 0:
         messages += _own_voters(node)
     else:
-        leading.known_voters = voters.with_updated(voter_changes.local_voter(node), any_directory=True)
-    leading.append_control(node, messages, now_ms)
-    leading.first_batch_end = node.log.end_offset
+        leader.known_voters = voters.with_updated(node.local_voter, any_directory=True)
+    append_control(node, messages, now_ms)
+    leader.first_batch_end = node.log.end_offset
 
 
 def _own_voters(node: NodeContext) -> list[Data]:
-    """Version and voters again, where they are in no log yet but in the snapshot that a quorum begins with.
+    """The kraft.version and voters records that the leader must write; none if the log has them.
 
-    4.x does so as well where the leader's listeners are others than those in the log.
+    The leader writes them if only the bootstrap snapshot has them. 4.x also writes them if the leader's listeners
+    differ from those in the log.
     """
     history = node.voter_history
-    voters = history.last_voters.with_updated(voter_changes.local_voter(node)) or history.last_voters
+    voters = history.last_voters.with_updated(node.local_voter) or history.last_voters
     is_new = node.config.level != "3.9" and voters != history.last_voters
     if history.last_voters_offset != -1 and not is_new:
         return []
@@ -310,27 +138,22 @@ def _own_voters(node: NodeContext) -> list[Data]:
 
 
 def end(node: NodeContext) -> None:
-    """The node resigned: waiting requests are answered with an error, and unwritten records are dropped."""
-    voter_changes.fail(node, Errors.NOT_LEADER_OR_FOLLOWER)
+    """Ends the leadership: answers waiting requests with an error and drops unwritten records."""
+    pending_change.fail(node, Errors.NOT_LEADER_OR_FOLLOWER)
     fetching.fail(node, Errors.NOT_LEADER_OR_FOLLOWER)
-    node.leading = None  # type: ignore[assignment]  # As `NodeContext` has it.
 
 
 def poll(node: NodeContext, now_ms: int) -> int:
-    """Writes records whose linger is over, answers requests whose wait is over. Returns the next deadline."""
-    leading = node.leading
+    """Writes records whose linger is over and answers requests whose wait is over; returns the next deadline."""
+    leader = node.leading
     deadline_ms = NEVER_MS
-    if leading.change is not None:
-        deadline_ms = voter_changes.poll(node, now_ms)
-    if leading.fetches:  # No wait is over before that time: with thousands of them it is not looked at each.
-        is_due = leading.fetch_deadline_ms <= now_ms
-        deadline_ms = min(deadline_ms, fetching.poll(node, now_ms) if is_due else leading.fetch_deadline_ms)
-    linger_ms = leading.accumulator.deadline_ms
+    if leader.change is not None:
+        deadline_ms = pending_change.poll(node, now_ms)
+    if leader.fetches:  # `fetch_deadline_ms` avoids looking at thousands of waiting fetches.
+        is_due = leader.fetch_deadline_ms <= now_ms
+        deadline_ms = min(deadline_ms, fetching.poll(node, now_ms) if is_due else leader.fetch_deadline_ms)
+    linger_ms = leader.accumulator.deadline_ms
     if linger_ms is not None and linger_ms <= now_ms:
-        leading.drain(node, now_ms)
+        drain(node, now_ms)
         return deadline_ms
     return deadline_ms if linger_ms is None else min(deadline_ms, linger_ms)
-
-
-def on_flushed(node: NodeContext, now_ms: int) -> None:
-    node.leading.on_flushed(node, now_ms)

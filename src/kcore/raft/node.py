@@ -1,4 +1,4 @@
-"""A node of a quorum: one event at a time goes in, what the edge must do for it comes out, in order."""
+"""A node of a quorum: takes one event at a time and returns the effects that the edge must perform, in order."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeAlias
@@ -16,7 +16,7 @@ from kcore.raft.membership.replicas import Address, ElectionState
 from kcore.raft.node_context import NodeContext
 from kcore.raft.quorum import Quorum
 from kcore.raft.raft_config import RaftConfig
-from kcore.raft.states import Leader
+from kcore.raft.states import Follower, Leader, State
 from kcore.raft.transitions import Event
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.api_versions import ApiVersionsRequest
@@ -27,11 +27,11 @@ from kcore.schema.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest
 from kcore.schema.raft_votes import BeginQuorumEpochRequest, EndQuorumEpochRequest, VoteRequest
 from kcore.schema.structure import Message
 
-# (node, request, version, reply_to, now_ms): the response, or None if it is answered later, to `reply_to`.
+# (node, request, version, reply_to, now_ms): the response, or None if a later effect answers `reply_to`.
 RequestHandler: TypeAlias = Callable[[NodeContext, Any, int, Hashable, int], Message | None]
-# (node, destination, request, response, now_ms): False if the destination should be left alone for the retry back-off.
+# (node, destination, request, response, now_ms): False if the node should back off before its next request there.
 ResponseHandler: TypeAlias = Callable[[NodeContext, int, Any, Any, int], bool]
-# (node, destination, request, now_ms): no answer came; only where it is more than a reason to try again.
+# (node, destination, request, now_ms): no response came. Other requests are simply sent again.
 LostHandler: TypeAlias = Callable[[NodeContext, int, Any, int], None]
 
 REQUEST_HANDLERS: dict[type[Message], RequestHandler] = {
@@ -59,12 +59,20 @@ RESPONSE_HANDLERS: dict[type[Message], ResponseHandler] = {  # By the class of t
 LOST_HANDLERS: dict[type[Message], LostHandler] = {ApiVersionsRequest: voter_changes.on_api_versions_lost}
 
 
+def _on_exit(node: NodeContext, state: State) -> None:
+    """Ends what belongs to the state that the node is about to leave."""
+    if type(state) is Leader:
+        leading.end(node)
+    elif type(state) is Follower:
+        snapshots.drop(node, state)
+
+
 class RaftNode(NodeContext):
     """One replica of the metadata log: voter or observer.
 
-    Every method that is given `now_ms` (since 1970, for the age of snapshots, and never going back) returns the effects
-    in the order in which the edge must perform them. None of them raises for what another node sent, but
-    NewerReleaseError: then the node ends, has stored nothing of it, and goes on with a newer release.
+    Methods that take `now_ms` return the effects in the order in which the edge must perform them. `now_ms` is in
+    milliseconds since 1970, for the age of snapshots, and never decreases. Messages of other nodes raise no error but
+    NewerReleaseError. Then the node must end; it has stored nothing of the message, and a newer release can continue.
 
     Source: KafkaRaftClient.
     """
@@ -73,13 +81,13 @@ class RaftNode(NodeContext):
 
     def __init__(self, config: RaftConfig, log: RaftLog) -> None:
         super().__init__(config, log)
-        self.quorum = Quorum(self)
+        self.quorum = Quorum(self, lambda state: _on_exit(self, state))
 
     def start(self, election: ElectionState | None, now_ms: int) -> list[Effect]:
-        """The first call: takes the content of the file `quorum-state`, None if there is none.
+        """Starts the node, before any other call. `election` is the content of the file `quorum-state`, if it exists.
 
-        RaftLogError for a vote of a node without an id and for a log that cannot be loaded, NewerReleaseError for one
-        that a newer release wrote. Source: KafkaRaftClient.initialize.
+        Raises RaftLogError for a vote of a node without an id and for a log that cannot be loaded. Raises
+        NewerReleaseError for a log that a newer release wrote. Source: KafkaRaftClient.initialize.
         """
         if election is not None and election.voted is not None and self.local.id < 0:
             raise RaftLogError(f"quorum-state holds a vote, but a node without an id does not vote: {election}")
@@ -92,7 +100,7 @@ class RaftNode(NodeContext):
         return self._finish(now_ms)
 
     def _bootstrap_servers(self) -> list[tuple[int, Address]]:
-        """The configured bootstrap servers, or else the other configured voters."""
+        """The configured bootstrap servers, or the other configured voters if there are none."""
         if self.config.bootstrap_servers:
             return [(FIRST_BOOTSTRAP_ID - i, address) for i, address in enumerate(self.config.bootstrap_servers)]
         return [
@@ -102,20 +110,20 @@ class RaftNode(NodeContext):
         ]
 
     def on_request(self, request: Message, version: int, reply_to: Hashable, now_ms: int) -> list[Effect]:
-        """A request of `version`; its SendResponse comes in these effects or later ones, once."""
+        """Handles a request of `version`; its SendResponse is among these effects or later ones, once."""
         response = REQUEST_HANDLERS[type(request)](self, request, version, reply_to, now_ms)
         if response is not None:
             self.effects.append(SendResponse(reply_to, response))
         return self._finish(now_ms)
 
     def on_response(self, correlation_id: int, response: Message | None, now_ms: int) -> list[Effect]:
-        """The response to a Send; None if the connection was lost or refused, or timed out.
+        """Handles the response to a Send; None if the connection was lost or refused, or timed out.
 
-        If the other side has no suitable version, the edge gives a response with the error UNSUPPORTED_VERSION.
+        If the other side has no suitable version, the edge passes a response with the error UNSUPPORTED_VERSION.
         """
         open_request = self.connections.expected(correlation_id)
         if open_request is None:
-            return []  # Of another round.
+            return []  # The request was dropped when the epoch or the election changed.
         destination, request = open_request.destination, open_request.request
         ok = False
         if response is not None:
@@ -130,28 +138,24 @@ class RaftNode(NodeContext):
         return self._finish(now_ms)
 
     def on_refused(self, correlation_id: int, now_ms: int) -> list[Effect]:
-        """The address of that Send refuses connections: no process listens there. `on_response` comes for it, too."""
+        """Handles a refused connection: no process listens there. The edge calls `on_response` as well."""
         if open_request := self.connections.expected(correlation_id):
             following.on_refused(self, open_request.address, now_ms)
         return self._finish(now_ms)
 
     def on_timer(self, now_ms: int) -> list[Effect]:
-        """Does what is due; at any time."""
+        """Performs work that is due; may be called at any time."""
         return self._finish(now_ms)
 
     def on_flushed(self, flush: Flush, now_ms: int) -> list[Effect]:
-        """That Flush is done: the log below it is durable. Ignored if the log was truncated since."""
+        """Handles a completed Flush: the log below its end is durable. Ignored if the log was truncated since."""
         if flush.cuts == self.cuts and flush.end_offset > self.flushed_end_offset:
             self.flushed_end_offset = flush.end_offset
-            if type(self.quorum.state) is Leader:
+            if self.leads:
                 leading.on_flushed(self, now_ms)
             else:
                 following.on_flushed(self, now_ms)
         return self._finish(now_ms)
-
-    @property
-    def leads(self) -> bool:
-        return type(self.quorum.state) is Leader
 
     @property
     def next_offset(self) -> int:
@@ -161,26 +165,27 @@ class RaftNode(NodeContext):
     def append(
         self, records: Sequence[bytes], epoch: int, expected_offset: int, now_ms: int
     ) -> tuple[Appended | Refused, list[Effect]]:
-        """Takes records (value bytes) as the leader of `epoch`, all in one batch, the first at `expected_offset`.
+        """Appends records (value bytes) as the leader of `epoch`, in one batch, the first at `expected_offset`.
 
-        Refused, and nothing written, if it does not lead that epoch or its next offset is another. Records are
-        permanent once a Committed effect covers them; before, a change of leader may lose them. RaftLogError for
-        records that do not fit into a batch. Source: KafkaRaftClient.prepareAppend, schedulePreparedAppend.
+        Returns Refused, and writes nothing, if this node does not lead `epoch` or its next offset differs. Records are
+        permanent once a Committed effect covers them; before that, a change of leader may lose them. Raises
+        RaftLogError for records that do not fit into a batch. Source: KafkaRaftClient.prepareAppend,
+        schedulePreparedAppend.
         """
         refused = self._refused(epoch, expected_offset)
         if refused is not None:
             return refused, []
-        appended = self.leading.append(self, records, now_ms)
+        appended = leading.append(self, records, now_ms)
         return appended, self._finish(now_ms)
 
     def append_batches(
         self, batches: bytes, epoch: int, expected_offset: int, now_ms: int
     ) -> tuple[Appended | Refused, list[Effect]]:
-        """As `append`, with whole batches of data, encoded from offset 0 on; RaftLogError for other bytes."""
+        """As `append`, with whole batches of data, encoded from offset 0 on; raises RaftLogError for other bytes."""
         refused = self._refused(epoch, expected_offset)
         if refused is not None:
             return refused, []
-        appended = self.leading.append_batches(self, batches, now_ms)
+        appended = leading.append_batches(self, batches, now_ms)
         return appended, self._finish(now_ms)
 
     def _refused(self, epoch: int, expected_offset: int) -> Refused | None:
@@ -192,10 +197,10 @@ class RaftNode(NodeContext):
     def upgrade_kraft_version(
         self, version: int, epoch: int, now_ms: int, *, validate_only: bool = False
     ) -> tuple[kraft_version.Problem | None, list[Effect]]:
-        """Upgrades kraft.version: the log has the voters from now on.
+        """Upgrades kraft.version, so that the log holds the voters from now on; returns the problem, or None.
 
-        Returns the problem, or None. RaftLogError if it does not lead. The upgrade is complete once
-        `is_kraft_version_committed`, unless the node resigns before. RaftLogError if it does not lead that epoch.
+        The upgrade is complete once `is_kraft_version_committed`, unless the node resigns before. Raises RaftLogError
+        if this node does not lead `epoch`.
         """
         self._check_leads(epoch)
         problem = kraft_version.upgrade(self, version, now_ms, validate_only=validate_only)
@@ -203,43 +208,43 @@ class RaftNode(NodeContext):
 
     @property
     def is_kraft_version_committed(self) -> bool:
-        """Whether the known version and voters are committed; true at version 0, where the log has none."""
+        """Whether the latest version and voters are committed; true at version 0, where the log has no voters."""
         offset = self.voter_history.last_voters_offset
         return offset is None or offset < (self.quorum.high_watermark or 0)
 
     def begin_snapshot(
         self, snapshot: OffsetAndEpoch, last_contained_log_timestamp: int, now_ms: int
     ) -> SnapshotWriter | None:
-        """For the state at `snapshot`, which the edge writes slice by slice; None where there can be no such one.
+        """A writer for a snapshot of the state at `snapshot`; None if the log cannot have that snapshot.
 
-        `last_contained_log_timestamp`: of the last record in it. Source: KafkaRaftClient.createSnapshot.
+        `last_contained_log_timestamp` is the time of the last record in it. Source: KafkaRaftClient.createSnapshot.
         """
         return SnapshotWriter.begin(self, snapshot, last_contained_log_timestamp, now_ms)
 
     def _check_leads(self, epoch: int) -> None:
         state = self.quorum.state
         if type(state) is not Leader or state.epoch != epoch:
-            raise RaftLogError(f"only the leader of epoch {epoch} appends to it, and this node is {state}")
+            raise RaftLogError(f"only the leader of epoch {epoch} can append to it, but this node is {state}")
 
     def resign(self, epoch: int, now_ms: int) -> list[Effect]:
-        """The state machine gives up `epoch`; nothing happens if another one has begun, or it gave it up already.
+        """Resigns from `epoch` for the state machine; no effect if the epoch is over or the node has resigned.
 
-        RaftLogError for an epoch that this node does not lead or led. Source: KafkaRaftClient.resign.
+        Raises RaftLogError for an epoch that this node has never led. Source: KafkaRaftClient.resign.
         """
         state = self.quorum.state
         if epoch < 0 or epoch > state.epoch or (epoch == state.epoch and state.leader_id != self.local.id):
-            raise RaftLogError(f"only a leader resigns from epoch {epoch}, and this node is {state}")
+            raise RaftLogError(f"only the leader of epoch {epoch} can resign from it, but this node is {state}")
         if type(state) is Leader and epoch == state.epoch:
             state.resign_requested = True
         return self._finish(now_ms)
 
     def shutdown(self, now_ms: int, timeout_ms: int = 5000) -> list[Effect]:
-        """Leaves gracefully; Stopped when another node leads, or at the time-out."""
+        """Shuts down gracefully; the Stopped effect follows when another node leads, or at the time-out."""
         self.shutdown_deadline_ms = now_ms + timeout_ms
         return self._finish(now_ms)
 
     def _finish(self, now_ms: int) -> list[Effect]:
-        """Does what is due, then returns all effects of the event."""
+        """Performs work that is due, then returns all effects of the event."""
         timers.poll(self, now_ms)
         effects, self.effects = self.effects, []
         return effects

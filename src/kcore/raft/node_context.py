@@ -1,26 +1,23 @@
-"""The state of a node of a quorum, and the operations on it that all subjects share.
+"""The state of a quorum's node, and the operations that all subjects share.
 
-The subjects (votes, epochs, fetching, following and so on) are functions over it; `node.py` maps events to them.
+The subjects (votes, epochs, fetching, following and so on) are modules of functions over a NodeContext; `node.py` maps
+events to them.
 """
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 from kcore.raft.connections import Connections
 from kcore.raft.effects import Effect, Flush, Notice, SendResponse
 from kcore.raft.epoch_limits import LAST_EPOCH
 from kcore.raft.log.raft_log import RaftLog
-from kcore.raft.membership.replicas import ReplicaKey
-from kcore.raft.membership.voters import VoterHistory, VoterSet
+from kcore.raft.membership.replicas import ReplicaKey, Voter
+from kcore.raft.membership.voters import MAX_KRAFT_VERSION, VoterHistory, VoterSet
+from kcore.raft.quorum import Quorum
 from kcore.raft.raft_config import RaftConfig
-from kcore.raft.states import NO_LEADER, Follower, State
+from kcore.raft.states import NO_LEADER, Follower, Leader, State
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchRequest, FetchResponse
 from kcore.schema.structure import Message
-
-if TYPE_CHECKING:
-    from kcore.raft.leading import LeaderState
-    from kcore.raft.quorum import Quorum
 
 
 class NodeContext:
@@ -39,7 +36,6 @@ class NodeContext:
         "is_stopped",
         "last_fetch",
         "last_fetched",
-        "leading",
         "local",
         "log",
         "next_deadline_ms",
@@ -50,36 +46,45 @@ class NodeContext:
         "writing",
     )
 
-    quorum: "Quorum"
-    leading: "LeaderState"  # None while it does not lead; only code that has checked the state reads it.
+    quorum: Quorum
 
     def __init__(self, config: RaftConfig, log: RaftLog) -> None:
         self.config = config
-        self.cluster_id = config.cluster_id  # Set later where the log brings it.
+        self.cluster_id = config.cluster_id  # None until the log brings it, if the node was formatted without one.
         self.log = log
         self.local = ReplicaKey(config.node_id, config.directory_id)
         self.voter_history = VoterHistory(VoterSet.of(config.voters))
         self.connections = Connections(config.retry_backoff_ms, config.request_timeout_ms, config.jitter_ms)
-        self.leading = None  # type: ignore[assignment]
-        self.effects: list[Effect] = []  # What the event at hand has led to so far.
-        self.flushed_end_offset = log.end_offset  # What a crash of the machine would leave.
+        self.effects: list[Effect] = []  # The effects of the current event so far.
+        self.flushed_end_offset = log.end_offset  # Records below it survive a power cut.
         self.cuts = 0  # How often the log was truncated: a Flush from before a truncation is ignored.
-        self.next_deadline_ms: int | None = None  # When `on_timer` is wanted at the latest.
+        self.next_deadline_ms: int | None = None  # The edge must call `on_timer` by then.
         self.clean_deadline_ms = 0  # When old snapshots are deleted next.
         self.shutdown_deadline_ms: int | None = None  # Set by `shutdown`.
         self.is_stopped = False
-        self.noticed: set[str] = set()  # Kinds of notices that were given in this state.
+        self.noticed: set[str] = set()  # Kinds of notices that were logged in this state.
         self.writing: set[OffsetAndEpoch] = set()  # Snapshots that a SnapshotWriter has begun.
-        # The Fetch that was sent last, and the one that was answered last: what they were made of, and the messages.
+        # The last Fetch request and the last Fetch response, each with the values that it was built from.
         self.last_fetch: tuple[object, FetchRequest] | None = None
         self.last_fetched: tuple[object, FetchResponse] | None = None
-        self.announced = (NO_LEADER, 0)  # The leader and the epoch that the state machine was notified of last,
-        self.announced_state: State | None = None  # and the state of this node that they were of.
+        self.announced = (NO_LEADER, 0)  # The leader and the epoch of the last LeaderChanged effect,
+        self.announced_state: State | None = None  # and this node's state at that time.
 
     @property
     def state(self) -> State:
-        """One of `states.py`."""
+        """The node's state, one of `states.py`."""
         return self.quorum.state
+
+    @property
+    def leads(self) -> bool:
+        return type(self.quorum.state) is Leader
+
+    @property
+    def leading(self) -> Leader:
+        """The node's state as a leader; only code that has checked that the node leads may read it."""
+        state = self.quorum.state
+        assert type(state) is Leader, f"this node does not lead: {state}"
+        return state
 
     @property
     def epoch(self) -> int:
@@ -87,17 +92,17 @@ class NodeContext:
 
     @property
     def leader_id(self) -> int:
-        """-1 if unknown."""
+        """The leader of the current epoch; -1 if unknown."""
         return self.quorum.state.leader_id
 
     @property
     def high_watermark(self) -> int | None:
-        """None where it is not known yet in this state."""
+        """The high watermark; None while this state does not have one yet."""
         return self.quorum.high_watermark
 
     @property
     def leaders_high_watermark(self) -> int | None:
-        """As the leader said last, also where this log is behind it; None before."""
+        """The high watermark that the leader sent last, which may be above this log's end; None before the first."""
         state = self.quorum.state
         if not isinstance(state, Follower):
             return self.quorum.high_watermark
@@ -105,24 +110,24 @@ class NodeContext:
 
     @property
     def voters(self) -> VoterSet:
-        """The latest ones, committed or not."""
+        """The latest voter set, committed or not."""
         return self.voter_history.last_voters
 
     @property
     def durable_end(self) -> OffsetAndEpoch:
-        """The end of the log that a crash of the machine leaves at least: of what is flushed, or of a later snapshot.
+        """The end that the log has at least after a power cut: the flushed end, or the end of a later snapshot.
 
-        A leader's high watermark may be ahead of its own disk, and then a snapshot may be, too.
+        A leader's high watermark may be above its own flushed end, and so may a snapshot.
         """
         return self._end_at(self.flushed_end_offset)
 
     @property
     def committed_end(self) -> OffsetAndEpoch:
-        """The end of what this node knows to be committed."""
+        """The end of the records that this node knows to be committed."""
         return self._end_at(self.log.high_watermark)
 
     def _end_at(self, offset: int) -> OffsetAndEpoch:
-        """`offset` and the epoch of the record before it; the latest snapshot's end if that is there or later."""
+        """`offset` with the epoch of the record before it, or the latest snapshot's end if that is not below."""
         snapshot = self.log.latest_snapshot
         if snapshot is not None and snapshot.offset >= offset:
             return snapshot
@@ -130,8 +135,13 @@ class NodeContext:
 
     @property
     def is_voter(self) -> bool:
-        """Whether this node is in the latest voter set, with this directory."""
+        """Whether the latest voter set has this node with this directory."""
         return self.voter_history.voters.last.is_voter(self.local)
+
+    @property
+    def local_voter(self) -> Voter:
+        """This node as a voter: id, directory, endpoints and versions."""
+        return Voter(self.local, self.config.endpoints, 0, MAX_KRAFT_VERSION)
 
     @property
     def may_stand(self) -> bool:
@@ -145,18 +155,18 @@ class NodeContext:
         self.effects.append(Flush(self.log.end_offset, self.cuts))
 
     def was_cut(self, offset: int) -> None:
-        """The log was truncated to `offset`, or restarted there: flushes under way do not cover later records."""
+        """Records that the log was truncated to `offset`, or restarted there: earlier flushes no longer count."""
         self.cuts += 1
         self.flushed_end_offset = min(self.flushed_end_offset, offset)
         if self.flushed_end_offset < self.log.end_offset:
             self.flush()
 
     def notice(self, kind: str, text: str) -> None:
-        """Logs for the operator, once in each state: what a peer sends repeatedly must not fill the log."""
+        """Logs for the operator, once in each state: a peer that repeats a message must not fill the log."""
         if kind not in self.noticed:
             self.noticed.add(kind)
             self.effects.append(Notice(text))
 
     def answer(self, reply_to: Hashable, response: Message) -> None:
-        """Sends the response to a request that was waiting."""
+        """Sends the response to a request that has waited."""
         self.effects.append(SendResponse(reply_to, response))

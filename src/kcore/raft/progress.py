@@ -1,4 +1,4 @@
-"""The leader's view of a replica's progress. Source: LeaderState.ReplicaState."""
+"""The leader's view of one replica's progress. Source: LeaderState.ReplicaState."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ UNKNOWN: Final = -1
 
 
 class ReplicaProgress:
-    """How far one replica is, by its last fetch."""
+    """The offset that a replica has reached, and when it last fetched and was caught up."""
 
     __slots__ = (
         "end_offset",
@@ -21,20 +21,20 @@ class ReplicaProgress:
 
     def __init__(self, key: ReplicaKey) -> None:
         self.key = key
-        self.end_offset = UNKNOWN  # Of what it has flushed.
+        self.end_offset = UNKNOWN  # The end of the records that it has flushed.
         self.last_fetch_ms = UNKNOWN
         self.last_fetch_leader_end = UNKNOWN  # The leader's log end at the last fetch.
-        self.last_caught_up_ms = UNKNOWN  # When it had all that the leader had.
+        self.last_caught_up_ms = UNKNOWN  # When it last had all of the leader's records.
         self.sent_high_watermark = UNKNOWN
 
     def caught_up_with(self, end_offset: int, fetch_ms: int, leader_end: int, caught_up_ms: int) -> None:
-        """The same replica as another reader of its fetches saw it last; what is older than the own view is dropped."""
+        """Merges progress that the compiled request loop has seen; values older than the known ones are dropped."""
         self.last_caught_up_ms = max(self.last_caught_up_ms, caught_up_ms)
         if fetch_ms >= self.last_fetch_ms:
             self.end_offset, self.last_fetch_ms, self.last_fetch_leader_end = end_offset, fetch_ms, leader_end
 
     def fetched(self, offset: int, leader_end: int, now_ms: int) -> None:
-        """Having now what the leader had at the last fetch, it was caught up then (KIP-836)."""
+        """Records a fetch. If it reaches the leader's end at the last fetch, it was caught up then (KIP-836)."""
         if offset >= leader_end:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif 0 < self.last_fetch_leader_end <= offset:

@@ -1,13 +1,17 @@
-"""The state of a node, and the transitions between states. Source: QuorumState."""
+"""A node's state and the transitions between states. Source: QuorumState."""
 
 from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
 
 from kcore.errors import RaftLogError
-from kcore.raft import leading, snapshots
-from kcore.raft.effects import StoreElection
+from kcore.raft.connections import Connections
+from kcore.raft.effects import Effect, StoreElection
 from kcore.raft.epoch_limits import LAST_EPOCH, EpochAllowance
+from kcore.raft.log.raft_log import RaftLog
 from kcore.raft.membership.replicas import ElectionState, Endpoints, ReplicaKey
-from kcore.raft.node_context import NodeContext
+from kcore.raft.membership.voters import VoterHistory
+from kcore.raft.raft_config import RaftConfig
 from kcore.raft.states import (
     NEVER_MS,
     NO_LEADER,
@@ -23,17 +27,34 @@ from kcore.raft.transitions import START, Event, Step, by_step
 from kcore.raft.vote_count import Election
 
 
-class Quorum:
-    """The state of `node`, and the only place that changes it.
+class QuorumNode(Protocol):
+    """What a Quorum needs of its node."""
 
-    `high_watermark` is None until this state knows one: a new leader starts without one, so that the high watermark it
+    config: RaftConfig
+    connections: Connections
+    effects: list[Effect]
+    local: ReplicaKey
+    log: RaftLog
+    noticed: set[str]
+    voter_history: VoterHistory
+
+    @property
+    def is_voter(self) -> bool: ...
+
+    def notice(self, kind: str, text: str) -> None: ...
+
+
+class Quorum:
+    """Holds the state of `node`, and is the only place that changes it; calls `on_exit` with the state it leaves.
+
+    `high_watermark` is None until this state has one: a new leader starts without one, so that the high watermark it
     exposes never decreases (`following.py` and `leading.py` set it). `taken` counts the transitions made.
     """
 
-    __slots__ = ("_allowance", "_ways", "high_watermark", "node", "pre_vote", "state", "stored", "taken")
+    __slots__ = ("_allowance", "_on_exit", "_ways", "high_watermark", "node", "pre_vote", "state", "stored", "taken")
 
-    def __init__(self, node: NodeContext) -> None:
-        self.node = node
+    def __init__(self, node: QuorumNode, on_exit: Callable[[State], None]) -> None:
+        self.node, self._on_exit = node, on_exit
         self.pre_vote = node.config.level != "3.9"
         self.state: State = Unattached(0, NO_LEADER, None, NEVER_MS)
         self.high_watermark: int | None = None
@@ -43,17 +64,17 @@ class Quorum:
         self._ways = by_step(pre_vote=self.pre_vote, endless_elections=node.config.endless_elections)
 
     def _election_timeout_at(self, epoch: int, now_ms: int) -> int:
-        """When a voter in that epoch starts an election: after once to twice the time-out; never in the last epoch."""
+        """When a voter starts an election: after one to two time-outs, at random; never in the last epoch."""
         if epoch >= LAST_EPOCH:
             return NEVER_MS
         timeout_ms = self.node.config.election_timeout_ms
         return now_ms + timeout_ms + (self.node.config.jitter_ms(timeout_ms) if timeout_ms else 0)
 
     def allows(self, epoch: int, now_ms: int) -> bool:
-        """Whether this epoch may be accepted from others (`epoch_limits.py`); if not, a notice is logged."""
+        """Whether the node may adopt this epoch (`epoch_limits.py`); logs a notice if not."""
         if epoch <= min(LAST_EPOCH, self.state.epoch + self._allowance.epochs(now_ms)):
             return True
-        self.node.notice("epoch", f"epoch {epoch} was named: too far ahead of {self.state.epoch}, it is not taken")
+        self.node.notice("epoch", f"epoch {epoch} is too far above epoch {self.state.epoch}: it is not adopted")
         return False
 
     # The start.
@@ -63,7 +84,7 @@ class Quorum:
         log_epoch = self.node.log.last_epoch
         if max(log_epoch, -1 if election is None else election.epoch) > LAST_EPOCH:
             raise RaftLogError(
-                f"the epoch is past {LAST_EPOCH}, the last one: docs/guides/repair-epochs.md says how to begin anew"
+                f"the epoch is above {LAST_EPOCH}, the last one: docs/guides/repair-epochs.md says how to begin anew"
             )
         self.stored = election
         if election is None or election.epoch < log_epoch:
@@ -75,12 +96,11 @@ class Quorum:
         voters = node.voter_history.last_voters
         deadline_ms = self._election_timeout_at(election.epoch, now_ms)
         if local.id >= 0 and election.leader_id == local.id:
-            # Records that it wrote and did not flush may be lost: as the leader of this epoch it would give the same
-            # offsets
-            # to other records, and as a voter it would elect another leader for it (KAFKA-10527, KAFKA-10661).
+            # Records that it wrote and did not flush may be lost. As the leader of this epoch it could give their
+            # offsets to other records, and as a voter it could elect a second leader (KAFKA-10527, KAFKA-10661).
             return self._resigned_state(election.epoch, (), deadline_ms)
-        # A node that voted for itself does not go on with that election, as Kafka's does: votes may have been given for
-        # a longer log than the one that a crash has left. It keeps its vote, and stands for election in a later epoch.
+        # A node that voted for itself does not continue that election, as Kafka's does: voters may have granted their
+        # votes for a longer log than the one left by a crash. It keeps its vote, and is a candidate in a later epoch.
         if election.leader_id >= 0 and election.leader_id in voters.voters:
             endpoints = voters.voters[election.leader_id].endpoints
             if node.config.listener in endpoints:
@@ -89,13 +109,13 @@ class Quorum:
         deadline_ms = deadline_ms if voters.is_voter(local) else NEVER_MS
         return Unattached(election.epoch, election.leader_id, election.voted, deadline_ms)
 
-    # The ways.
+    # Transitions.
 
     def become_unattached(self, epoch: int, now_ms: int, event: Event = Event.HIGHER_EPOCH) -> None:
-        """A higher epoch without a known leader; or, of a Prospective that lost, the same epoch.
+        """Enters a higher epoch without a known leader; a Prospective that lost stays in its epoch.
 
-        A running election time-out continues: else a candidate that cannot win would keep the others from ever starting
-        an election.
+        A running election time-out continues. Otherwise a candidate that cannot win could keep the other voters from
+        ever starting an election.
         """
         state = self.state
         assert epoch > state.epoch or event is Event.PRE_VOTE_LOST
@@ -106,7 +126,7 @@ class Quorum:
         self._transition(Unattached(epoch, leader_id, voted, self._election_deadline_ms(epoch, now_ms)), event)
 
     def _election_deadline_ms(self, epoch: int, now_ms: int) -> int:
-        """The election deadline of a node that is about to become Unattached in that epoch."""
+        """The election deadline of this node when it becomes Unattached in `epoch`."""
         state = self.state
         if not self.node.is_voter or epoch >= LAST_EPOCH:
             return NEVER_MS
@@ -119,7 +139,7 @@ class Quorum:
         return self._election_timeout_at(epoch, now_ms)
 
     def grant_vote(self, candidate: ReplicaKey, now_ms: int) -> None:
-        """Votes, as Unattached or Prospective, and restarts the election time-out: the candidate may win."""
+        """Votes, as Unattached or Prospective, and restarts the election time-out, as the candidate may win."""
         state = self.state
         assert state.voted is None
         deadline_ms = self._election_timeout_at(state.epoch, now_ms)
@@ -144,35 +164,32 @@ class Quorum:
         self._transition(Candidate(epoch, node.local, election, deadline_ms, retries), event)
 
     def become_leader(self, now_ms: int) -> None:
-        """Leads the epoch of its candidacy. The high watermark is unknown until a record of this epoch is committed."""
+        """Becomes leader. The high watermark is unknown until a record of this epoch is committed."""
         candidate = self.state
         assert type(candidate) is Candidate and candidate.election.is_won
         node = self.node
         granting = candidate.election.granting_voters
         self._transition(
-            Leader(candidate.epoch, node.local, node.config.endpoints, granting, now_ms), Event.ELECTION_WON
+            Leader(candidate.epoch, node.config, node.voter_history.last_voters, granting, node.log.end_offset, now_ms),
+            Event.ELECTION_WON,
         )
         self.high_watermark = None
-        leading.begin(node, now_ms)
 
     def become_follower(
         self, epoch: int, leader_id: int, endpoints: Endpoints, now_ms: int, event: Event = Event.LEADER_FOUND
     ) -> None:
-        """Follows a leader whose endpoint is known.
-
-        A vote given in the same epoch stays, so that none is given twice.
-        """
+        """Follows a leader whose endpoint is known; keeps a vote of the same epoch, so that the node votes once."""
         assert leader_id != self.node.local.id and epoch >= self.state.epoch and self.node.config.listener in endpoints
         voted = self.state.voted if epoch == self.state.epoch else None
         self._allowance.take(epoch - self.state.epoch, now_ms)
         self._transition(self._follower_state(epoch, leader_id, endpoints, voted, now_ms), event)
 
     def become_resigned(self, event: Event, successors: tuple[ReplicaKey, ...], now_ms: int) -> None:
-        """Resigns; the node may not vote in this epoch. Not stored: a leader that restarts becomes Resigned anyway."""
+        """Resigns; the node may not vote in this epoch. Not stored, as a leader that restarts becomes Resigned."""
         epoch = self.state.epoch
         self._transition(self._resigned_state(epoch, successors, self._election_timeout_at(epoch, now_ms)), event)
 
-    # Their common part.
+    # What transitions share.
 
     def _follower_state(
         self, epoch: int, leader_id: int, endpoints: Endpoints, voted: ReplicaKey | None, now_ms: int
@@ -190,28 +207,25 @@ class Quorum:
         return Resigned(epoch, node.local, node.config.endpoints, others, successors, deadline_ms)
 
     def _transition(self, state: State, event: Event, source: str | None = None) -> None:
-        """Every change of state: allowed by the table, stored before anything else leaves the node."""
+        """Changes the state, if the table allows it; the new state is stored before any message leaves the node."""
         node, before = self.node, self.state
         step = (source or before.name, event, state.name)
         way = self._ways.get(step)
         assert way is not None, f"{step[0]} does not become {step[2]} when {event.value}: {before}"
         assert node.is_voter or not way.voters_only, f"an observer does not become {step[2]}: {before} (KAFKA-17067)"
         self.taken[step] += 1
-        if type(before) is Leader:
-            leading.end(node)
-        elif type(before) is Follower:
-            snapshots.drop(node, before)
+        self._on_exit(before)
         self.state = state
         node.noticed.clear()
         if state.epoch >= LAST_EPOCH and node.is_voter:
-            text = f"epoch {state.epoch} is the last one: this node stands for no election any more"
+            text = f"epoch {state.epoch} is the last one: this node starts no election any more"
             node.notice("last epoch", f"{text}; docs/guides/repair-epochs.md says how to begin again")
         self._store()
         if event is not Event.VOTE_GRANTED:
             node.connections.reset_all()
 
     def _store(self) -> None:
-        """Stores a changed vote or leader in quorum-state: a barrier for all later effects."""
+        """Stores a changed epoch, leader or vote in quorum-state, a barrier for all later effects."""
         state = self.state
         election = ElectionState(state.epoch, state.leader_id, state.voted)
         if election != self.stored:

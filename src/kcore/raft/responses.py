@@ -1,4 +1,4 @@
-"""What all requests and responses of the quorum have in common: the partition, the cluster, the leader."""
+"""Checks and fields that the quorum's requests and responses share: the partition, the cluster, the leader."""
 
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
@@ -17,7 +17,7 @@ Partition = TypeVar("Partition", covariant=True)
 
 
 class Named(Protocol[Partition]):
-    """One topic of a message."""
+    """One topic of a request or response."""
 
     topic_name: str
 
@@ -26,7 +26,7 @@ class Named(Protocol[Partition]):
 
 
 def only_partition(topics: Sequence[Named[Partition]]) -> Partition | None:
-    """The metadata partition, if the message is about it alone. Source: RaftUtil.hasValidTopicPartition."""
+    """The metadata partition if the message has no other partition. Source: RaftUtil.hasValidTopicPartition."""
     if len(topics) != 1 or topics[0].topic_name != METADATA_TOPIC or len(topics[0].partitions) != 1:
         return None
     partition = topics[0].partitions[0]
@@ -34,7 +34,7 @@ def only_partition(topics: Sequence[Named[Partition]]) -> Partition | None:
 
 
 class NamedEndpoint(Protocol):
-    """The endpoint of a node; every response has its own class with these fields."""
+    """A node's endpoint; every response has its own class with these fields."""
 
     node_id: int
     host: str
@@ -47,33 +47,33 @@ def is_this_cluster(node: NodeContext, cluster_id: str | None) -> bool:
 
 
 def is_this_voter(node: NodeContext, voter_id: int, directory_id: Uuid) -> bool:
-    """Whether a request that names its voter means this node; a zero directory is not compared (KIP-853)."""
+    """Whether this node is the voter that a request names; a zero directory is not compared (KIP-853)."""
     if voter_id < 0:
         return True
     return voter_id == node.local.id and directory_id in (NO_DIRECTORY, node.local.directory_id)
 
 
 def voter_only_error(node: NodeContext, remote_id: int, epoch: int) -> Errors:
-    """Of Vote, BeginQuorumEpoch and EndQuorumEpoch. Source: validateVoterOnlyRequest."""
+    """Checks Vote, BeginQuorumEpoch and EndQuorumEpoch requests. Source: validateVoterOnlyRequest."""
     if epoch < node.quorum.state.epoch:
         return Errors.FENCED_LEADER_EPOCH
     return Errors.INVALID_REQUEST if remote_id < 0 else Errors.NONE
 
 
 def leader_only_error(node: NodeContext, epoch: int) -> Errors:
-    """Of Fetch, FetchSnapshot and whatever else a leader alone answers. Source: validateLeaderOnlyRequest."""
+    """Checks Fetch, FetchSnapshot and other requests for leaders. Source: validateLeaderOnlyRequest."""
     state = node.quorum.state
     if epoch < state.epoch:
         return Errors.FENCED_LEADER_EPOCH
     if epoch > state.epoch:
         return Errors.UNKNOWN_LEADER_EPOCH
     if type(state) is not Leader:
-        return Errors.NOT_LEADER_OR_FOLLOWER  # Observers look for the leader by fetching from anyone.
+        return Errors.NOT_LEADER_OR_FOLLOWER  # Observers find the leader by fetching from any node.
     return Errors.NONE if node.shutdown_deadline_ms is None else Errors.BROKER_NOT_AVAILABLE
 
 
 def node_endpoints(node: NodeContext, version: int) -> list[NodeEndpoint]:
-    """Where the leader of the answers that name one is reached; since version 1 of the quorum's messages."""
+    """The leader's endpoint for a response; empty before version 1 of the quorum's messages."""
     state = node.quorum.state
     address = state.leader_endpoints.get(node.config.listener)
     if version < 1 or state.leader_id < 0 or address is None:
@@ -82,7 +82,7 @@ def node_endpoints(node: NodeContext, version: int) -> list[NodeEndpoint]:
 
 
 def leader_endpoints(node: NodeContext, leader_id: int, named: Sequence[NamedEndpoint]) -> Endpoints:
-    """The endpoints of the leader in a response, or else those in the voter set; empty if neither has any."""
+    """The leader's endpoints in a response, or those in the voter set; empty if neither has any."""
     if leader_id < 0:
         return NO_ENDPOINTS
     for endpoint in named:
@@ -101,16 +101,17 @@ def handle_common(
 ) -> bool | None:
     """Handles the epoch and the leader of any response.
 
-    True: handled, the destination is ready; False: handled, back off; None: its own handler continues. Source:
-    maybeHandleCommonResponse, which retries at once where nothing was new: as fast as the network allows.
+    Returns True if the response is handled and the destination is ready, False if the node must back off, None if the
+    response's own handler must continue. Source: maybeHandleCommonResponse, which retries at once, as fast as the
+    network allows, if the response has nothing new.
     """
     state = node.quorum.state
     if epoch < state.epoch or error == Errors.UNKNOWN_LEADER_EPOCH:
-        return False  # The other side has an older epoch, and will be updated.
+        return False  # The other side has an older epoch, which it will update.
     if epoch > state.epoch or error in (Errors.FENCED_LEADER_EPOCH, Errors.NOT_LEADER_OR_FOLLOWER):
         return maybe_transition(node, leader_id, epoch, endpoints, now_ms) and node.quorum.state is not state
     if leader_id >= 0 and state.leader_id < 0:
-        # A fetch that found the leader by chance brings records, too.
+        # A fetch that was sent to the leader by chance has records, too.
         followed = maybe_transition(node, leader_id, epoch, endpoints, now_ms)
         return None if error == Errors.NONE and followed else followed
     is_refusal = error in (Errors.BROKER_NOT_AVAILABLE, Errors.INVALID_REQUEST, Errors.INVALID_VOTER_KEY)
@@ -118,11 +119,11 @@ def handle_common(
 
 
 def maybe_transition(node: NodeContext, leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int) -> bool:
-    """Adopts the epoch of a message, not below the own one, and the leader if it has one.
+    """Adopts the epoch of a message, which is not below the node's own, and the leader if the message names one.
 
-    False, and nothing adopted, if the leader of the epoch is another than the known one, if it is this node, which does
-    not lead (Kafka's process exits in both cases: maybeTransition, hasConsistentLeader), or if the epoch is too far
-    ahead.
+    Returns False, and adopts nothing, if the epoch is too far ahead, or if the leader contradicts the node's state. It
+    does if it is a second leader of the epoch, or this node, which does not lead; Kafka's process exits in both cases
+    (maybeTransition, hasConsistentLeader).
     """
     quorum = node.quorum
     state = quorum.state

@@ -1,4 +1,4 @@
-"""Snapshots (KIP-630): served to followers, loaded from a leader. `snapshot_writing.py` writes them.
+"""Serves snapshots to followers and loads them from a leader (KIP-630). `snapshot_writing.py` writes them.
 
 Source: KafkaRaftClient.handleFetchSnapshotRequest and handleFetchSnapshotResponse.
 """
@@ -37,35 +37,32 @@ from kcore.schema.fetch_snapshot import (
     SnapshotId,
 )
 
-MOST_OFFSET: Final = 1 << 62  # No log reaches that offset; at 2^63 - 1 a leader could not append any more.
-ENDPOINTS_VERSION: Final = 1  # From then on it names the leader's listener (KIP-853).
+MOST_OFFSET: Final = 1 << 62  # No real log reaches this offset; at 2^63 - 1 a leader could not append.
+ENDPOINTS_VERSION: Final = 1  # FetchSnapshot names the leader's endpoint from this version on (KIP-853).
 
 
 def ends_within_a_batch(log: RaftLog, snapshot: OffsetAndEpoch) -> bool:
-    """Whether the log has a batch that reaches over the snapshot's end: releases up to 4.0 write such snapshots."""
+    """Whether a batch of the log spans the snapshot's end: releases up to 4.0 write such snapshots."""
     if not log.start_offset <= snapshot.offset < log.end_offset:
         return False
     return int.from_bytes(log.read(snapshot.offset, 1, log.end_offset)[:8]) < snapshot.offset
 
 
 def delete_before(node: NodeContext, snapshot: OffsetAndEpoch) -> bool:
-    """Deletes the log below `snapshot`, older voter sets too.
-
-    False if it begins there already, or has no such snapshot.
-    """
+    """Deletes the log below `snapshot`, with older voter sets; False if there is nothing to delete."""
     if not node.log.delete_before(snapshot):
         return False
     node.voter_history.truncate_old_entries(snapshot.offset)
     return True
 
 
-# Served.
+# The leader's side.
 
 
 def on_fetch_snapshot_request(
     node: NodeContext, request: FetchSnapshotRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> FetchSnapshotResponse:
-    """A piece of it, or why not."""
+    """Answers with a piece of the snapshot, or an error."""
     if not is_this_cluster(node, request.cluster_id):
         return FetchSnapshotResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
@@ -80,7 +77,7 @@ def on_fetch_snapshot_request(
         key = ReplicaKey(request.replica_id, partition.replica_directory_id)
         answer.error_code = _fill(node, answer, partition, request.max_bytes, key)
         if answer.error_code == Errors.NONE:
-            node.leading.count_fetch(node, key, now_ms)
+            node.leading.count_fetch(key, now_ms)
     topics = [FetchSnapshotResponseTopicSnapshot(name=topic.name, partitions=[answer])]
     return FetchSnapshotResponse(topics=topics, node_endpoints=_leader_endpoints(node, version))
 
@@ -119,15 +116,15 @@ def _fill(
     return Errors.NONE
 
 
-# Loaded.
+# The follower's side.
 
 
 def begin(node: NodeContext, state: Follower, snapshot: OffsetAndEpoch) -> bool:
-    """The leader's log begins behind the end of this one: its snapshot comes first. False where it is refused."""
+    """Starts to load the leader's snapshot, as its log begins above this log's end; False if it is refused."""
     why = _why_not(node, snapshot)
     if why is not None:
-        text = f"the leader, node {state.leader_id}, offers the snapshot of end offset {snapshot.offset}"
-        node.notice("snapshot", f"{text} and epoch {snapshot.epoch}, which is not loaded: {why}")
+        text = f"the snapshot of end offset {snapshot.offset} and epoch {snapshot.epoch}"
+        node.notice("snapshot", f"{text}, offered by the leader, node {state.leader_id}, is not loaded: {why}")
         return False
     drop(node, state)
     node.log.begin_snapshot(snapshot)
@@ -136,25 +133,24 @@ def begin(node: NodeContext, state: Follower, snapshot: OffsetAndEpoch) -> bool:
 
 
 def _why_not(node: NodeContext, snapshot: OffsetAndEpoch) -> str | None:
-    """Why this node may not replace its log by that snapshot, or None.
+    """Why this node may not replace its log by the snapshot, or None.
 
-    No leader of a sound quorum offers such a snapshot. Kafka's follower loads it, committed records or not.
+    No leader of a sound quorum offers a refused snapshot. Kafka's follower loads it, even over committed records.
     """
     committed = node.committed_end
     if snapshot.epoch < 0 or not 0 <= snapshot.offset <= MOST_OFFSET:
-        return "that is no end of a log"
+        return "no log can end there"
     if snapshot.epoch > node.epoch:
         return f"this node is in epoch {node.epoch}"
     if snapshot.offset <= committed.offset or snapshot.epoch < committed.epoch:
-        known = f"committed records up to offset {committed.offset}, the last one of epoch {committed.epoch}"
-        return f"this node has {known}"
+        return f"this node has committed records up to offset {committed.offset}, of epoch {committed.epoch}"
     if node.log.snapshot_piece(snapshot, 0, 0) is not None:
-        return "this node has it"
-    return None if gives_way_to(node.log, snapshot) else "the log of this node holds all of it"
+        return "this node has the snapshot already"
+    return None if gives_way_to(node.log, snapshot) else "the log of this node has all records of it"
 
 
 def drop(node: NodeContext, state: Follower) -> None:
-    """Removes the loaded part: another snapshot is to be loaded, or the node does not follow that leader any more."""
+    """Removes the loaded part of a snapshot: the node loads another one, or follows the leader no longer."""
     if state.fetching_snapshot is not None:
         node.log.drop_snapshot(state.fetching_snapshot.id)
         state.fetching_snapshot = None
@@ -179,10 +175,10 @@ def fetch_snapshot_request(node: NodeContext, loading: LoadingSnapshot) -> Fetch
 def on_fetch_snapshot_response(
     node: NodeContext, destination: int, request: FetchSnapshotRequest, response: FetchSnapshotResponse, now_ms: int
 ) -> bool:
-    """False where the leader is better left alone for a while; what was loaded is dropped then."""
+    """Takes the next piece of a snapshot; False if the node should back off, with the loaded part dropped."""
     piece = _metadata_partition(response)
     if response.error_code != Errors.NONE or piece is None:
-        # Kafka 4.3.1 answers all errors about the snapshot with UNKNOWN_SERVER_ERROR: it must be requested again.
+        # Kafka 4.3.1 answers all errors about the snapshot with UNKNOWN_SERVER_ERROR: the node starts over.
         return _start_over(node)
     leader = piece.current_leader
     endpoints = leader_endpoints(node, leader.leader_id, response.node_endpoints)
@@ -193,7 +189,7 @@ def on_fetch_snapshot_response(
     if type(state) is not Follower or state.fetching_snapshot is None:
         return True  # A response to a request that is obsolete.
     if piece.error_code != Errors.NONE or not _take(node, state.fetching_snapshot, piece):
-        return _start_over(node)  # SNAPSHOT_NOT_FOUND: the leader has a newer one by now.
+        return _start_over(node)  # SNAPSHOT_NOT_FOUND: the leader has a newer snapshot by now.
     state.fetch_deadline_ms = now_ms + node.config.fetch_timeout_ms
     state.has_fetched_from_leader = True
     loading = state.fetching_snapshot
@@ -209,7 +205,7 @@ def _metadata_partition(response: FetchSnapshotResponse) -> FetchSnapshotRespons
 
 
 def _start_over(node: NodeContext) -> bool:
-    """The response to the next Fetch, after the back-off, has the id of the snapshot to load."""
+    """Drops the loaded part; the response to the next Fetch, after the back-off, names the snapshot to load."""
     state = node.quorum.state
     if type(state) is Follower:
         drop(node, state)
@@ -217,7 +213,7 @@ def _start_over(node: NodeContext) -> bool:
 
 
 def _take(node: NodeContext, loading: LoadingSnapshot, piece: FetchSnapshotResponsePartitionSnapshot) -> bool:
-    """Whether it is the next piece, and a sound one."""
+    """Appends the piece to the loaded part; False if it is not the next piece, or is damaged."""
     data = bytes(piece.unaligned_records)
     if (piece.snapshot_id.end_offset, piece.snapshot_id.epoch) != loading.id or piece.position != loading.size:
         return False
@@ -234,7 +230,7 @@ def _take(node: NodeContext, loading: LoadingSnapshot, piece: FetchSnapshotRespo
 
 
 def _install(node: NodeContext, state: Follower, loading: LoadingSnapshot) -> bool:
-    """The snapshot is complete: the log restarts after it. False if more has been committed since it was offered."""
+    """Replaces the log by the complete snapshot; False if later records have been committed meanwhile."""
     if _why_not(node, loading.id) is not None:
         return _start_over(node)
     state.fetching_snapshot = None

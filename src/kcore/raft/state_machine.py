@@ -1,16 +1,16 @@
-"""The seam between a raft node and the one state machine that stands on it: a controller, a workload, a checker.
+"""The interface between a raft node and its state machine: a controller, a workload, a checker.
 
 A machine gets four calls: its node leads, records are committed, restart from a snapshot, its node has resigned. It
 returns data: appends, a resignation, and its own effects, which its edge performs. It never calls the node. `driver.py`
-turns the effects of a node into these calls, and performs what they return.
+turns the node's effects into these calls, and performs the machine's outputs.
 
-A machine that leads replays its records when it decides, before they are committed. So its node does not give it those
-records again: `on_committed` then gives the committed offset alone. Records that are not committed at `on_resigned` are
-void: the machine reverts them, and gets them again if another leader commits them.
+A machine that leads replays its records when it decides, before they are committed. So `on_committed` does not give it
+those records again, but the committed offset alone. Records that are not committed at `on_resigned` are void: the
+machine reverts them, and gets them again if another leader commits them.
 
-The machine counts offsets itself, and each append names the one it expects. The node also writes control records, which
-move its end without asking the machine. An append behind such a record is refused as a value: nothing is written, and
-`on_refused` says which offset is next. Source: RaftClient.Listener and KafkaRaftClient.ListenerContext.
+The machine counts offsets itself, and each append names the offset it expects. The node also writes control records,
+which advance the log's end without the machine. An append that does not expect them is refused as a value: nothing is
+written, and `on_refused` gives the next offset. Source: RaftClient.Listener and KafkaRaftClient.ListenerContext.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,11 +23,11 @@ from kcore.raft.log.snapshot_loading import MOST_UNREAD_BYTES
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.wire.record_batch import missing_offsets
 
-SLICE_BYTES: Final = 1 << 19  # Of a log or a snapshot, that a machine is given at once; one batch may have more.
+SLICE_BYTES: Final = 1 << 19  # A machine gets so much of a log or a snapshot per call; one batch may have more.
 
 
 class Append(NamedTuple):
-    """Records for the log of the leader of `epoch`, all in one batch; the first has `expected_offset`, or none has."""
+    """Append records in one batch as the leader of `epoch`; refused unless the first gets `expected_offset`."""
 
     records: Sequence[bytes]  # Their values.
     epoch: int
@@ -35,9 +35,9 @@ class Append(NamedTuple):
 
 
 class AppendBatches(NamedTuple):
-    """The same as whole batches of data, encoded from offset 0 on: the node writes offsets and epoch into the headers.
+    """Append whole batches of data, encoded from offset 0 on; the node writes offsets and epoch into the headers.
 
-    Each batch is in the log as a whole or not at all; of several, a leader that loses its place may lose the last ones.
+    The log has each batch as a whole or not at all. If the leader changes, the last batches may be lost.
     """
 
     batches: bytes
@@ -46,13 +46,13 @@ class AppendBatches(NamedTuple):
 
 
 class Resign(NamedTuple):
-    """The machine cannot lead `epoch` any longer: its node resigns."""
+    """Resign from `epoch`, which the machine cannot lead any longer."""
 
     epoch: int
 
 
 class UpgradeKraftVersion(NamedTuple):
-    """The node shall write kraft.version and the voters as the leader of `epoch`; nothing happens where it cannot."""
+    """Write kraft.version and the voters as the leader of `epoch`; no effect if the node cannot."""
 
     version: int
     epoch: int
@@ -63,57 +63,54 @@ E_co = TypeVar("E_co", covariant=True)  # Effects of a machine's own.
 
 
 class StateMachine(Protocol[E_co]):
-    """The calls of a machine. Each returns what must be done next, in order."""
+    """The calls that a machine gets. Each returns its outputs, in the order in which they must be performed."""
 
-    reads_batches: ClassVar[bool]  # False: it has no state, and of what is committed the end offset is enough for it.
+    reads_batches: ClassVar[bool]  # False: the machine has no state, and needs the committed end offset only.
 
     @property
     def is_at_work(self) -> bool:
-        """Whether it still applies or reverts, part by part, what it was given: until then it is given nothing more.
+        """Whether the machine still applies or reverts records in slices, by events of its edge.
 
-        Its edge gives it the events for that. Only the end of leadership reaches it all the same.
+        While it is true the driver makes no call but `on_resigned`.
         """
 
     def on_leader(self, epoch: int, offset: int) -> Sequence[AnyAppend | Resign | E_co]:
-        """Its node leads `epoch`; all records below `offset` were given, and the first append is expected there."""
+        """The node leads `epoch`; the machine has all records below `offset`, where its first append must be."""
 
     def on_committed(self, batches: bytes, end_offset: int) -> Sequence[AnyAppend | Resign | E_co]:
-        """All below `end_offset` is committed. `batches` are those that the machine has not replayed, as in the log.
+        """All records below `end_offset` are committed. `batches` are those that the machine has not replayed.
 
-        Whole batches, in order, each once; those with control records are marked in their headers. There are none while
-        the machine leads, since it has replayed them, and none for a machine that reads none.
+        They are whole batches as in the log, in order, each once; headers mark control batches. `batches` is empty
+        while the machine leads, since it has replayed its own records, and for a machine with `reads_batches` False.
         """
 
     def on_snapshot(self, reader: "SnapshotReader") -> Sequence[AnyAppend | Resign | E_co]:
-        """Drop the state and read it from `reader`.
-
-        There is no further call before that is read to its end or closed.
-        """
+        """Drop the state and read it from `reader`. No call follows before the reader is at its end or closed."""
 
     def on_resigned(self, epoch: int) -> Sequence[AnyAppend | Resign | E_co]:
-        """Its node has resigned `epoch`: records that the machine has appended and that are not committed are void."""
+        """The node has resigned from `epoch`: records that the machine appended and that are not committed are void."""
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[AnyAppend | Resign | E_co]:
-        """The node leads on, but `append` expects the wrong offset: neither it nor any append behind it was written.
+        """The node still leads, but `append` expects the wrong offset: neither it nor later appends were written.
 
         The next append must expect `next_offset`.
         """
 
 
 class SnapshotReader:
-    """A snapshot, read by its machine when that has time for it: an iterator of slices, each of whole batches.
+    """A snapshot that a machine reads at its own pace: an iterator of slices, each of whole batches.
 
     A snapshot may be deleted meanwhile, when there is a newer one. Then the iterator ends, `is_lost` is true, and the
-    machine is given a newer snapshot.
+    driver calls `on_snapshot` with the newer snapshot.
     """
 
     def __init__(self, snapshot: OffsetAndEpoch, piece: Callable[[int, int], SnapshotPiece | None]) -> None:
-        """`piece`: by position and size, as `RaftLog.snapshot_piece`."""
-        self.snapshot = snapshot  # The state is that at this offset.
+        """`piece` returns bytes by position and size, as `RaftLog.snapshot_piece` does."""
+        self.snapshot = snapshot  # The snapshot has the state at this end offset.
         self.is_done = False
         self.is_lost = False
         self._piece, self._position, self._unread = piece, 0, b""
-        self._next_offset = 0  # The next of the snapshot's own offsets, which have no gap.
+        self._next_offset = 0  # Offsets within a snapshot begin at 0 and have no gap.
 
     @classmethod
     def of_log(cls, log: RaftLog, snapshot: OffsetAndEpoch) -> Self:
@@ -123,7 +120,7 @@ class SnapshotReader:
         return self
 
     def __next__(self) -> bytes:
-        """DecodeError for a damaged snapshot."""
+        """The next slice; raises DecodeError for a damaged snapshot."""
         while not self.is_done:
             piece = self._piece(self._position, SLICE_BYTES)
             if piece is None or not piece.data:
@@ -149,5 +146,5 @@ class SnapshotReader:
         raise StopIteration
 
     def close(self) -> None:
-        """The machine stops reading."""
+        """Stops reading."""
         self.is_done = True

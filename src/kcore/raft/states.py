@@ -1,21 +1,31 @@
-"""What a node of a quorum is at the moment, and what it remembers only as long as it is that.
+"""The states of a quorum's node: each class holds the values that a node has only while it is in that state.
 
 Source: UnattachedState, ProspectiveState, CandidateState, LeaderState, FollowerState, ResignedState.
 """
 
-from typing import ClassVar, TypeAlias
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import ClassVar, Final, NamedTuple, TypeAlias
 
+from kcore.raft.log.accumulator import Accumulator
 from kcore.raft.log.snapshot_loading import LoadingSnapshot
-from kcore.raft.membership.replicas import Endpoints, ReplicaKey
+from kcore.raft.membership.replicas import NO_DIRECTORY, Endpoints, ReplicaKey
+from kcore.raft.membership.voters import VoterSet
+from kcore.raft.progress import UNKNOWN, ReplicaProgress
+from kcore.raft.raft_config import RaftConfig
 from kcore.raft.vote_count import Election
+from kcore.schema.fetch import FetchPartition, FetchRequest
+from kcore.schema.raft_voters import AddRaftVoterResponse, RemoveRaftVoterResponse
 
 NEVER_MS = 1 << 62  # A deadline that does not come.
 NO_LEADER = -1
 NO_ENDPOINTS: Endpoints = {}
+OBSERVER_SESSION_TIMEOUT_MS: Final = 300_000
 
 
 class EpochState:
-    """What every state has: the epoch, its leader as far as known (-1: not), and this node's vote in it."""
+    """The fields of every state: the epoch, its leader (-1: unknown), and this node's vote in the epoch."""
 
     __slots__ = ("epoch", "leader_endpoints", "leader_id", "voted")
     name: ClassVar[str]
@@ -37,7 +47,7 @@ class EpochState:
 
 
 class Unattached(EpochState):
-    """It knows no leader, or no endpoint of the leader; a voter starts an election at the deadline."""
+    """The node has no leader, or no endpoint of its leader; a voter starts an election at the deadline."""
 
     __slots__ = ("election_deadline_ms",)
     name = "Unattached"
@@ -48,7 +58,7 @@ class Unattached(EpochState):
 
 
 class Prospective(EpochState):
-    """It asks the voters whether they would vote for it, before it takes a new epoch (KIP-996)."""
+    """The node asks for pre-votes before it starts a new epoch (KIP-996)."""
 
     __slots__ = ("election", "election_deadline_ms")
     name = "Prospective"
@@ -60,7 +70,7 @@ class Prospective(EpochState):
 
 
 class Candidate(EpochState):
-    """It has voted for itself and asks the others."""
+    """The node has voted for itself and asks the other voters for their votes."""
 
     __slots__ = ("backoff_deadline_ms", "election", "election_deadline_ms", "retries")
     name = "Candidate"
@@ -71,27 +81,199 @@ class Candidate(EpochState):
         super().__init__(epoch, voted=local)
         self.election = election
         self.election_deadline_ms = election_deadline_ms
-        self.retries = retries  # Elections in a row; 3.9 waits the longer.
-        self.backoff_deadline_ms: int | None = None  # Without pre-votes alone: it has lost, and waits for the next.
+        self.retries = retries  # Elections in a row; 3.9 backs off longer after each.
+        self.backoff_deadline_ms: int | None = None  # Without pre-votes: when it starts the next election after a loss.
+
+
+class WaitingFetch(NamedTuple):
+    """A fetch that found nothing new, and the time until which it waits."""
+
+    request: FetchRequest
+    partition: FetchPartition
+    replica: ReplicaKey
+    version: int
+    deadline_ms: int
+
+
+@dataclass(slots=True)
+class PendingChange:
+    """A change of the voters that is under way: a voter is being added or removed."""
+
+    response: type[AddRaftVoterResponse] | type[RemoveRaftVoterResponse]
+    reply_to: Hashable
+    key: ReplicaKey
+    endpoints: Endpoints  # The endpoints of a voter that is being added.
+    deadline_ms: int
+    ack_when_committed: bool = True
+    last_offset: int | None = None  # The offset of the VotersRecord, once it is written.
+    answered: bool = False
 
 
 class Leader(EpochState):
-    """It was elected; its view of its followers is in `NodeContext.leading`."""
+    """The node was elected: its view of the other replicas, and the requests that wait for it (LeaderState)."""
 
-    __slots__ = ("begin_epoch_deadline_ms", "granting_voters", "resign_requested")
+    __slots__ = (
+        "_check_quorum_ms",
+        "accumulator",
+        "begin_epoch_deadline_ms",
+        "change",
+        "check_quorum_deadline_ms",
+        "epoch_start_offset",
+        "fetch_deadline_ms",
+        "fetched_voters",
+        "fetches",
+        "first_batch_end",
+        "flushing",
+        "granting_voters",
+        "has_changes",
+        "known_voters",
+        "local",
+        "most_observers",
+        "observers",
+        "resign_requested",
+        "voters",
+        "wake_ms",
+    )
     name = "Leader"
 
     def __init__(
-        self, epoch: int, local: ReplicaKey, endpoints: Endpoints, granting: tuple[ReplicaKey, ...], now_ms: int
+        self,
+        epoch: int,
+        config: RaftConfig,
+        voters: VoterSet,
+        granting: tuple[ReplicaKey, ...],
+        end_offset: int,
+        now_ms: int,
     ) -> None:
-        super().__init__(epoch, local.id, endpoints)
-        self.granting_voters = granting  # This node among them.
-        self.begin_epoch_deadline_ms = now_ms  # When BeginQuorumEpoch is sent (again) to voters that do not fetch.
+        """`end_offset` is the log's end, where the epoch begins."""
+        local = ReplicaKey(config.node_id, config.directory_id)
+        super().__init__(epoch, local.id, config.endpoints)
+        self.granting_voters = granting  # Including this node.
+        self.begin_epoch_deadline_ms = now_ms  # When BeginQuorumEpoch is sent again to voters that do not fetch.
         self.resign_requested = False
+        self.epoch_start_offset = end_offset
+        self.first_batch_end = end_offset  # The end of the batch with the LeaderChangeMessage.
+        self.local, self.most_observers = local, config.most_observers
+        self._check_quorum_ms = config.fetch_timeout_ms * 3 // 2
+        self.voters: dict[int, ReplicaProgress] = {}
+        # The observer that has been silent longest comes first. In a dict, finding the first entry takes longer with
+        # each entry that was removed before it.
+        self.observers: OrderedDict[ReplicaKey, ReplicaProgress] = OrderedDict()
+        self.fetched_voters: set[int] = set()  # Voters that have fetched since the deadline below was set.
+        self.check_quorum_deadline_ms = NEVER_MS  # When the leader resigns, unless a majority fetches before.
+        self.accumulator = Accumulator(end_offset)
+        self.flushing = 0  # The end offset of the flush that is under way; 0 if there is none.
+        self.fetches: OrderedDict[Hashable, WaitingFetch] = OrderedDict()  # By `reply_to`, oldest first.
+        self.fetch_deadline_ms = NEVER_MS  # A lower bound of all fetches' deadlines and of the observers' interval.
+        self.wake_ms = -NEVER_MS  # When the interval ends in which waiting observers are not answered.
+        self.has_changes = False  # Waiting observers have something to get at `wake_ms`.
+        self.change: PendingChange | None = None  # The change of the voters that is under way; one at a time.
+        self.known_voters: VoterSet | None = None  # At kraft.version 0: the voters as they described themselves.
+        self.set_voters(voters)
+        self.restart_check_quorum(now_ms)
+
+    # The replicas.
+
+    def set_voters(self, voters: VoterSet) -> None:
+        """Replaces the voters; a new voter keeps its progress as an observer, a removed voter becomes an observer."""
+        before = self.voters
+        self.voters = {}
+        for key in voters.keys:
+            progress = _find(before, key) or self.observers.get(key) or ReplicaProgress(key)
+            progress.key = key
+            self.voters[key.id] = progress
+            self.observers.pop(key, None)
+        for voter_id, progress in before.items():
+            if voter_id not in self.voters:
+                self.observers.setdefault(progress.key, progress)
+
+    def voter(self, key: ReplicaKey) -> ReplicaProgress | None:
+        """A voter's progress; None for an observer."""
+        return _find(self.voters, key)
+
+    def known(self, key: ReplicaKey) -> ReplicaProgress | None:
+        """The progress of a voter or an observer; None for an unknown replica."""
+        return self.voter(key) or self.observers.get(key)
+
+    def progress_of(self, key: ReplicaKey) -> ReplicaProgress:
+        """The progress of a replica, which becomes an observer if it is unknown.
+
+        If there are too many observers, the one that has been silent longest is dropped. Its next fetch adds it again.
+        Voters are never dropped.
+        """
+        known = self.known(key)
+        if known is None:
+            if len(self.observers) >= self.most_observers:
+                del self.observers[next(each for each in self.observers if each != self.local)]
+            known = self.observers[key] = ReplicaProgress(key)
+        return known
+
+    def observed(self, key: ReplicaKey, end_offset: int, fetch_ms: int, leader_end: int, caught_up_ms: int) -> None:
+        """Records the progress of an observer whose fetches the compiled request loop has answered.
+
+        Ignored for voters: their fetches count for the high watermark, and only the node answers them.
+        """
+        if key.id < 0 or self.is_voter(key):
+            return
+        self.progress_of(key).caught_up_with(end_offset, fetch_ms, leader_end, caught_up_ms)
+        self.observers.move_to_end(key)
+
+    def is_voter(self, key: ReplicaKey) -> bool:
+        return self.voter(key) is not None
+
+    def last_fetch_ms(self, key: ReplicaKey) -> int:
+        """The time of the replica's last fetch; -NEVER_MS if it has not fetched."""
+        progress = self.known(key)
+        return -NEVER_MS if progress is None or progress.last_fetch_ms == UNKNOWN else progress.last_fetch_ms
+
+    def successors(self) -> tuple[ReplicaKey, ...]:
+        """The other voters, longest logs first."""
+        others = [progress for progress in self.voters.values() if progress.key.id != self.local.id]
+        return tuple(progress.key for progress in sorted(others, key=lambda progress: -progress.end_offset))
+
+    def forget_silent_observers(self, now_ms: int) -> None:
+        for key, progress in list(self.observers.items()):
+            if key != self.local and now_ms - progress.last_fetch_ms >= OBSERVER_SESSION_TIMEOUT_MS:
+                del self.observers[key]
+
+    # The leader progress time-out.
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this node is the only voter."""
+        return len(self.voters) == 1 and self.is_voter(self.local)
+
+    def restart_check_quorum(self, now_ms: int) -> None:
+        """Sets the deadline to one and a half fetch time-outs, since responses take time; none for an only voter."""
+        self.fetched_voters.clear()
+        self.check_quorum_deadline_ms = NEVER_MS if self.is_alone else now_ms + self._check_quorum_ms
+
+    def count_fetch(self, key: ReplicaKey, now_ms: int) -> None:
+        """Counts a voter's fetch: fetches of a majority, this voter included, prove the leadership (KAFKA-15489)."""
+        if key.id == self.local.id or not self.voter(key):
+            return
+        self.fetched_voters.add(key.id)
+        itself = 1 if self.voter(self.local) else 0
+        if len(self.fetched_voters) + itself >= len(self.voters) // 2 + 1:
+            self.restart_check_quorum(now_ms)
+
+    # The high watermark.
+
+    @property
+    def replicated_to_majority(self) -> int:
+        """The offset below which a majority of the voters has all records; the leader counts if it is a voter."""
+        ends = sorted([progress.end_offset for progress in self.voters.values()], reverse=True)
+        return ends[len(ends) // 2]
+
+
+def _find(voters: dict[int, ReplicaProgress], key: ReplicaKey) -> ReplicaProgress | None:
+    """The progress of a voter; a voter without a known directory is matched by its id alone."""
+    progress = voters.get(key.id)
+    return progress if progress and progress.key.directory_id in (NO_DIRECTORY, key.directory_id) else None
 
 
 class Follower(EpochState):
-    """It fetches from a leader; as an observer, too. A voter stands for election at the deadline."""
+    """The node, a voter or an observer, fetches from a leader. A voter starts an election at the deadline."""
 
     __slots__ = (
         "counts_flushed",
@@ -112,18 +294,17 @@ class Follower(EpochState):
         super().__init__(epoch, leader_id, endpoints, voted)
         self.fetch_deadline_ms = deadline_ms
         self.update_voter_deadline_ms = deadline_ms  # When a voter may send UpdateRaftVoter to the leader (KIP-853).
-        self.has_fetched_from_leader = False  # From then on it denies pre-votes (KIP-996).
-        self.has_leader_resigned = False  # It resigned (EndQuorumEpoch).
-        self.is_leader_gone = False  # Its address refuses connections (`following.on_refused`).
-        self.has_updated_leader = False  # kraft.version 0: this leader knows the listeners.
-        self.leader_high_watermark = -1  # As it sent last; the own one may be lower.
-        # This leader has confirmed it, for a log that is a prefix of its own: `following.pipelines`.
-        self.counts_flushed = False
+        self.has_fetched_from_leader = False  # Once true, the node denies pre-votes (KIP-996).
+        self.has_leader_resigned = False  # The leader has sent EndQuorumEpoch.
+        self.is_leader_gone = False  # The leader's address refuses connections (`following.on_refused`).
+        self.has_updated_leader = False  # kraft.version 0: the leader has acknowledged this node's UpdateRaftVoter.
+        self.leader_high_watermark = -1  # The leader's last one; the node's own may be lower.
+        self.counts_flushed = False  # The leader counts this node's flushed offset (`following.pipelines`).
         self.fetching_snapshot: LoadingSnapshot | None = None
 
 
 class Resigned(EpochState):
-    """It led this epoch and has resigned; it may not vote for another node in it (KAFKA-10527, KAFKA-10661)."""
+    """The node led this epoch and has resigned; it may not vote in this epoch again (KAFKA-10527, KAFKA-10661)."""
 
     __slots__ = ("election_deadline_ms", "preferred_successors", "unacknowledged")
     name = "Resigned"

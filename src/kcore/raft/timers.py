@@ -1,6 +1,7 @@
-"""What a node does after every event: whatever is due in its state. Source: KafkaRaftClient.poll. Each `_poll_...` does
-what is due and returns its next deadline. Nothing due is left undone, so the deadline is in the future (KAFKA-17751),
-unless the state changed: then the new state is polled.
+"""Performs the work that is due in the node's state after every event. Source: KafkaRaftClient.poll.
+
+Each `_poll_...` performs all due work of one state and returns its next deadline. So the deadline is in the future
+(KAFKA-17751), unless the state has changed: then the new state is polled.
 """
 
 from collections.abc import Callable
@@ -23,13 +24,13 @@ from kcore.raft.states import (
 )
 from kcore.raft.transitions import Event
 
-MAX_TURNS = 8  # An only voter that starts needs four.
+MAX_POLLS = 8  # An only voter needs four polls when it starts.
 
 
 def poll(node: NodeContext, now_ms: int) -> None:
-    """Leaves nothing undone that is due, and `next_deadline_ms` set."""
+    """Performs all work that is due, and sets `next_deadline_ms`."""
     deadline_ms, quorum = NEVER_MS, node.quorum
-    for _ in range(MAX_TURNS):
+    for _ in range(MAX_POLLS):
         if node.shutdown_deadline_ms is not None and (node.is_stopped or _finishes_shutdown(node, now_ms)):
             node.next_deadline_ms = None
             return
@@ -46,9 +47,9 @@ def poll(node: NodeContext, now_ms: int) -> None:
 
 
 def _announce_leader(node: NodeContext) -> None:
-    """Notifies the state machine of leader changes; `node.announced` is the last one, as of `node.announced_state`.
+    """Emits LeaderChanged if the leader or the epoch differs from the last LeaderChanged.
 
-    `leading` notifies it of this node's own leadership, once that is safe; a resignation is notified at once
+    `leading` announces this node's own leadership, once its high watermark is known. A resignation is announced at once
     (KAFKA-13104), and no leadership after it (KAFKA-17333).
     """
     state = node.quorum.state
@@ -67,7 +68,7 @@ def _announce_leader(node: NodeContext) -> None:
 
 
 def _finishes_shutdown(node: NodeContext, now_ms: int) -> bool:
-    """Ends the shutdown: no other node waits for this one, or the time-out is over. Source: maybeCompleteShutdown."""
+    """Ends the shutdown if no other node needs this one, or at the time-out. Source: maybeCompleteShutdown."""
     assert node.shutdown_deadline_ms is not None
     state = node.quorum.state
     voters = node.voter_history.last_voters
@@ -104,7 +105,7 @@ def _poll_prospective(node: NodeContext, state: Prospective, now_ms: int) -> int
 
 
 def _poll_candidate(node: NodeContext, state: Candidate, now_ms: int) -> int:
-    if node.shutdown_deadline_ms is not None:  # If it wins, it can resign.
+    if node.shutdown_deadline_ms is not None:  # If it wins the election, it can resign.
         return min(node.shutdown_deadline_ms, votes.ask_for_votes(node, state, now_ms))
     if not node.quorum.pre_vote:
         return _poll_candidate_without_pre_vote(node, state, now_ms)
@@ -118,7 +119,7 @@ def _poll_candidate(node: NodeContext, state: Candidate, now_ms: int) -> int:
 
 
 def _poll_candidate_without_pre_vote(node: NodeContext, state: Candidate, now_ms: int) -> int:
-    """3.9 takes the next epoch after a back-off behind the time-out, or behind the loss."""
+    """3.9 starts the next epoch after the time-out or the lost election, plus a back-off."""
     if not node.may_stand:
         return votes.ask_for_votes(node, state, now_ms)
     if state.backoff_deadline_ms is None and state.election_deadline_ms <= now_ms:
@@ -131,15 +132,15 @@ def _poll_candidate_without_pre_vote(node: NodeContext, state: Candidate, now_ms
 
 
 def _poll_leader(node: NodeContext, state: Leader, now_ms: int) -> int:
-    progress_deadline_ms = node.leading.check_quorum_deadline_ms
+    progress_deadline_ms = state.check_quorum_deadline_ms
     if node.shutdown_deadline_ms is not None or state.resign_requested:
-        node.quorum.become_resigned(Event.RESIGN, node.leading.successors(), now_ms)
+        node.quorum.become_resigned(Event.RESIGN, state.successors(), now_ms)
         return now_ms
     if progress_deadline_ms <= now_ms:
         if node.config.endless_elections and node.may_stand:
             votes.stand_for_election(node, Event.PROGRESS_TIMEOUT, now_ms)
         else:
-            node.quorum.become_resigned(Event.PROGRESS_TIMEOUT, node.leading.successors(), now_ms)
+            node.quorum.become_resigned(Event.PROGRESS_TIMEOUT, state.successors(), now_ms)
         return now_ms
     deadline_ms = min(progress_deadline_ms, leading.poll(node, now_ms))
     if state.begin_epoch_deadline_ms <= now_ms:
@@ -153,7 +154,7 @@ def _poll_resigned(node: NodeContext, state: Resigned, now_ms: int) -> int:
         return min(deadline_ms, node.shutdown_deadline_ms)
     if state.election_deadline_ms <= now_ms:
         if node.quorum.pre_vote or not node.is_voter:
-            # The next epoch, so that this node is not announced as the leader of the epoch that it has resigned.
+            # A new epoch, so that this node is not announced as the leader of the epoch that it has resigned from.
             node.quorum.become_unattached(state.epoch + 1, now_ms, Event.ELECTION_TIMEOUT)
         else:
             votes.stand_for_election(node, Event.ELECTION_TIMEOUT, now_ms)
@@ -180,7 +181,7 @@ def _poll_follower(node: NodeContext, state: Follower, now_ms: int) -> int:
 
 
 def _fetch_from_best_node(node: NodeContext, state: Follower, now_ms: int) -> int:
-    """From the leader; while that one gives no answer from any voter: there may be another leader by now.
+    """Fetches from the leader, or from a bootstrap server while the leader does not respond.
 
     Source: maybeSendFetchToBestNode.
     """
@@ -201,7 +202,7 @@ def _fetch_from_best_node(node: NodeContext, state: Follower, now_ms: int) -> in
 
 
 def _fetch_from_bootstrap(node: NodeContext, now_ms: int) -> int:
-    """Any node responds with the leader it knows. Source: maybeSendFetchToAnyBootstrap."""
+    """Sends a Fetch to find the leader, which any node names. Source: maybeSendFetchToAnyBootstrap."""
     connections = node.connections
     busy_until_ms = 0 if connections.are_all_ready else connections.busy_until_ms(now_ms)
     if busy_until_ms:  # Two open fetches could bring the same records twice.

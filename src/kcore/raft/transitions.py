@@ -1,4 +1,4 @@
-"""The states of a node and what leads from one to another: one table, which `quorum.py` obeys.
+"""The table of a node's states and the events that lead from one to another; `quorum.py` enforces it.
 
 Source: QuorumState of 4.3.1 (with pre-votes, KIP-996) and of 3.9.1 (without).
 """
@@ -19,7 +19,7 @@ STATES = (UNATTACHED, PROSPECTIVE, CANDIDATE, LEADER, FOLLOWER, RESIGNED)
 
 
 class Event(Enum):
-    """Why a node goes from one state to another."""
+    """Why a node changes its state."""
 
     INITIALIZE = "what quorum-state and the log say"
     HIGHER_EPOCH = "a higher epoch was seen"
@@ -36,7 +36,7 @@ class Event(Enum):
 
 
 class Transition(NamedTuple):
-    """One way: from a state, by an event, to a state; of voters alone or of observers, too."""
+    """An event leads from the source state to the target state, for voters only or for observers, too."""
 
     source: str
     event: Event
@@ -44,7 +44,7 @@ class Transition(NamedTuple):
     voters_only: bool = False
 
 
-Step: TypeAlias = tuple[str, Event, str]  # What a transition is found by: source, event, target.
+Step: TypeAlias = tuple[str, Event, str]  # The key of a transition: source, event, target.
 
 # The same in every release.
 _COMMON = (
@@ -57,7 +57,7 @@ _COMMON = (
     Transition(LEADER, Event.PROGRESS_TIMEOUT, RESIGNED),
 )
 
-# 4.x asks whether it would win before it takes a new epoch (KIP-996).
+# 4.x asks for pre-votes before it starts a new epoch (KIP-996).
 _WITH_PRE_VOTE = (
     Transition(UNATTACHED, Event.ELECTION_TIMEOUT, PROSPECTIVE, voters_only=True),
     Transition(FOLLOWER, Event.FETCH_TIMEOUT, PROSPECTIVE, voters_only=True),
@@ -73,7 +73,7 @@ _WITH_PRE_VOTE = (
     ),
 )
 
-# 3.9 takes a new epoch at once.
+# 3.9 starts a new epoch at once.
 _WITHOUT_PRE_VOTE = (
     Transition(UNATTACHED, Event.ELECTION_TIMEOUT, CANDIDATE, voters_only=True),
     Transition(FOLLOWER, Event.FETCH_TIMEOUT, CANDIDATE, voters_only=True),
@@ -83,7 +83,7 @@ _WITHOUT_PRE_VOTE = (
     *(Transition(source, Event.ONLY_VOTER, CANDIDATE, voters_only=True) for source in (UNATTACHED, FOLLOWER, RESIGNED)),
 )
 
-# KIP-595's leader without followers, which no release has: it stands for election again and again.
+# KIP-595's leader without followers, which no release has: it starts elections again and again.
 _WITH_ENDLESS_ELECTIONS = (
     Transition(LEADER, Event.PROGRESS_TIMEOUT, CANDIDATE, voters_only=True),
     Transition(CANDIDATE, Event.ELECTION_TIMEOUT, CANDIDATE, voters_only=True),
@@ -91,21 +91,21 @@ _WITH_ENDLESS_ELECTIONS = (
 
 
 def transitions(*, pre_vote: bool, endless_elections: bool = False) -> tuple[Transition, ...]:
-    """All transitions, of 4.x with `pre_vote`, of 3.9 without."""
+    """All transitions: 4.x's with `pre_vote`, 3.9's without."""
     states = set(STATES) if pre_vote else set(STATES) - {PROSPECTIVE}
     own = _WITH_PRE_VOTE if pre_vote else _WITHOUT_PRE_VOTE
     every = (*_COMMON, *own, *(_WITH_ENDLESS_ELECTIONS if endless_elections else ()))
     return tuple(dict.fromkeys(way for way in every if way.source in {START, *states}))
 
 
-@cache  # For all the nodes of a process.
+@cache  # All nodes of a process share the tables.
 def by_step(*, pre_vote: bool, endless_elections: bool) -> Mapping[Step, Transition]:
-    """The same, to look one up."""
+    """The same transitions by their step."""
     return {way[:3]: way for way in transitions(pre_vote=pre_vote, endless_elections=endless_elections)}
 
 
 def as_text(ways: tuple[Transition, ...], taken: dict[Step, int] | None = None) -> str:
-    """One line a way, by state; with how often each was `taken`, if that was counted."""
+    """One line per transition, by state; with how often each was `taken`, if given."""
     lines = []
     for way in sorted(ways, key=lambda way: ((START, *STATES).index(way.source), way.event.name, way.target)):
         count = "" if taken is None else f"{taken.get(way[:3], 0):>10}  "

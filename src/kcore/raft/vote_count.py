@@ -1,4 +1,4 @@
-"""Counting votes. Source: EpochElection."""
+"""Counts votes and pre-votes. Source: EpochElection."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from kcore.raft.membership.replicas import ReplicaKey
 
 
 class Election:
-    """Which voters have granted or refused a vote or a pre-vote; the node itself has granted."""
+    """Which voters have granted or rejected a vote or a pre-vote; the node itself has granted its own."""
 
     __slots__ = ("granted", "majority", "rejected", "voters")
 
@@ -17,7 +17,7 @@ class Election:
         self.rejected: set[int] = set()
 
     def record(self, voter_id: int, granted: bool) -> None:
-        """The last response of a voter counts; those of other nodes are ignored."""
+        """Counts a voter's last response; ignores nodes that are not voters."""
         if voter_id in self.voters:
             (self.granted if granted else self.rejected).add(voter_id)
             (self.rejected if granted else self.granted).discard(voter_id)
@@ -28,16 +28,16 @@ class Election:
 
     @property
     def is_lost(self) -> bool:
-        """Whether a majority is impossible, even if all remaining voters grant."""
+        """Whether a majority is impossible, even if all remaining voters grant their votes."""
         return len(self.voters) - len(self.rejected) < self.majority
 
     @property
     def unrecorded(self) -> list[ReplicaKey]:
-        """Whom to ask still."""
+        """The voters that have not responded."""
         recorded = self.granted | self.rejected
         return [key for voter_id, key in self.voters.items() if voter_id not in recorded]
 
     @property
     def granting_voters(self) -> tuple[ReplicaKey, ...]:
-        """For the LeaderChangeMessage."""
+        """The voters that have granted their votes, for the LeaderChangeMessage."""
         return tuple(self.voters[voter_id] for voter_id in sorted(self.granted))

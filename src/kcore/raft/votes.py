@@ -1,9 +1,10 @@
-"""Vote: asking for votes and pre-votes, giving them, counting them (KIP-595, KIP-996)."""
+"""Vote: grants votes and pre-votes, asks for them and counts them (KIP-595, KIP-996)."""
 
 from collections.abc import Hashable
 
 from kcore.constants import METADATA_TOPIC
 from kcore.protocol_errors import Errors
+from kcore.raft import leading
 from kcore.raft.membership.replicas import NO_DIRECTORY, ReplicaKey
 from kcore.raft.node_context import NodeContext
 from kcore.raft.responses import (
@@ -28,13 +29,13 @@ from kcore.schema.raft_votes import (
 
 BACKOFF_BASE_MS = 100  # 3.9's RETRY_BACKOFF_BASE_MS, not a setting.
 
-# Giving a vote.
+# The voter's side.
 
 
 def on_vote_request(
     node: NodeContext, request: VoteRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> VoteResponse:
-    """Source: handleVoteRequest."""
+    """Grants or rejects a vote or a pre-vote. Source: handleVoteRequest."""
     if not is_this_cluster(node, request.cluster_id):
         return VoteResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
     partition = only_partition(request.topics)
@@ -60,7 +61,7 @@ def on_vote_request(
 
 
 def _vote_error(node: NodeContext, partition: VoteRequestPartitionData) -> Errors:
-    # A candidate's epoch is one that no record can be of yet; a pre-vote is for the epoch after the one it names.
+    # No record can have a candidate's epoch yet; a pre-vote is for the epoch after the one it names.
     is_illegal = partition.last_offset_epoch > partition.replica_epoch - (not partition.pre_vote)
     if partition.last_offset < 0 or partition.last_offset_epoch < 0 or is_illegal:
         return Errors.INVALID_REQUEST
@@ -68,20 +69,20 @@ def _vote_error(node: NodeContext, partition: VoteRequestPartitionData) -> Error
 
 
 def can_grant_vote(node: NodeContext, candidate: ReplicaKey, partition: VoteRequestPartitionData) -> bool:
-    """Whether this state gives that vote. Source: canGrantVote of each state."""
+    """Whether this node grants the vote or pre-vote in its state. Source: canGrantVote of each state."""
     state = node.quorum.state
     log = node.log
-    # The voter compares with all that it has written, flushed or not: its log may hold a record that is committed.
+    # The voter compares with its whole log, flushed or not: unflushed records may be committed.
     up_to_date = (partition.last_offset_epoch, partition.last_offset) >= (log.last_epoch, log.end_offset)
     if partition.pre_vote:
-        # A node with a live leader does not grant: so neither does a removed voter disturb the others
-        # (KAFKA-17030) nor one that was cut off. The price is KAFKA-20895: a leader that has just resigned counts.
+        # A node with a live leader does not grant. So neither a removed voter (KAFKA-17030) nor a partitioned one can
+        # disturb the quorum. The price is KAFKA-20895: a leader that has just resigned counts as live.
         follows = type(state) is Follower and state.has_fetched_from_leader and not _may_forget_leader(node, state)
         return up_to_date and not follows and type(state) is not Leader
     if not isinstance(state, Unattached | Prospective) or not up_to_date:
-        # The node has voted for itself, or follows a leader; or the candidate's log is behind this one. A candidate
-        # that asks again may have lost the end of its log in between, by a crash: this node compares each time, also
-        # where it has voted for that candidate. Kafka compares the first time only.
+        # The node has voted for itself, or follows a leader, or the candidate's log is behind this one. A candidate
+        # that asks again may have lost the end of its log in a crash. So this node compares each time, even if it has
+        # voted for that candidate. Kafka compares the first time only.
         return False
     if state.voted is not None:
         return state.voted.id == candidate.id and state.voted.directory_id in (NO_DIRECTORY, candidate.directory_id)
@@ -89,9 +90,10 @@ def can_grant_vote(node: NodeContext, candidate: ReplicaKey, partition: VoteRequ
 
 
 def _may_forget_leader(node: NodeContext, state: Follower) -> bool:
-    """The option `pre_votes_after_resignation`: the first of the leader's successors is elected at once.
+    """Whether the leader does not count as live, by an option.
 
-    Nor does a leader count whose address refuses connections, with the option `elects_when_refused`.
+    With `pre_votes_after_resignation` a leader that has resigned does not, so that its first successor is elected at
+    once. With `elects_when_refused` a leader whose address refuses connections does not.
     """
     return state.is_leader_gone or (node.config.pre_votes_after_resignation and state.has_leader_resigned)
 
@@ -107,11 +109,11 @@ def _vote_response(node: NodeContext, version: int, error: Errors, granted: bool
     )
 
 
-# Asking for votes.
+# The candidate's side.
 
 
 def ask_for_votes(node: NodeContext, state: Prospective | Candidate, now_ms: int) -> int:
-    """Sends Vote to voters that have not responded, while they can change the outcome. Returns when to try again."""
+    """Sends Vote to voters that have not responded, while they can change the result; returns when to try again."""
     deadline_ms = NEVER_MS
     if state.election.is_lost:
         return deadline_ms
@@ -130,9 +132,9 @@ def ask_for_votes(node: NodeContext, state: Prospective | Candidate, now_ms: int
 
 
 def _vote_request(node: NodeContext, state: Prospective | Candidate, voter: ReplicaKey) -> VoteRequest:
-    # A vote is given for the log that the candidate names, so a crash of the candidate must leave that log: it names
-    # what is durable. Kafka's candidates name the end of the log; they flush what they append before they go on. A
-    # pre-vote names the same end: else a candidate that cannot win yet would win the pre-vote and raise the epoch.
+    # A voter votes for the log that the candidate names, so that log must survive a crash of the candidate: it names
+    # the durable end. Kafka's candidates name the end of the log, as they flush every append at once. A pre-vote names
+    # the same end. Otherwise a candidate that cannot win yet could win the pre-vote and raise the epoch.
     end = node.durable_end
     partition = VoteRequestPartitionData(
         replica_epoch=state.epoch,
@@ -153,12 +155,12 @@ def _vote_request(node: NodeContext, state: Prospective | Candidate, voter: Repl
 def on_vote_response(
     node: NodeContext, voter_id: int, request: VoteRequest, response: VoteResponse, now_ms: int
 ) -> bool:
-    """The response does not tell a vote from a pre-vote: `connections` drops those of another round.
+    """Counts the response; `connections` has dropped responses to earlier elections and pre-votes.
 
     Source: handleVoteResponse.
     """
     if response.error_code == Errors.UNSUPPORTED_VERSION and type(node.quorum.state) is Prospective:
-        stand_for_election(node, Event.PRE_VOTE_WON, now_ms)  # One voter is older than pre-votes.
+        stand_for_election(node, Event.PRE_VOTE_WON, now_ms)  # The voter's release is older than pre-votes.
         return True
     vote = only_partition(response.topics)
     if response.error_code != Errors.NONE or vote is None:
@@ -176,11 +178,11 @@ def on_vote_response(
     return True
 
 
-# What votes lead to.
+# The result of an election.
 
 
 def settle(node: NodeContext, state: Prospective | Candidate, now_ms: int) -> None:
-    """Goes on if the election is decided; a Candidate that has lost waits for its time-out."""
+    """Changes the state if the election is decided; a Candidate that has lost waits for its time-out."""
     election = state.election
     if type(state) is Prospective:
         if election.is_won:
@@ -190,12 +192,13 @@ def settle(node: NodeContext, state: Prospective | Candidate, now_ms: int) -> No
     elif type(state) is Candidate:
         if election.is_won:
             node.quorum.become_leader(now_ms)
+            leading.begin(node, now_ms)
         elif election.is_lost and not node.quorum.pre_vote and state.backoff_deadline_ms is None:
             state.backoff_deadline_ms = now_ms + backoff_ms(node, state.retries)
 
 
 def lose_pre_vote(node: NodeContext, state: Prospective, now_ms: int) -> None:
-    """Back to the leader it knew, or on with looking for one. Source: prospectiveTransitionAfterElectionLoss."""
+    """Follows the known leader again, or looks for one. Source: prospectiveTransitionAfterElectionLoss."""
     if state.leader_id >= 0 and node.config.listener in state.leader_endpoints:
         node.quorum.become_follower(state.epoch, state.leader_id, state.leader_endpoints, now_ms, Event.PRE_VOTE_LOST)
     else:
@@ -203,18 +206,18 @@ def lose_pre_vote(node: NodeContext, state: Prospective, now_ms: int) -> None:
 
 
 def seek_election(node: NodeContext, event: Event, now_ms: int) -> None:
-    """Starts an election, with pre-votes first where the level has them."""
+    """Starts an election, with pre-votes first if the level has them."""
     if not node.quorum.pre_vote:
         stand_for_election(node, event, now_ms)
         return
     node.quorum.become_prospective(event, now_ms)
     state = node.quorum.state
     assert type(state) is Prospective
-    settle(node, state, now_ms)  # The only voter has won.
+    settle(node, state, now_ms)  # An only voter has won.
 
 
 def stand_for_election(node: NodeContext, event: Event, now_ms: int) -> None:
-    """In the next epoch."""
+    """Becomes a candidate in the next epoch."""
     node.quorum.become_candidate(event, now_ms)
     state = node.quorum.state
     assert type(state) is Candidate
@@ -222,11 +225,11 @@ def stand_for_election(node: NodeContext, event: Event, now_ms: int) -> None:
 
 
 def backoff_ms(node: NodeContext, retries: int) -> int:
-    """The back-off after this many lost elections in a row: random, with a bound that doubles each time.
+    """The back-off after `retries` lost elections in a row: random, with a bound that doubles each time.
 
-    Kafka 3.9 draws first and then caps at quorum.election.backoff.max.ms: after some ten lost elections nearly all
-    draws are the cap, and two candidates that need each other's vote keep starting elections at the same time. Here the
-    cap bounds the range of the draw.
+    Kafka 3.9 draws first and then caps at quorum.election.backoff.max.ms. After some ten lost elections nearly all
+    draws are the cap: two candidates that need each other's vote keep starting elections at the same time. Here the cap
+    bounds the range of the draw.
     """
     most_ms = node.config.election_backoff_max_ms
     steps = min(2 << min(20, retries - 1), most_ms // BACKOFF_BASE_MS + 1)

@@ -1,6 +1,6 @@
-"""Checkpoint files: a version, a count, and an entry a line (Kafka's CheckpointFile).
+"""Reads and writes checkpoint files: a version, a count, and one entry per line (Kafka's CheckpointFile).
 
-`leader-epoch-checkpoint` lies in each partition's folder; in a log directory lie `replication-offset-checkpoint`,
+Each partition's folder has a `leader-epoch-checkpoint`. A log directory has `replication-offset-checkpoint`,
 `recovery-point-offset-checkpoint`, `log-start-offset-checkpoint` and `cleaner-offset-checkpoint`.
 """
 
@@ -27,14 +27,14 @@ MOST_OFFSETS_BYTES: Final = 1 << 26  # 200,000 partitions of the longest names.
 FEW_LETTERS: Final = 1 << 14
 INT32: Final = 32
 INT64: Final = 64
-_LINE_END: Final = re.compile(r"\r\n|\r|\n")  # What BufferedReader.readLine ends a line at: no other of Unicode's.
-# What is written here, and by Kafka: of this, numbers are read at once. All else is read line by line.
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")  # The line ends of BufferedReader.readLine, without Unicode's others.
+# A file as kcore and Kafka write it is read in one step; other files are read line by line.
 _PLAIN_EPOCHS: Final = re.compile(r"0\n([0-9]{1,9})\n((?:[0-9]{1,9} [0-9]{1,18}\n)*)")
 _BLANKS: Final = re.compile(r"[ \t\n\x0b\f\r]+")  # Java's \s
 
 
 class TopicPartition(NamedTuple):
-    """A partition by name."""
+    """A partition, by its topic's name and its index."""
 
     topic: str
     partition: int
@@ -44,7 +44,7 @@ class TopicPartition(NamedTuple):
 
 
 def parse_leader_epochs(text: str) -> list[EpochEntry]:
-    """The entries of a leader-epoch-checkpoint as they stand there; StorageError with the line that is none."""
+    """The entries of a leader-epoch-checkpoint in the file's order; raises StorageError with an invalid line."""
     if plain := _PLAIN_EPOCHS.fullmatch(text):
         numbers = [*map(int, plain[2].split())]
         if len(numbers) == 2 * int(plain[1]):
@@ -56,12 +56,12 @@ def parse_leader_epochs(text: str) -> list[EpochEntry]:
 
 
 def format_leader_epochs(entries: Iterable[tuple[int, int]]) -> str:
-    """The file of these (epoch, start offset)."""
+    """The content of a leader-epoch-checkpoint with these (epoch, start offset) pairs."""
     return _format(f"{epoch} {start_offset}" for epoch, start_offset in entries)
 
 
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
-    """Offsets by partition, in the file's order; StorageError with the line that is no entry."""
+    """Offsets by partition, in the file's order; raises StorageError with an invalid line."""
     return {
         TopicPartition(topic, _integer(partition, INT32, line)): _integer(offset, INT64, line)
         for line, (topic, partition, offset) in _entries(text, 3)
@@ -69,7 +69,7 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
 
 
 def format_offsets(offsets: Mapping[tuple[str, int], int]) -> str:
-    """The file of these offsets, in the mapping's order; StorageError for a topic that could not be read again."""
+    """The file's content, in the mapping's order; raises StorageError for a topic that could not be read again."""
     for topic, _ in offsets:
         if not topic or _BLANKS.search(topic):
             raise StorageError(f"{topic!r} is no topic's name")
@@ -77,7 +77,7 @@ def format_offsets(offsets: Mapping[tuple[str, int], int]) -> str:
 
 
 def read_leader_epochs(path: Path, files: FileSystem = OS) -> list[EpochEntry]:
-    """As `parse_leader_epochs`, of a file."""
+    """Reads a leader-epoch-checkpoint, as `parse_leader_epochs` does."""
     with naming(path):
         text = read_text(path, MOST_EPOCHS_BYTES, files)
         return parse_leader_epochs(text) if len(text) > FEW_LETTERS else [*_few_leader_epochs(text)]
@@ -89,7 +89,7 @@ def write_leader_epochs(path: Path, entries: Iterable[tuple[int, int]], files: F
 
 
 def read_offsets(path: Path, files: FileSystem = OS) -> dict[TopicPartition, int]:
-    """As `parse_offsets`, of a file."""
+    """Reads an offset checkpoint, as `parse_offsets` does."""
     with naming(path):
         text = read_text(path, MOST_OFFSETS_BYTES, files)
         return parse_offsets(text) if len(text) > FEW_LETTERS else {**_few_offsets(text)}
@@ -102,18 +102,18 @@ def write_offsets(path: Path, offsets: Mapping[tuple[str, int], int], files: Fil
 
 @lru_cache(maxsize=64)
 def _few_leader_epochs(text: str) -> Sequence[EpochEntry]:
-    """Of a short file, kept: it is read several times at a start, and again as it was at the next."""
+    """As `parse_leader_epochs`, cached: a start reads the same short files several times."""
     return parse_leader_epochs(text)
 
 
 @lru_cache(maxsize=64)
 def _few_offsets(text: str) -> Mapping[TopicPartition, int]:
-    """As `_few_leader_epochs`."""
+    """As `parse_offsets`, cached."""
     return parse_offsets(text)
 
 
 def lines_of(text: str) -> Iterator[str]:
-    """The lines as Java's BufferedReader has them: the last may lack its end."""
+    """The lines as Java's BufferedReader returns them; the last one may lack its line end."""
     begin = 0
     for end in _LINE_END.finditer(text):
         yield text[begin : end.start()]
@@ -123,7 +123,7 @@ def lines_of(text: str) -> Iterator[str]:
 
 
 def fields_of(line: str) -> list[str]:
-    """The fields as Java's split has them: a blank at the front makes an empty one, blanks at the end none."""
+    """The fields as Java's split returns them: a leading blank makes an empty field, trailing blanks do not."""
     fields = _BLANKS.split(line)
     while fields and not fields[-1]:
         fields.pop()
@@ -131,7 +131,7 @@ def fields_of(line: str) -> list[str]:
 
 
 def _entries(text: str, width: int) -> Iterator[tuple[int, list[str]]]:
-    """Line numbers with the fields of every entry."""
+    """The line number and the fields of every entry."""
     lines = lines_of(text)
     if (version := next(lines, None)) is None:
         return  # Kafka creates the file before it has any entry.
@@ -150,7 +150,7 @@ def _entries(text: str, width: int) -> Iterator[tuple[int, list[str]]]:
 
 
 def _integer(text: str, bits: int, line: int) -> int:
-    """What Integer.parseInt or Long.parseLong takes."""
+    """Parses a number as Integer.parseInt or Long.parseLong does."""
     if len(text) <= 40 and re.fullmatch(r"[+-]?[0-9]+", text):
         value = int(text)
         if -(1 << bits - 1) <= value < 1 << bits - 1:
@@ -159,7 +159,7 @@ def _integer(text: str, bits: int, line: int) -> int:
 
 
 def _natural(text: str, bits: int, line: int) -> int:
-    """As `_integer`, of what is never negative."""
+    """As `_integer`, for a number that is never negative."""
     if (value := _integer(text, bits, line)) < 0:
         raise StorageError(f"line {line}: {value} is negative")
     return value

@@ -1,4 +1,4 @@
-"""`.kafka_cleanshutdown`: a log directory was closed cleanly, by that incarnation of its broker (KIP-966).
+"""Reads and writes `.kafka_cleanshutdown`, the broker epoch of the last clean shutdown (KIP-966).
 
 Source: CleanShutdownFileHandler of 4.3.1.
 """
@@ -17,7 +17,7 @@ _EPOCH: Final = re.compile(rb'\{\s*"version"\s*:\s*0\s*,\s*"brokerEpoch"\s*:\s*(
 
 
 def take_clean_shutdown(directory: Path, files: FileSystem = OS) -> int:
-    """The broker epoch in the file, which is deleted: it counts once. UNKNOWN_BROKER_EPOCH without a readable one."""
+    """Reads the broker epoch and deletes the file; UNKNOWN_BROKER_EPOCH if there is no readable file."""
     path = directory / CLEAN_SHUTDOWN
     if not is_there(path, files):
         return UNKNOWN_BROKER_EPOCH
@@ -27,6 +27,6 @@ def take_clean_shutdown(directory: Path, files: FileSystem = OS) -> int:
 
 
 def write_clean_shutdown(directory: Path, broker_epoch: int, files: FileSystem = OS) -> None:
-    """All of the directory is on the disk."""
+    """Records a clean shutdown; the directory's other files must be durable before."""
     content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     write_atomically(directory / CLEAN_SHUTDOWN, content.encode(), files)

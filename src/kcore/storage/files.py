@@ -1,8 +1,8 @@
-"""All file access: only regular files are opened, and no more of one is read than its format allows.
+"""Accesses files: opens regular files only, and reads no more than a format allows.
 
-Small files are read whole, with their path in every error, and written so that a crash leaves the old or the new one.
-What a log and its directory ask of an operating system is `FileSystem`: `OS` is the real one, and a simulated one
-(`kcore.sim.kernel.file_system`) loses at a power cut what was not synced.
+Small files are read as a whole, with their path in every error, and replaced atomically: a crash leaves the old or the
+new content. `FileSystem` is the interface of storage to the operating system. `OS` is the real one; the simulated one
+(`kcore.sim.kernel.file_system`) loses unsynced bytes at a power cut.
 """
 
 import errno
@@ -20,8 +20,8 @@ from typing import Final, Protocol
 from kcore.errors import ArgumentError, FileKindError, StorageError
 
 LOCK: Final = ".lock"
-SMALL: Final = 1 << 20  # Bytes: more than quorum-state, meta.properties or partition.metadata ever have.
-MOST_CLUSTER_FILE: Final = 1 << 30  # Of a ZooKeeper dump: three million partitions, or more.
+SMALL: Final = 1 << 20  # A bound in bytes for quorum-state, meta.properties and partition.metadata.
+MOST_CLUSTER_FILE: Final = 1 << 30  # A bound for a ZooKeeper dump: three million partitions, or more.
 _PIECE: Final = 1 << 20
 _KINDS: Final = {
     stat.S_IFDIR: "a folder",
@@ -33,47 +33,48 @@ _KINDS: Final = {
 
 
 class FileSystem(Protocol):
-    """What storage asks of an operating system, under the names of `os`; files are descriptors. OSError as there.
+    """The file operations of storage, named as in `os`; files are descriptors. They raise OSError as `os` does.
 
-    A file's bytes are durable after `fsync`, its name after `fsync_folder` of its folder: a power cut takes the rest.
+    A file's bytes are durable after `fsync`, its name after `fsync_folder` of its folder. A power cut may take the
+    rest.
     """
 
     def open(self, path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
-        """Of a regular file. FileKindError for anything else, which opening or reading could hang on."""
+        """Opens a regular file. Raises FileKindError for anything else, where opening or reading could hang."""
 
     def close(self, file: int) -> None: ...
     def dup(self, file: int) -> int: ...
     def size(self, file: int) -> int: ...
     def pread(self, file: int, size: int, position: int) -> bytes: ...
     def map(self, file: int, size: int) -> mmap.mmap | bytes:
-        """The first `size` bytes, more than none, to be read. ValueError if the file has fewer."""
+        """Maps the first `size` bytes for reading; `size` is above 0. Raises ValueError if the file has fewer."""
 
     def write(self, file: int, data: bytes | memoryview) -> int:
-        """How many bytes of `data` were written."""
+        """Writes some of `data`; returns how many bytes."""
 
     def ftruncate(self, file: int, size: int) -> None: ...
     def protect(self, file: int) -> None:
-        """Nobody may write to it from now on; whoever may read it still may."""
+        """Removes all write permissions of a file."""
 
     def fsync(self, file: int) -> None: ...
     def lock(self, file: int) -> bool:
-        """Holds the file for this process until it is closed; False if another process does."""
+        """Locks the file for this process until it is closed; False if another process has locked it."""
 
     def is_there(self, path: Path) -> bool:
-        """Whether the folder has that name. A link to nothing counts: it is no reason to begin anew."""
+        """Whether the path exists; a dangling link counts, as the file must not be created again."""
 
     def names(self, folder: Path) -> list[str]: ...
     def size_of(self, path: Path) -> int: ...
     def replace(self, source: Path, target: Path) -> None: ...
     def unlink(self, path: Path) -> None: ...
     def mkdir(self, folder: Path) -> None:
-        """With those above it; nothing happens if it is there."""
+        """Makes the folder and its parents, unless it exists."""
 
     def fsync_folder(self, folder: Path) -> None: ...
 
 
 class OsFileSystem:
-    """The operating system's own."""
+    """The real file system."""
 
     def open(self, path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
         return open_file(path, flags, mode)
@@ -147,8 +148,8 @@ class OsFileSystem:
 OS: Final = OsFileSystem()
 
 
-class naming:  # Reads as a verb; a class, for a generator costs more than what is done in it.
-    """`with` it: adds the file's path to a StorageError raised inside."""
+class naming:  # A class, as a generator-based context manager takes longer than the work inside it.
+    """A context manager that adds the file's path to a StorageError raised inside."""
 
     __slots__ = ("_path",)
 
@@ -164,7 +165,7 @@ class naming:  # Reads as a verb; a class, for a generator costs more than what 
 
 
 def checked_path(path: str | Path) -> Path:
-    """A path from outside; ArgumentError for what can be none: another type, a NUL, surrogates."""
+    """Checks a path from a caller; raises ArgumentError for another type, a NUL or surrogates."""
     if not isinstance(path, str | os.PathLike):
         raise ArgumentError(f"a path is a text or a Path, not {path!r:.60}")
     try:
@@ -177,14 +178,14 @@ def checked_path(path: str | Path) -> Path:
 
 
 def is_there(path: Path, files: FileSystem = OS) -> bool:
-    """Whether the folder has that name. A dangling link counts as existing: the file must not be created again."""
+    """Whether the path exists; a dangling link counts, as the file must not be created again."""
     return files.is_there(path)
 
 
 def open_file(path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
-    """A descriptor of a regular file. FileKindError for anything else, which opening or reading could hang on."""
-    with suppress(FileNotFoundError):  # With O_CREAT it need not be there yet.
-        _check_regular(path, os.stat(path))  # Before it is opened: to open a device may already do something.
+    """Opens a regular file. Raises FileKindError for anything else, where opening or reading could hang."""
+    with suppress(FileNotFoundError):  # With O_CREAT the file need not exist.
+        _check_regular(path, os.stat(path))  # Before opening, as opening a device may have effects.
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, mode)
     try:
         _check_regular(path, os.fstat(descriptor))
@@ -201,12 +202,12 @@ def _check_regular(path: str | Path, status: os.stat_result) -> None:
 
 
 def open_reader(path: str | Path) -> FileIO:
-    """As `open_file`, as a file without a buffer."""
+    """Opens a regular file for reading, without a buffer."""
     return FileIO(open_file(path), "rb")
 
 
 class opened:  # As `naming`.
-    """`with` it: a descriptor, closed in the end."""
+    """A context manager that opens a descriptor and closes it in the end."""
 
     __slots__ = ("_file", "_files")
 
@@ -222,38 +223,38 @@ class opened:  # As `naming`.
 
 
 def write_all(file: int, data: bytes, files: FileSystem = OS) -> None:
-    """All of `data`; what was written of it stays if that fails."""
+    """Writes all of `data`; after a failure a part of it may have been written."""
     count = files.write(file, data)
     while count < len(data):
         count += files.write(file, memoryview(data)[count:])
 
 
 def write_file(path: Path, data: bytes, files: FileSystem = OS) -> None:
-    """A file of these bytes, made if need be, synced; its name is not."""
+    """Writes and syncs a file, created if it does not exist; does not sync its folder."""
     with opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, files=files) as file:
         write_all(file, data, files)
         files.fsync(file)
 
 
 def sync_file(path: Path, files: FileSystem = OS) -> None:
-    """What is in it, whoever wrote that, is durable when this returns."""
+    """Makes a file's bytes durable, whichever process wrote them."""
     with opened(path, files=files) as file:
         files.fsync(file)
 
 
 def remove(path: Path, files: FileSystem = OS) -> None:
-    """The name, if it is there."""
+    """Deletes a file if it exists."""
     with suppress(FileNotFoundError):
         files.unlink(path)
 
 
 def read_bytes(path: str | Path, most: int = SMALL, files: FileSystem = OS) -> bytes:
-    """A whole file; StorageError if it has more than `most` bytes. OSError if it cannot be read."""
+    """Reads a whole file. Raises StorageError if it has more than `most` bytes, OSError if it cannot be read."""
     file = files.open(path)
     try:
         size = files.size(file)
         first = files.pread(file, min(_PIECE, most + 1), 0) if size <= most else b""
-        if len(first) == size:  # As mostly.
+        if len(first) == size:  # The usual case.
             return first
         data, size = bytearray(first), max(size, len(first))
         while size <= most and (piece := files.pread(file, min(_PIECE, most + 1 - len(data)), len(data))):
@@ -267,12 +268,12 @@ def read_bytes(path: str | Path, most: int = SMALL, files: FileSystem = OS) -> b
 
 
 def read_text(path: Path, most: int = SMALL, files: FileSystem = OS) -> str:
-    """As `read_bytes`, of a file that is UTF-8; StorageError with the line that is not."""
+    """Reads a UTF-8 file as `read_bytes` does; raises StorageError with the line that is not UTF-8."""
     return text_of(read_bytes(path, most, files))
 
 
 def text_of(data: bytes) -> str:
-    """UTF-8 bytes as text; StorageError with the line that is not."""
+    """Decodes UTF-8; raises StorageError with the line that is not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -282,20 +283,20 @@ def text_of(data: bytes) -> str:
 
 @lru_cache(maxsize=64)
 def _beside(path: Path) -> Path:
-    """Kept, since the same few files are replaced again and again, and making a path takes longer than a write."""
+    """The temporary file's path, cached: the same few files are replaced often, and making a path takes long."""
     return Path(f"{path}.tmp")
 
 
 @lru_cache(maxsize=1024)
 def path_in(folder: Path, name: str) -> Path:
-    """`folder / name`, kept as `_beside` is: a start looks at the same names several times."""
+    """`folder / name`, cached: a start uses the same names several times."""
     return folder / name
 
 
 def write_atomically(path: Path, data: bytes, files: FileSystem = OS) -> None:
-    """Replaces the file: after a crash at any moment it holds what it did, or all of `data`.
+    """Replaces the file's content: after a crash at any moment it has the old content, or all of `data`.
 
-    As Kafka does: a file beside it is written and fsynced, renamed over it, and the folder is fsynced
+    As in Kafka, a temporary file is written, fsynced and renamed, and the folder is fsynced
     (Utils.atomicMoveWithFallback).
     """
     beside = _beside(path)
@@ -314,14 +315,14 @@ def write_atomically(path: Path, data: bytes, files: FileSystem = OS) -> None:
 
 
 def sync_folder(folder: Path, files: FileSystem = OS) -> None:
-    """Makes names in the folder last: a file is durable only once its name is."""
+    """Makes the names in a folder durable: a file is durable only once its name is."""
     files.fsync_folder(folder)
 
 
 def lock_directory(directory: Path, files: FileSystem = OS) -> int:
-    """Holds a directory for this process, as Kafka does, until the descriptor is closed (FileLock, DataDirLock).
+    """Locks a directory for this process until the returned descriptor is closed (FileLock, DataDirLock).
 
-    StorageError if another process has it.
+    Raises StorageError if another process has locked it.
     """
     descriptor = files.open(path_in(directory, LOCK), os.O_RDWR | os.O_CREAT, 0o644)
     try:

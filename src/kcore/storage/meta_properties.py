@@ -1,4 +1,4 @@
-"""`meta.properties`: whose log directory this is (MetaProperties; KIP-500, KIP-858)."""
+"""Reads and writes `meta.properties`: the node and the cluster of a log directory (KIP-500, KIP-858)."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,9 +21,10 @@ _MOST: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """The content of the file. Version 0 (ZooKeeper) may lack any of it, version 1 (KRaft) the directory id.
+    """The content of `meta.properties` (MetaProperties).
 
-    The cluster id may be missing, too, until the cluster has one (KIP-595); Kafka refuses such a directory.
+    Version 0 (ZooKeeper) may lack every field. Version 1 (KRaft) may lack the directory id, and the cluster id until
+    the cluster has one (KIP-595); Kafka refuses a directory without a cluster id.
     """
 
     version: int
@@ -40,9 +41,9 @@ class MetaProperties:
 
 @lru_cache(maxsize=64)
 def parse_meta_properties(data: bytes, *, needs_cluster_id: bool = True) -> MetaProperties:
-    """StorageError names the property that is missing or wrong. What Kafka does not know is passed over.
+    """Parses the file; raises StorageError with the property that is missing or wrong; ignores unknown properties.
 
-    Kept: a file that seldom changes is read at each start.
+    Cached: each start reads the file, which seldom changes.
     """
     properties = parse_properties(data)
     version = _integer(properties, "version") or 0
@@ -60,7 +61,7 @@ def parse_meta_properties(data: bytes, *, needs_cluster_id: bool = True) -> Meta
 
 
 def format_meta_properties(meta: MetaProperties, written_at: datetime) -> bytes:
-    """The file, dated `written_at` (with a time zone)."""
+    """The file's content, dated `written_at`, which needs a time zone."""
     properties = {"version": str(meta.version)}
     if meta.cluster_id is not None:
         properties["cluster.id"] = meta.cluster_id
@@ -80,8 +81,8 @@ def verify_directories(
 ) -> None:
     """Checks the files of all log directories of one node together, by path of the directory (KIP-858).
 
-    StorageError if one is of another node or cluster than expected, or than those before it; if an id of a directory is
-    reserved, or that of another one; if one has no id, where each needs one. Source: MetaPropertiesEnsemble.verify.
+    Raises StorageError if a file names another node or cluster than expected, or than the files before it. Raises it as
+    well if a directory id is missing though needed, reserved, or used twice. Source: MetaPropertiesEnsemble.verify.
     """
     seen: dict[Uuid, Path] = {}
     for path, meta in found.items():
@@ -102,10 +103,10 @@ def verify_directories(
 
 
 def with_directory_ids(found: Mapping[Path, MetaProperties], make_id: Callable[[], Uuid]) -> dict[Path, MetaProperties]:
-    """What is to be written before the node starts: the files without a directory.id, each with a new one.
+    """New content for the files that lack a directory.id, with generated ids; the node writes them when it starts.
 
-    So does a KRaft node with directories of an older release, and a broker in ZooKeeper mode that is to migrate, which
-    keeps version 0. Source: KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble.Copier.
+    KRaft nodes need it for directories of an older release, and brokers in ZooKeeper mode before a migration; these
+    keep version 0. Source: KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble.Copier.
     """
     taken = {meta.directory_id for meta in found.values()}
     changed: dict[Path, MetaProperties] = {}
@@ -119,7 +120,7 @@ def with_directory_ids(found: Mapping[Path, MetaProperties], make_id: Callable[[
 
 
 def read_meta_properties(path: Path, *, needs_cluster_id: bool = True, files: FileSystem = OS) -> MetaProperties:
-    """As `parse_meta_properties`, of a file."""
+    """Reads a file as `parse_meta_properties` does."""
     with naming(path):
         return parse_meta_properties(read_bytes(path, files=files), needs_cluster_id=needs_cluster_id)
 
@@ -130,7 +131,7 @@ def write_meta_properties(path: Path, meta: MetaProperties, files: FileSystem = 
 
 
 def uuid_of(name: str, text: str) -> Uuid:
-    """What Kafka's Uuid.fromString takes; StorageError with the name otherwise."""
+    """Parses a uuid as Kafka's Uuid.fromString does; raises StorageError with the property's name."""
     if not re.fullmatch(r"[0-9A-Za-z_-]{22}(==)?", text):
         raise StorageError(f"{name}: {text!r:.60} is no uuid")
     return Uuid(text[:22])

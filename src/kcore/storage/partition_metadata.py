@@ -1,4 +1,4 @@
-"""`partition.metadata`: which topic id the partition's folder belongs to (KIP-516; Kafka's PartitionMetadataFile)."""
+"""Reads and writes `partition.metadata`, the topic id of a partition's folder (KIP-516, PartitionMetadataFile)."""
 
 import re
 from functools import lru_cache
@@ -15,9 +15,9 @@ from kcore.types import ZERO_UUID, Uuid
 PARTITION_METADATA: Final = "partition.metadata"
 
 
-@lru_cache(maxsize=64)  # A file that never changes is read at each start.
+@lru_cache(maxsize=64)  # Each start reads the file, which never changes.
 def parse_partition_metadata(text: str) -> Uuid:
-    """The topic id. Any version from 0 on will do, as Kafka has it; StorageError with the line that is wrong."""
+    """The topic id; accepts every version from 0 on, as Kafka does. Raises StorageError with the wrong line."""
     lines = [*islice(lines_of(text), 2)]
     version, topic_id = (_value(lines, number) for number in (1, 2))
     if not re.fullmatch(r"\+?[0-9]{1,10}", version):
@@ -36,12 +36,12 @@ def _value(lines: list[str], number: int) -> str:
 
 
 def format_partition_metadata(topic_id: Uuid) -> str:
-    """The file of this topic id, version 0."""
+    """The file's content for a topic id, in version 0."""
     return f"version: 0\ntopic_id: {topic_id}"
 
 
 def read_partition_metadata(path: Path, files: FileSystem = OS) -> Uuid:
-    """As `parse_partition_metadata`, of a file."""
+    """Reads a file as `parse_partition_metadata` does."""
     with naming(path):
         return parse_partition_metadata(read_text(path, files=files))
 

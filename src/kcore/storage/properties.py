@@ -1,4 +1,4 @@
-"""java.util.Properties as text: what `load(InputStream)` reads and `store(Writer)` writes."""
+"""Reads and writes java.util.Properties, as `load(InputStream)` and `store(Writer)` do."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -17,9 +17,10 @@ _SEPARATOR: Final = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
-    """The properties in the file's order, the last of a repeated key; StorageError with the line of a bad escape.
+    """The properties in the file's order; of a repeated key the last value counts.
 
-    Bytes are ISO 8859-1, whatever wrote them: Kafka writes UTF-8 and reads it through `load(InputStream)`.
+    Reads the bytes as ISO 8859-1, as Kafka does: it writes UTF-8 but reads by `load(InputStream)`. Raises StorageError
+    with the line of an invalid escape.
     """
     properties = {}
     for number, line in _logical_lines(data.decode("latin-1")):
@@ -30,7 +31,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with their number, blanks and comments left out, continued lines joined."""
+    """Lines with their numbers, without blank lines and comments, and with continued lines joined."""
     joined, begun = "", 0
     for number, line in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
         rest = line.lstrip(" \t\f")
@@ -57,15 +58,15 @@ def _unescaped(text: str, line: int) -> str:
 
     if "\\" not in text:
         return text
-    # Java's chars are UTF-16: two escapes may be the halves of one character.
+    # Java's chars are UTF-16: two escapes may be the two halves of one character.
     units = re.sub(r"\\(u.{0,4}|.?)", character, text, flags=re.DOTALL)
     return units.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def format_properties(properties: Mapping[str, str], written_at: datetime) -> bytes:
-    """What `store` with an empty comment writes, in the order of Java 17's hash table.
+    """The output of `store` with an empty comment, in the order of Java 17's hash table.
 
-    `written_at` needs a time zone: its name ends the date line.
+    `written_at` needs a time zone, as its name is in the date line.
     """
     lines = ["#", f"#{_java_date(written_at)}"]
     lines += [f"{_escaped(key, every_space=True)}={_escaped(properties[key])}" for key in _hash_order(properties)]
@@ -73,7 +74,7 @@ def format_properties(properties: Mapping[str, str], written_at: datetime) -> by
 
 
 def _java_date(moment: datetime) -> str:
-    """java.util.Date.toString(), which has no locale."""
+    """The output of java.util.Date.toString(), in any locale."""
     day, month = _DAYS[moment.weekday()], _MONTHS[moment.month - 1]
     return f"{day} {month} {moment:%d %H:%M:%S} {moment.tzname()} {moment.year:04}"
 
@@ -86,7 +87,7 @@ def _escaped(text: str, *, every_space: bool = False) -> str:
 
 
 def _hash_order(keys: Mapping[str, str]) -> list[str]:
-    """The order of a ConcurrentHashMap that was made for 8 entries, as Properties' own is."""
+    """The order of a ConcurrentHashMap with an initial capacity of 8, as in Properties."""
     bins = 16
     while len(keys) > bins * 3 // 4:
         bins *= 2

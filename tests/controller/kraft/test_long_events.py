@@ -22,6 +22,7 @@ from kcore.metadata.image.journal import RowImages
 from kcore.metadata.image.replay import replay
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.table.partition_table import PartitionTable
+from kcore.raft import leading
 from kcore.raft.log.control_records import leader_change
 from kcore.raft.node import RaftNode
 from kcore.raft.state_machine import AppendBatches
@@ -66,7 +67,7 @@ class Appends:
             return
         if len(self.begins) == self._refuse:
             record = leader_change(1, node.voter_history.last_voters, [])
-            node.leading.append_control(node, [record], self._loop.now_ms)
+            leading.append_control(node, [record], self._loop.now_ms)
         self.begins.append(append.expected_offset)
 
 

@@ -19,6 +19,7 @@ from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replay
 from kcore.metadata.metadata_version import RELEASES, MetadataVersion
 from kcore.protocol_errors import Errors
+from kcore.raft import leading
 from kcore.raft.log.batches import split_batches
 from kcore.raft.log.control_records import leader_change
 from kcore.raft.log.raft_log import SnapshotPiece
@@ -113,7 +114,7 @@ def test_a_control_record_in_between_has_all_behind_it_decided_anew(handle: Any)
     outputs = stage.controller.on_request(ASK(), RequestInfo(0, BEGIN_MS), "second")
     outputs = [*outputs, *stage.controller.on_request(ASK(), RequestInfo(0, BEGIN_MS), "third")]
     end = stage.node.next_offset
-    stage.node.leading.append_control(stage.node, [_leader_change(stage)], BEGIN_MS)
+    leading.append_control(stage.node, [_leader_change(stage)], BEGIN_MS)
     stage.submit(outputs)
     stage.commit()
     assert settings_of(stage.controller.context) == {f"at-{at}": "1" for at in (end - 1, end + 1, end + 2)}
@@ -125,7 +126,7 @@ def test_a_control_record_that_is_committed_first_takes_its_offset(handle: Any) 
     """As with AddRaftVoter: nothing of the controller's is uncommitted when raft's own record is committed."""
     stage = Stage()
     stage.commit()
-    stage.node.leading.append_control(stage.node, [_leader_change(stage)], BEGIN_MS)
+    leading.append_control(stage.node, [_leader_change(stage)], BEGIN_MS)
     stage.hear(stage.node.on_timer(BEGIN_MS))
     stage.commit()
     end = stage.node.next_offset
@@ -262,7 +263,7 @@ def test_periodic_work_is_decided_anew_where_its_append_was_refused() -> None:
     now[0] += 100
     outputs = stage.controller.on_timer()
     end = stage.node.next_offset
-    stage.node.leading.append_control(stage.node, [_leader_change(stage)], BEGIN_MS)
+    leading.append_control(stage.node, [_leader_change(stage)], BEGIN_MS)
     stage.submit(outputs)
     stage.commit()
     assert settings_of(stage.controller.context) == {f"at-{end + 1}": "1"}

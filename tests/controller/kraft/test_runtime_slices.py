@@ -18,6 +18,7 @@ from kcore.metadata.image import replay as bulk
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replay
 from kcore.protocol_errors import Errors
+from kcore.raft import leading
 from kcore.raft.log.batches import split_batches
 from kcore.raft.log.control_records import leader_change
 from kcore.raft.state_machine import AppendBatches
@@ -98,7 +99,7 @@ class Cluster(Stage):
     def append_control(self) -> None:
         """The node writes a record of its own, of which the controller does not know."""
         record = leader_change(self.node.local.id, self.node.voters, [])
-        self.node.leading.append_control(self.node, [record], BEGIN_MS)
+        leading.append_control(self.node, [record], BEGIN_MS)
 
     def work_until_the_append_is_refused(self) -> None:
         outputs: Sequence[Any] = ()

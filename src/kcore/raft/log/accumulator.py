@@ -1,6 +1,6 @@
-"""Records that a leader has taken and not written yet: they wait for others, to be one batch. Source: BatchAccumulator.
+"""Collects a leader's appended records until they are written as one batch. Source: BatchAccumulator.
 
-What was appended at once is in one batch: it is in the log as a whole, or not at all.
+The records of one append are in one batch, so the log has all of them or none.
 """
 
 from collections.abc import Sequence
@@ -13,38 +13,38 @@ from kcore.raft.raft_config import MAX_BATCH_BYTES
 from kcore.wire.record_batch import HEADER_END
 from kcore.wire.record_building import encode_values
 
-RECORD_OVERHEAD: Final = 24  # At most: length, attributes, timestamp and offset delta, lengths of key, value, headers.
+RECORD_OVERHEAD: Final = 24  # The most bytes for length, attributes, deltas, and lengths of key, value and headers.
 
 
 def max_records(size: int) -> int:
-    """How many records of so many bytes fit into a batch, and so into one append."""
+    """How many records of `size` bytes fit into a batch, and so into one append."""
     return (MAX_BATCH_BYTES - HEADER_END) // (size + RECORD_OVERHEAD)
 
 
 class Accumulator:
-    """The batch that is being filled, of offsets from the end of the log on.
+    """The batch that is being filled; its offsets begin at the end of the log.
 
-    All of its records have the time of the first: Kafka's nodes die of one with a delta (RecordsIterator).
+    All its records have the timestamp of the first: Kafka's nodes fail on a record with a delta (RecordsIterator).
     """
 
     __slots__ = ("deadline_ms", "next_offset", "records", "size", "time_ms")
 
     def __init__(self, next_offset: int) -> None:
         self.next_offset = next_offset
-        self.records: list[bytes] = []  # Their values.
+        self.records: list[bytes] = []  # The records' values.
         self.time_ms = 0
         self.size = HEADER_END
-        self.deadline_ms: int | None = None  # When the first of them has waited long enough.
+        self.deadline_ms: int | None = None  # When the linger of the first record is over.
 
     def has_room(self, values: Sequence[bytes]) -> bool:
-        """RaftLogError if no batch at all can hold them."""
+        """Whether the batch has room for these records; raises RaftLogError if no batch can hold them."""
         size = sum(map(len, values)) + RECORD_OVERHEAD * len(values)
         if HEADER_END + size > MAX_BATCH_BYTES:
             raise RaftLogError(f"records of {size} bytes exceed a batch of {MAX_BATCH_BYTES}")
         return self.size + size <= MAX_BATCH_BYTES
 
     def add(self, values: Sequence[bytes], now_ms: int, linger_ms: int) -> Appended:
-        """Takes records that there is room for."""
+        """Adds records; `has_room` must be true for them."""
         first = self.next_offset
         if not self.records:
             self.time_ms = now_ms
@@ -56,7 +56,7 @@ class Accumulator:
         return Appended(first, self.next_offset - 1)
 
     def drain(self, epoch: int) -> StoredBatch:
-        """Takes the waiting records as one batch, uncompressed."""
+        """Returns the waiting records as one uncompressed batch, and starts the next one."""
         first = self.next_offset - len(self.records)
         data = encode_values(self.records, base_offset=first, timestamp=self.time_ms, partition_leader_epoch=epoch)
         self.records = []

@@ -13,7 +13,7 @@ from kcore.wire.record_batch import CONTROL, HEADER_END, LENGTH_END, crc32c
 HEADER: Final = Struct(">qiibIhi")  # Base offset, length, epoch, magic, CRC, attributes, last offset delta.
 _BASE_OFFSET: Final = Struct(">q")
 _INT32: Final = Struct(">i")
-LEAST_LENGTH: Final = HEADER_END - LENGTH_END  # Of what is behind the length.
+LEAST_LENGTH: Final = HEADER_END - LENGTH_END  # The least value of the length field, which counts the bytes after it.
 MAGIC: Final = 2
 CRC_END: Final = 21
 ATTRIBUTES_END: Final = 23
@@ -46,21 +46,22 @@ class StoredBatch(NamedTuple):
 
 
 def size_of(batches: Iterable[StoredBatch]) -> int:
-    """Bytes."""
+    """The batches' size in bytes."""
     size = 0
     for batch in batches:
         size += len(batch.data)
     return size
 
 
-_new: Final = tuple.__new__  # Of a named tuple: twice as fast as by its name, and a start splits whole logs.
+_new: Final = tuple.__new__  # Makes a StoredBatch in half the time of its constructor; a start splits whole logs.
 SplitBatches: TypeAlias = tuple[list[StoredBatch], DecodeError | None]
 
 
 def split_batches(data: bytes, *, check_crc: bool = True) -> SplitBatches:
     """The whole batches at the beginning of `data`; a last one that is cut off is left out.
 
-    The error is that of the first batch that is damaged: none comes behind it. `check_crc`: unless a log has done so.
+    The error is about the first damaged batch; batches after it are not returned. `check_crc` may be False for batches
+    that a log has checked.
     """
     batches: list[StoredBatch] = []
     position, size = 0, len(data)
@@ -82,7 +83,7 @@ def split_batches(data: bytes, *, check_crc: bool = True) -> SplitBatches:
 
 
 def end_offset_of(batches: bytes) -> int:
-    """The offset behind the last record of whole batches, at least one, as a log returns them."""
+    """The offset after the last record of one or more whole batches, as a log returns them."""
     position, begin = 0, 0
     while position < len(batches):
         begin = position
@@ -92,13 +93,13 @@ def end_offset_of(batches: bytes) -> int:
 
 
 def restamped(batch: StoredBatch, base_offset: int, epoch: int) -> bytes:
-    """The same batch at another offset, of another epoch: neither is covered by the CRC."""
+    """The batch's bytes with another offset and epoch, which the CRC does not cover."""
     data = batch.data
     return _BASE_OFFSET.pack(base_offset) + data[8:LENGTH_END] + _INT32.pack(epoch) + data[LENGTH_END + 4 :]
 
 
 def stamped_again(batch: StoredBatch, base_offset: int, epoch: int) -> StoredBatch:
-    """The batch at that offset, of that epoch: itself where it is so already."""
+    """The batch with this offset and epoch; the same object if it has them already."""
     if (batch.base_offset, batch.epoch) == (base_offset, epoch):
         return batch
     last_offset = base_offset + batch.last_offset - batch.base_offset
@@ -106,10 +107,10 @@ def stamped_again(batch: StoredBatch, base_offset: int, epoch: int) -> StoredBat
 
 
 def begins_inside(batches: Sequence[StoredBatch], start_offset: int, end_offset: int) -> bool:
-    """Whether a log that begins and ends at a snapshot takes these although the first one begins before it.
+    """Whether the first batch begins below an empty log that starts at a snapshot's end, and reaches over that end.
 
-    The leader's snapshot ends within that batch, and a leader sends whole batches. Source:
-    Partition.doAppendRecordsToFollowerOrFutureReplica; Kafka's raft nodes refuse such a batch.
+    The leader's snapshot ends within that batch, and a leader sends whole batches, so the follower must append it.
+    Source: Partition.doAppendRecordsToFollowerOrFutureReplica; Kafka's raft nodes refuse the batch.
     """
     return (
         bool(batches) and start_offset == end_offset and batches[0].base_offset < end_offset <= batches[0].last_offset
@@ -117,7 +118,7 @@ def begins_inside(batches: Sequence[StoredBatch], start_offset: int, end_offset:
 
 
 def check_sequence(batches: Sequence[StoredBatch], end_offset: int, last_epoch: int) -> None:
-    """Whether a log that ends so takes them: RaftLogError where offsets do not go on, or epochs go back."""
+    """Raises RaftLogError unless the batches continue a log with this end, without gaps and with rising epochs."""
     for batch in batches:
         if batch.base_offset != end_offset:
             raise RaftLogError(f"a batch that begins at {batch.base_offset} cannot follow the end {end_offset}")

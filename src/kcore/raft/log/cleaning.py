@@ -1,4 +1,4 @@
-"""Old snapshots go, and the log below those that stay: by size and by age, looked at once a minute (KIP-630).
+"""Deletes old snapshots and the log below the remaining ones, by size and by age, once a minute (KIP-630).
 
 Source: KafkaRaftLog.maybeClean, KafkaRaftClient.RaftMetadataLogCleanerManager.
 """
@@ -17,13 +17,13 @@ INTERVAL_MS: Final = 60_000
 
 
 def poll(node: NodeContext, now_ms: int) -> None:
-    """At `clean_deadline_ms`: deletes old snapshots, and sets the deadline to a minute from now."""
+    """Deletes old snapshots at `clean_deadline_ms`, and sets the next deadline."""
     node.clean_deadline_ms = now_ms + INTERVAL_MS
     clean(node, now_ms)
 
 
 def clean(node: NodeContext, now_ms: int) -> None:
-    """By size, then by age. `now_ms` is compared with the records' time-stamps: milliseconds since 1970."""
+    """Deletes snapshots by size, then by age. `now_ms` is in milliseconds since 1970, as the records' timestamps."""
     log, config = node.log, node.config
     most_bytes, most_ms = config.metadata_max_retention_bytes, config.metadata_max_retention_ms
 
@@ -38,7 +38,7 @@ def clean(node: NodeContext, now_ms: int) -> None:
 
 
 def _clean_while(node: NodeContext, is_due: Callable[[OffsetAndEpoch], bool]) -> None:
-    """Oldest first; the newest stays, for the log begins at one. What is not committed stays, too (KAFKA-14238)."""
+    """Deletes snapshots, oldest first, while they are due; never the newest, nor uncommitted records (KAFKA-14238)."""
     for oldest, following in pairwise(node.log.snapshots):
         if following.offset > node.log.high_watermark or not is_due(oldest):
             return

@@ -1,8 +1,8 @@
-"""The control records of a metadata log: built by its leader, read by all (KIP-595, KIP-853, KIP-630).
+"""Builds and reads the control records of a metadata log (KIP-595, KIP-853, KIP-630).
 
-A node reads every control record before it stores it, by the function that reads it again at the next start
-(`control_messages`): so it stores nothing that it cannot load. Records of a newer release are not stored either: the
-node exits with a message that says so, and a newer release can continue in its directory.
+A node reads every control record before it stores it, with the function that reads it again at the next start
+(`control_messages`). So it stores nothing that it cannot load. It does not store records of a newer release either: it
+exits with a message that says so, and a newer release can continue in its directory.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,9 +32,9 @@ from kcore.wire.record_building import encode_control
 from kcore.wire.records import CONTROL_TYPES, Record, control_message, records_of
 
 READ_BYTES: Final = 1 << 20
-FEW_BATCHES_BYTES: Final = 1 << 12  # Of a log: headers one by one are read sooner than columns.
-FEW_BYTES: Final = 1 << 10  # Of a control batch: what the leader of a small quorum writes.
-# Bounds of a control batch, far above what a leader writes: three records, of which one has a hundred bytes a voter.
+FEW_BATCHES_BYTES: Final = 1 << 12  # Up to this size, reading header by header is faster than columns.
+FEW_BYTES: Final = 1 << 10  # Decoded control batches up to this size are cached: those of small quorums.
+# Bounds of a control batch, far above a real one: a leader writes three records, with some 100 bytes per voter.
 MOST_CONTROL_BYTES: Final = 1 << 20
 MOST_CONTROL_RECORDS: Final = 1_000
 # Bounds of what a request may say of a voter, whose endpoints all who ask for the quorum's voters get.
@@ -47,18 +47,18 @@ TYPES: Final[dict[type[Message], int]] = {
     KRaftVersionRecord: CONTROL_TYPES.index("KRAFT_VERSION"),
     VotersRecord: CONTROL_TYPES.index("KRAFT_VOTERS"),
 }
-NEWEST: Final = {number: kind.versions.highest for kind, number in TYPES.items()}  # Version of each, by type.
-TRANSACTIONS: Final = CONTROL_TYPES[:2]  # Of partitions that producers write to.
+NEWEST: Final = {number: kind.versions.highest for kind, number in TYPES.items()}  # The newest version by type.
+TRANSACTIONS: Final = CONTROL_TYPES[:2]  # These occur only in partitions that producers write to.
 
 
 def control_batch(messages: Sequence[Data], base_offset: int, epoch: int, now_ms: int) -> bytes:
-    """One batch of control records; the key is a version, 0, and the type."""
+    """Encodes a batch of control records; a record's key is a version, 0, and the type."""
     records = [(TYPES[type(message)].to_bytes(4), encode(message, 0)) for message in messages]
     return encode_control(records, base_offset=base_offset, timestamp=now_ms, partition_leader_epoch=epoch)
 
 
 def leader_change(leader_id: int, voters: VoterSet, granting_voters: Iterable[int]) -> LeaderChangeMessage:
-    """What a leader writes first; version 0 always: brokers do not survive version 1."""
+    """The first record of a leader's epoch; always version 0, as brokers fail on version 1."""
     return LeaderChangeMessage(
         version=0,
         leader_id=leader_id,
@@ -70,7 +70,7 @@ def leader_change(leader_id: int, voters: VoterSet, granting_voters: Iterable[in
 def snapshot_header(
     epoch: int, last_contained_log_timestamp: int, kraft_version: int, voters: VoterSet | None, now_ms: int
 ) -> tuple[bytes, int]:
-    """The first batch of a snapshot, with the version and the voters; and how many records it has, from offset 0 on."""
+    """The first batch of a snapshot, with kraft.version and voters, and the number of its records."""
     header: list[Data] = [
         SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_log_timestamp),
     ]
@@ -93,7 +93,7 @@ def snapshot_batches(
     voters: VoterSet | None,
     now_ms: int,
 ) -> Iterator[bytes]:
-    """A whole snapshot, where no node writes it: its header, the records, its footer."""
+    """The batches of a whole snapshot that no running node writes: header, records, footer."""
     header, count = snapshot_header(epoch, last_contained_log_timestamp, kraft_version, voters, now_ms)
     yield header
     filling = Accumulator(count)
@@ -113,15 +113,15 @@ def kraft_version_record(kraft_version: int) -> KRaftVersionRecord:
 def replay_batches(
     history: VoterHistory, batches: Iterable[StoredBatch], at: int | None = None, begin: int = 0
 ) -> None:
-    """Takes versions and voters out of control batches. `at`: the offset where all of a snapshot's count.
+    """Adds the kraft.versions and voters of control batches to the history; ignores batches of data.
 
-    `begin`: records below it are left out, a snapshot has them. DecodeError and NewerReleaseError as of
-    `control_messages`.
+    `at` is the offset for all records of a snapshot. Records below `begin` are left out, as a snapshot has them. Raises
+    DecodeError and NewerReleaseError as `control_messages` does.
     """
     for batch in batches:
         if not batch.is_control:
             continue
-        for record_offset, value in _changes_before(batch) if len(batch.data) <= FEW_BYTES else _changes(batch):
+        for record_offset, value in _cached_changes(batch) if len(batch.data) <= FEW_BYTES else _changes(batch):
             if record_offset < begin:
                 continue
             offset = record_offset if at is None else at
@@ -132,7 +132,7 @@ def replay_batches(
 
 
 def _changes(batch: StoredBatch) -> Sequence[tuple[int, int | VoterSet]]:
-    """The versions and the voters in a control batch, and the offsets of their records."""
+    """The kraft.versions and the voters in a control batch, with the offsets of their records."""
     found: list[tuple[int, int | VoterSet]] = []
     for offset, message in control_messages(batch):
         if isinstance(message, KRaftVersionRecord):
@@ -143,24 +143,24 @@ def _changes(batch: StoredBatch) -> Sequence[tuple[int, int | VoterSet]]:
 
 
 @lru_cache(maxsize=256)
-def _changes_before(batch: StoredBatch) -> Sequence[tuple[int, int | VoterSet]]:
-    """As `_read_before`."""
+def _cached_changes(batch: StoredBatch) -> Sequence[tuple[int, int | VoterSet]]:
+    """As `_changes`, cached as `_cached_read` is."""
     return _changes(batch)
 
 
 def control_messages(batch: StoredBatch) -> Sequence[tuple[int, Message]]:
-    """The offset and the message of each record of a control batch whose CRC was checked.
+    """The offset and the message of each record of a control batch, whose CRC the caller has checked.
 
-    Its size is checked before anything is decoded, and a compressed one is refused: Kafka's leaders compress none.
-    DecodeError for what no leader writes, NewerReleaseError for what only a newer release can read. Source:
-    RecordsIterator, ControlRecord.of, KRaftVersion.fromFeatureLevel.
+    Checks the batch's size before it decodes anything, and refuses a compressed batch: Kafka's leaders compress none.
+    Raises DecodeError for records that no leader writes, NewerReleaseError for those that only a newer release can
+    read. Source: RecordsIterator, ControlRecord.of, KRaftVersion.fromFeatureLevel.
     """
-    return _read_before(batch) if len(batch.data) <= FEW_BYTES else _read(batch)
+    return _cached_read(batch) if len(batch.data) <= FEW_BYTES else _read(batch)
 
 
 @lru_cache(maxsize=256)
-def _read_before(batch: StoredBatch) -> Sequence[tuple[int, Message]]:
-    """Small ones are kept: each is read before it is stored, when it is replayed, and at each start."""
+def _cached_read(batch: StoredBatch) -> Sequence[tuple[int, Message]]:
+    """As `_read`, cached: a node reads a batch before it stores it, when it replays it, and at each start."""
     return _read(batch)
 
 
@@ -178,9 +178,9 @@ def _read(batch: StoredBatch) -> Sequence[tuple[int, Message]]:
 
 
 def why_no_voters(voters: VoterSet) -> str | None:
-    """Why a leader must not write these voters: its followers could not load the record, or a snapshot of it. Or None.
+    """Why followers could not load the record of these voters, or None; a leader must not write it then.
 
-    They come from requests: listeners without bound, ranges of versions that are none.
+    Requests may name any number of listeners, and invalid version ranges.
     """
     for voter in voters.voters.values():
         texts = [text.encode() for name, address in voter.endpoints.items() for text in (name, address.host)]
@@ -199,7 +199,7 @@ def _message_of(record: Record) -> Message:
     where = f"the control record at offset {record.offset}"
     name, number = record.control, record.control_type
     if number is None or name in TRANSACTIONS or number < 0:
-        raise DecodeError(f"{where} is of type {number}, which is none of a metadata log's", HEADER_END)
+        raise DecodeError(f"{where} is of type {number}, which no metadata log has", HEADER_END)
     newest = NEWEST.get(number)
     if newest is None:
         raise NewerReleaseError(f"{where} is of type {number}, which a newer release has written")
@@ -225,16 +225,16 @@ def _check_kraft_version(version: int, where: str) -> None:
 def _check_voters(record: VotersRecord, where: str) -> None:
     ids = [voter.voter_id for voter in record.voters]
     if not ids or min(ids) < 0 or len({*ids}) < len(ids):
-        raise DecodeError(f"{where} has the voters {ids}, which are no voter set", HEADER_END)
+        raise DecodeError(f"{where} has the voters {ids}: a voter set has distinct ids from 0 on", HEADER_END)
     ranges = [voter.kraft_version_feature for voter in record.voters]
     if any(not 0 <= each.min_supported_version <= each.max_supported_version for each in ranges):
-        raise DecodeError(f"{where} has a voter without a range of kraft.version", HEADER_END)
+        raise DecodeError(f"{where} has a voter without a valid range of kraft.version", HEADER_END)
 
 
 def replay_log(history: VoterHistory, log: RaftLog) -> None:
-    """Replaces the voter history by that of the latest snapshot and the log after it.
+    """Replaces the voter history by the one in the latest snapshot and the log after it.
 
-    RaftLogError for a log with records that no node stores, NewerReleaseError for one of a newer release.
+    Raises RaftLogError for a log with records that no node stores, NewerReleaseError for records of a newer release.
     """
     history.clear()
     try:
@@ -269,7 +269,7 @@ def _replay(history: VoterHistory, log: RaftLog) -> None:
 
 
 def replay_snapshot(history: VoterHistory, log: RaftLog, snapshot: OffsetAndEpoch) -> None:
-    """The control records of a snapshot before its first record of data."""
+    """Adds a snapshot's kraft.version and voters to the history: the control records before the first data."""
     data, position, limit = b"", 0, READ_BYTES
     while (piece := log.snapshot_piece(snapshot, position, limit)) and piece.data:
         data += piece.data
@@ -284,7 +284,7 @@ def replay_snapshot(history: VoterHistory, log: RaftLog, snapshot: OffsetAndEpoc
 
 
 def last_contained_log_timestamp(log: RaftLog, snapshot: OffsetAndEpoch) -> int | None:
-    """The time of the last record in a snapshot, as its header has it; None where there is no header to be read."""
+    """The time of the last record in a snapshot, from its header; None without a readable header."""
     piece = log.snapshot_piece(snapshot, 0, READ_BYTES)
     batches, _ = split_batches(piece.data) if piece is not None else ([], None)
     if not batches or not batches[0].is_control:

@@ -1,4 +1,4 @@
-"""A RaftLog in memory: for tests, and for simulators, which ask it what a crash would leave of it."""
+"""A RaftLog in memory, for tests and simulators; it can tell which records survive a crash."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -17,18 +17,18 @@ def age(snapshot: OffsetAndEpoch) -> tuple[int, int]:
 
 
 class MemoryLog:
-    """Batches in a list, oldest first; as RaftLog has it (KafkaRaftLog)."""
+    """A RaftLog (KafkaRaftLog) whose batches are in a list, oldest first."""
 
     def __init__(self, level: Level = "4.1.2") -> None:
-        """`level`: the release whose rule for new snapshots holds."""
+        """`level` is the release whose rule for new snapshots applies."""
         self.level: Level = level
         self.epochs = EpochCache()
         self.start_offset = 0
         self.end_offset = 0
-        self.flushed_end = 0  # A crash leaves at least what is below it.
+        self.flushed_end = 0  # Records below it survive a crash.
         self.high_watermark = 0
         self._batches: list[StoredBatch] = []
-        self._base_offsets: list[int] = []  # Of each batch, to find one by its offset.
+        self._base_offsets: list[int] = []  # The batches' base offsets, to find a batch by offset.
         self._snapshots: dict[OffsetAndEpoch, bytes] = {}  # Oldest first.
         self._begun: dict[OffsetAndEpoch, bytearray] = {}
 
@@ -39,7 +39,7 @@ class MemoryLog:
 
     @property
     def snapshots(self) -> list[OffsetAndEpoch]:
-        """The whole ones, oldest first."""
+        """The complete snapshots, oldest first."""
         return list(self._snapshots)
 
     @property
@@ -67,7 +67,7 @@ class MemoryLog:
             raise RaftLogError(f"the high watermark cannot be {offset}: only {allowed}")
         self.high_watermark = offset
 
-    # Written.
+    # Appends.
 
     def append_as_leader(self, batches: bytes, epoch: int, split: SplitBatches | None = None) -> Appended:
         found, problem = split or split_batches(batches)
@@ -86,7 +86,7 @@ class MemoryLog:
     def append_as_follower(self, batches: bytes, epoch: int, split: SplitBatches | None = None) -> Appended | None:
         found, problem = split or split_batches(batches)
         newer = next((k for k, batch in enumerate(found) if batch.epoch > epoch), None)
-        if newer is not None:  # Of a leader after the one that was asked: its epoch must be learnt first (KAFKA-18723).
+        if newer is not None:  # A later leader's batch: the node must adopt that epoch first (KAFKA-18723).
             found, problem = found[:newer], None
         first = self.end_offset
         is_inside = begins_inside(found, self.start_offset, self.end_offset)
@@ -109,7 +109,7 @@ class MemoryLog:
     def flush(self) -> None:
         self.flushed_end = self.end_offset
 
-    # Read.
+    # Reads.
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
         if not self.start_offset <= offset <= self.end_offset:
@@ -138,7 +138,7 @@ class MemoryLog:
     def validate_offset_and_epoch(self, offset: int, epoch: int) -> ValidOffsetAndEpoch:
         return self._rules().validate_offset_and_epoch(offset, epoch)
 
-    # Cut.
+    # Truncation.
 
     def truncate_to_end_offset(self, end: OffsetAndEpoch) -> int:
         offset = self._rules().truncation_offset(end)
@@ -148,9 +148,9 @@ class MemoryLog:
             wanted = self._base_offsets[row]
         offset = max(wanted, self.start_offset)
         if offset < self.high_watermark:
-            raise RaftLogError(f"a cut at {offset}, below the high watermark {self.high_watermark}")
+            raise RaftLogError(f"cannot truncate to {offset}, below the high watermark {self.high_watermark}")
         self._cut(wanted)
-        self.end_offset = offset  # The log may lose a batch of which the snapshot has a part.
+        self.end_offset = offset  # The removed batch may begin below the log's start, where a snapshot has its records.
         return offset
 
     def _cut(self, offset: int) -> None:
@@ -201,7 +201,7 @@ class MemoryLog:
     def delete_before(self, snapshot: OffsetAndEpoch) -> bool:
         if snapshot not in self._snapshots or not self.start_offset < snapshot.offset:
             return False
-        if snapshot.offset > self.high_watermark:  # What is behind the newest snapshot must stay (KAFKA-14238).
+        if snapshot.offset > self.high_watermark:  # Uncommitted records must stay (KAFKA-14238).
             raise RaftLogError(f"snapshot {snapshot} is past the high watermark {self.high_watermark}")
         gone = next((k for k, batch in enumerate(self._batches) if batch.last_offset >= snapshot.offset), None)
         del self._batches[:gone], self._base_offsets[:gone]
@@ -213,12 +213,12 @@ class MemoryLog:
     def _forget_snapshots_before(self, snapshot: OffsetAndEpoch) -> None:
         self._snapshots = {key: data for key, data in self._snapshots.items() if age(key) >= age(snapshot)}
 
-    # A simulator's.
+    # For simulators.
 
     def crash(self, surviving_batches: int = 0) -> "MemoryLog":
-        """The log that a crash would leave: the flushed batches, and so many of those after them.
+        """A log with the batches that survive a crash: the flushed ones and `surviving_batches` more.
 
-        Batches are shared with this log, which does not change. Snapshots that are not complete are lost.
+        The two logs share batches; this log does not change. Incomplete snapshots are lost.
         """
         log = MemoryLog(self.level)
         log.start_offset = log.end_offset = self.start_offset

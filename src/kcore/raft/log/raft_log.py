@@ -1,8 +1,8 @@
-"""What a raft node needs of a log; `MemoryLog` keeps it in memory, `kcore.storage` on a disk.
+"""The interface of a raft node to its log; `MemoryLog` keeps the log in memory, `kcore.storage` on a disk.
 
-Offsets count records. What is written is not durable before `flush`: after a crash a log may end anywhere between what
-was last flushed and what was written. What a log has when a node is made with it is durable: opening it sees to that,
-since the process before may have been killed between a write and its flush.
+Offsets count records. Records are not durable before `flush`: after a crash a log may end anywhere between the flushed
+end and the written end. Opening a log makes its records durable before a node uses it. Otherwise records could remain
+unflushed that a killed process has written.
 Source: RaftLog and ReplicatedLog, KafkaRaftLog and KafkaMetadataLog.
 """
 
@@ -14,21 +14,21 @@ from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
 
 
 class Appended(NamedTuple):
-    """The result of an append."""
+    """The offsets of an append's first and last record."""
 
     first_offset: int
     last_offset: int
 
 
 class Refused(NamedTuple):
-    """An append that was not taken, nothing of it: the node leads another epoch, or its next offset is another."""
+    """An append of which nothing was written, as the node's epoch or next offset differs."""
 
-    epoch: int  # That the node leads; -1 if it does not lead.
-    next_offset: int  # Of its next append; -1 if it does not lead.
+    epoch: int  # The epoch that the node leads; -1 if it does not lead.
+    next_offset: int  # The offset of the node's next append; -1 if it does not lead.
 
 
 class SnapshotPiece(NamedTuple):
-    """Bytes of a snapshot from a position on, and its whole size."""
+    """Bytes of a snapshot from a position on, and the size of the whole snapshot."""
 
     data: bytes
     size: int
@@ -39,111 +39,115 @@ class RaftLog(Protocol):
 
     @property
     def start_offset(self) -> int:
-        """Of the first record; above 0 there is a snapshot that ends there or later."""
+        """The offset of the first record; if it is above 0, a snapshot ends there or later."""
 
     @property
     def end_offset(self) -> int:
-        """Behind the last record written, flushed or not."""
+        """The offset after the last written record, flushed or not."""
 
     @property
     def last_epoch(self) -> int:
-        """Of the last record; of a log that is but a snapshot, the snapshot's; of an empty log 0 (lastFetchedEpoch)."""
+        """The epoch of the last record, or of the snapshot if there is no record, or 0 (lastFetchedEpoch)."""
 
     @property
     def high_watermark(self) -> int:
-        """The value of the last `update_high_watermark`; at the start the latest snapshot's end, or 0."""
+        """The last value of `update_high_watermark`; at the start the latest snapshot's end, or 0."""
 
     @property
     def latest_snapshot(self) -> OffsetAndEpoch | None:
-        """The whole snapshot with the largest end, if there is one."""
+        """The complete snapshot with the largest end, if there is one."""
 
     @property
     def earliest_snapshot(self) -> OffsetAndEpoch | None:
-        """The whole snapshot with the smallest end, if there is one."""
+        """The complete snapshot with the smallest end, if there is one."""
 
     @property
     def snapshots(self) -> list[OffsetAndEpoch]:
-        """The whole ones, oldest first."""
+        """The complete snapshots, oldest first."""
 
     @property
     def size_bytes(self) -> int:
-        """Of all batches that are kept, without the snapshots."""
+        """The size of all batches, without the snapshots."""
 
     def update_high_watermark(self, offset: int) -> None:
-        """RaftLogError below where it was, or above the end."""
+        """Sets the high watermark; raises RaftLogError for an offset below it or above the log's end."""
 
     def append_as_leader(self, batches: bytes, epoch: int, split: SplitBatches | None = None) -> Appended:
-        """Writes whole batches of `epoch` that go on from the end; RaftLogError if they do not or it is older.
+        """Appends whole batches of `epoch`; raises RaftLogError for a gap or an epoch below the last one.
 
-        `split`: what `split_batches(batches)` returns, where that is known already.
+        `split` is the result of `split_batches(batches)`, if the caller has it.
         """
 
     def append_as_follower(self, batches: bytes, epoch: int, split: SplitBatches | None = None) -> Appended | None:
-        """Writes what a leader of `epoch` sent, offsets and epochs as they are there; None if nothing was new.
+        """Appends batches from a leader of `epoch` with their offsets and epochs; None if nothing was new.
 
-        An incomplete last batch is left out, and so is everything from a batch of an epoch above `epoch` on
-        (KAFKA-18723). DecodeError for a damaged batch, with those before it written; RaftLogError for offsets that do
-        not continue the log. `split`: what `split_batches(batches)` returned, if that was called already.
+        Leaves out an incomplete last batch, and all batches from an epoch above `epoch` on (KAFKA-18723). Raises
+        DecodeError for a damaged batch, after those before it were written, and RaftLogError for offsets that do not
+        continue the log. `split` is the result of `split_batches(batches)`, if the caller has it.
         """
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
-        """Whole batches from the one that holds `offset` on, at least one, up to `max_bytes` and below `end_offset`."""
+        """Whole batches from the one with `offset` on, at least one, up to `max_bytes` and below `end_offset`."""
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch of the record at `offset`; RaftLogError for an offset that is not in the log."""
+        """The epoch of the record at `offset`; raises RaftLogError for an offset that is not in the log."""
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """Where `epoch`, or else the last one below it, ends."""
+        """The end of `epoch`, or of the last epoch below it if the log does not have `epoch`."""
 
     def validate_offset_and_epoch(self, offset: int, epoch: int) -> ValidOffsetAndEpoch:
-        """What a fetcher's end makes of it: valid, diverging, or a snapshot is needed."""
+        """Whether a fetcher with this end can go on, diverges, or needs a snapshot."""
 
     def truncate_to_end_offset(self, end: OffsetAndEpoch) -> int:
-        """Cuts what a leader whose log has `end` cannot have; the new end. RaftLogError below the high watermark."""
+        """Truncates records that a leader with `end` cannot have, and returns the new end.
+
+        Raises RaftLogError, and truncates nothing, if that is below the high watermark.
+        """
 
     def flush(self) -> None:
-        """Everything written is durable."""
+        """Makes all written records durable."""
 
     # Snapshots.
 
     def snapshot_piece(self, snapshot: OffsetAndEpoch, position: int, max_bytes: int) -> SnapshotPiece | None:
-        """Bytes of a whole snapshot, None if there is no such one."""
+        """Bytes of a complete snapshot; None if there is no snapshot of that id."""
 
     def begin_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        """An empty one to be filled by `append_snapshot`; drops what was begun under that id before."""
+        """Starts a snapshot, to be filled by `append_snapshot`; drops an incomplete one of the same id."""
 
     def append_snapshot(self, snapshot: OffsetAndEpoch, data: bytes) -> int:
-        """More bytes of one that was begun; its size so far."""
+        """Appends bytes to an incomplete snapshot; returns its size so far."""
 
     def snapshot_flush(self, snapshot: OffsetAndEpoch) -> Callable[[], None]:
-        """What makes durable, when it is called, all that was appended to one that was begun; from any thread, once.
+        """Returns a function that makes an incomplete snapshot's bytes durable; to be called once, in any thread.
 
-        Then `freeze_snapshot` has nothing left to wait for.
+        It spares `freeze_snapshot` a wait for the disk.
         """
 
     def drop_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        """Removes one that was begun and is not whole; nothing happens if there is none of that id."""
+        """Removes an incomplete snapshot; no effect if there is none of that id."""
 
     def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        """The snapshot is complete, and durable from now on."""
+        """Completes a snapshot and makes it durable."""
 
     def truncate_to_latest_snapshot(self) -> bool:
-        """Empties the log where it ends before the latest snapshot, or diverges from it; False if neither."""
+        """Restarts the log at the latest snapshot if the log ends before it or diverges from it; False if neither."""
 
     def delete_before(self, snapshot: OffsetAndEpoch) -> bool:
-        """Moves the start of the log up to a whole snapshot below the high watermark; False if it is there already."""
+        """Deletes the log below a complete snapshot, and older snapshots; False if nothing is to be deleted.
 
-    # What is read back.
+        Raises RaftLogError if the snapshot ends above the high watermark.
+        """
 
     def why_no_snapshot(self, snapshot: OffsetAndEpoch) -> str | None:
-        """Why the state at `snapshot` may not become one (KIP-630), or None."""
+        """Why the log may not have a snapshot of that id (KIP-630), or None."""
 
 
 def gives_way_to(log: RaftLog, snapshot: OffsetAndEpoch) -> bool:
-    """Whether a log ends before a snapshot, or parts from it.
+    """Whether a snapshot must replace a log: the log ends before it or diverges from it.
 
-    Kafka compares the epochs first, and does not load a snapshot of an epoch below the log's last. Such a log may have
-    to give way: a former leader's, with a record of its own epoch, where a later leader has committed what was before.
+    Kafka compares the epochs first, and does not load a snapshot with an epoch below the log's last. But the log of a
+    former leader may have to be replaced: its last record is uncommitted, and later leaders have committed others.
     """
     if log.end_offset < snapshot.offset:
         return True

@@ -1,4 +1,4 @@
-"""A leader's snapshot on its way into a follower's log."""
+"""Checks a leader's snapshot while a follower loads it in pieces."""
 
 from typing import Final
 
@@ -10,11 +10,11 @@ from kcore.raft.raft_config import MAX_BATCH_BYTES
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.control_records import SnapshotFooterRecord, SnapshotHeaderRecord
 
-MOST_UNREAD_BYTES: Final = 8 * MAX_BATCH_BYTES  # Of a batch that has not come whole: no leader writes such a batch.
+MOST_UNREAD_BYTES: Final = 8 * MAX_BATCH_BYTES  # Bound of an incomplete batch; no leader writes such a large one.
 
 
 class LoadingSnapshot:
-    """One that comes in pieces, cut anywhere; read along as it comes, so that no damaged one is ever installed."""
+    """A snapshot that comes in pieces of any size; checked piece by piece, so that no damaged one is installed."""
 
     __slots__ = ("_has_footer", "_has_header", "history", "id", "size", "total", "unread")
 
@@ -22,17 +22,20 @@ class LoadingSnapshot:
         self.id = snapshot
         self.size = 0
         self.total: int | None = None  # The size that the leader sent with the first piece.
-        self.unread = b""  # The beginning of a batch.
+        self.unread = b""  # The beginning of an incomplete batch.
         self.history = VoterHistory(static_voters)
         self._has_header = self._has_footer = False
 
     @property
     def is_whole(self) -> bool:
-        """What has been read ends with a snapshot's footer."""
+        """Whether the last record that was read is the snapshot's footer."""
         return self._has_footer and not self.unread
 
     def read(self, data: bytes) -> None:
-        """DecodeError for what is no snapshot, NewerReleaseError for one that only a newer release can load."""
+        """Checks the next bytes. Raises DecodeError for bytes that are no snapshot's.
+
+        Raises NewerReleaseError for a snapshot that only a newer release can load.
+        """
         pending = self.unread + data
         batches, problem = split_batches(pending)
         if problem:

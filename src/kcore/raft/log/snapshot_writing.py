@@ -1,7 +1,8 @@
-"""A snapshot of a state machine's records, written in slices while the node goes on (KIP-630).
+"""Writes a snapshot of a state machine's records in slices while the node goes on (KIP-630).
 
-The edge feeds it: `begin`, any number of `add` and `add_values` with other events of the node between them, then what
-`flush` returns in a thread of its own, then `freeze`. Nothing of a snapshot can be seen before it is frozen.
+The edge calls `begin`, then `add` and `add_values` any number of times, with other events of the node in between. It
+runs the function that `flush` returns, in any thread, and then calls `freeze`. Nothing of a snapshot can be seen before
+it is frozen.
 Source: RecordsSnapshotWriter, FileRawSnapshotWriter.
 """
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SnapshotWriter:
-    """Of the state at `snapshot`. Call `drop` to abandon it, and after any error of `add` or `freeze`."""
+    """Writes the snapshot of id `snapshot`. Call `drop` to abandon it, and after an error of `add` or `freeze`."""
 
     __slots__ = ("_filling", "_node", "_now_ms", "snapshot")
 
@@ -32,15 +33,15 @@ class SnapshotWriter:
     def begin(
         cls, node: "NodeContext", snapshot: OffsetAndEpoch, last_contained_log_timestamp: int, now_ms: int
     ) -> Self | None:
-        """With kraft.version and the voters as they were there. None where the log cannot begin there, or has it.
+        """Starts a snapshot with its header: kraft.version and the voters at that offset.
 
-        Also where another writer has begun it.
+        None if the log may not have that snapshot, has it already, or another writer has begun it.
         """
         log, history = node.log, node.voter_history
         is_known = snapshot in node.writing or log.snapshot_piece(snapshot, 0, 0) is not None
         if is_known or snapshot.offset < log.start_offset or log.why_no_snapshot(snapshot) is not None:
             return None
-        last = snapshot.offset - 1  # The id is an end: the state is that behind the record before it (KAFKA-14618).
+        last = snapshot.offset - 1  # The id is an end offset, so this is the snapshot's last record (KAFKA-14618).
         version, voters = history.kraft_version_at(last), history.voters_at(last)
         writer = cls(node, snapshot, now_ms)
         node.writing.add(snapshot)
@@ -55,7 +56,7 @@ class SnapshotWriter:
         return writer
 
     def add(self, batches: bytes) -> None:
-        """Whole batches of data, of any offsets and epochs: the snapshot counts its own. RaftLogError for others."""
+        """Adds whole batches of data, with the snapshot's own offsets and epoch; raises RaftLogError for others."""
         self._drain()
         found, problem = split_batches(batches, check_crc=False)
         if problem is not None or sum(len(each.data) for each in found) < len(batches):
@@ -69,23 +70,26 @@ class SnapshotWriter:
         self._append(b"".join(parts))
 
     def add_values(self, values: Iterable[bytes]) -> None:
-        """Records, by their values; they are written when they fill a batch, or at the end."""
+        """Adds records by their values; they are written when they fill a batch, or at the end."""
         for value in values:
             if not self._filling.has_room([value]):
                 self._drain()
             self._filling.add([value], self._now_ms, 0)
 
     def flush(self) -> Callable[[], None]:
-        """Writes what is left. What it returns makes all of it durable: to be called once, in any thread."""
+        """Writes the remaining records and the footer.
+
+        Returns a function that makes the snapshot durable; to be called once, in any thread.
+        """
         self._drain()
         footer = snapshot_footer(self.snapshot.epoch, self._filling.next_offset, self._now_ms)
         self._append(footer)
         return self._node.log.snapshot_flush(self._check_open())
 
     def freeze(self) -> bool:
-        """After `flush`: it is one of the log's snapshots, durable. False where it came too late, and is dropped.
+        """Makes it one of the log's snapshots, durable; call `flush` before. False if it came too late and is dropped.
 
-        The log may begin behind it by now: a leader's snapshot has replaced the log, or a newer one was written.
+        The log may begin above it by now: a leader's snapshot has replaced the log, or a newer one was written.
         """
         log = self._node.log
         if self._check_open().offset < log.start_offset:
@@ -96,7 +100,7 @@ class SnapshotWriter:
         return True
 
     def drop(self) -> None:
-        """Removes what was written; nothing happens if it is frozen or dropped already."""
+        """Removes the incomplete snapshot; no effect if it is frozen or dropped already."""
         if self.snapshot in self._node.writing:
             self._node.writing.remove(self.snapshot)
             self._node.log.drop_snapshot(self.snapshot)
@@ -111,5 +115,5 @@ class SnapshotWriter:
 
     def _check_open(self) -> OffsetAndEpoch:
         if self.snapshot not in self._node.writing:
-            raise RaftLogError(f"nobody writes the snapshot {self.snapshot} any more")
+            raise RaftLogError(f"the snapshot {self.snapshot} is frozen or dropped: it cannot be written any more")
         return self.snapshot

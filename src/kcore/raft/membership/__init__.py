@@ -1,0 +1,7 @@
+"""The members of a quorum and their changes (KIP-853).
+
+- `replicas`, `voters`: keys and endpoints of replicas; the voter set and its history in the log
+- `voter_changes`, `pending_change`: AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter; the change that is under way
+- `kraft_version`: the upgrade after which the log holds the voters
+- `cluster_id`: the cluster id that the first leader generates
+"""

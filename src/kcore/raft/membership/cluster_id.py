@@ -1,7 +1,7 @@
-"""The id of a cluster that was formatted without one: the first leader makes it, the log brings it to all.
+"""The state machine of a node that was formatted without a cluster id: the first leader writes an id to the log.
 
-Source: KIP-595, "Cluster Bootstrapping". In Kafka as it became, `format` gives the id; Kafka's own nodes do not start
-without one, so that this is for quorums of kcore's alone.
+Source: KIP-595, "Cluster Bootstrapping". Kafka's released nodes get the id from `format` and do not start without one,
+so this works only for quorums of kcore's nodes.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.wire.metadata_frames import decode_metadata_record, encode_metadata_record
 from kcore.wire.records import decode_records
 
-CLUSTER_ID_TAG: Final = 101  # Of a no-op record, which other readers ignore.
+CLUSTER_ID_TAG: Final = 101  # A tagged field of a no-op record, which other readers ignore.
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
@@ -24,7 +24,7 @@ def encode_cluster_id(cluster_id: str) -> bytes:
 
 
 def decode_cluster_id(value: bytes) -> str | None:
-    """None for every other record, whatever it is."""
+    """The cluster id in a record; None for every other record."""
     try:
         record, _ = decode_metadata_record(value)
         tags = dict(record.unknown_tagged_fields) if isinstance(record, NoOpRecord) else {}
@@ -40,9 +40,9 @@ class ClusterIdKnown(NamedTuple):
 
 
 class ClusterIdMaker:
-    """The state machine of a node without a cluster id: its state is the first cluster id in the log.
+    """A state machine whose state is the first cluster id in the log.
 
-    A leader that finds none in the records before its own epoch generates one.
+    A leader that finds no cluster id in the records before its own epoch generates one.
     """
 
     reads_batches: ClassVar = True
@@ -50,12 +50,12 @@ class ClusterIdMaker:
 
     def __init__(self, draw: Callable[[], str]) -> None:
         self._draw = draw
-        self._drawn: tuple[int, str] | None = None  # Appended by this leader, and at which offset; not committed.
+        self._drawn: tuple[int, str] | None = None  # The offset and the id of this leader's uncommitted append.
         self.cluster_id: str | None = None
 
     def on_leader(self, epoch: int, offset: int) -> Sequence[Append]:
         if self.cluster_id is not None:
-            return ()  # Another leader makes no other one.
+            return ()  # The cluster has an id.
         return self._append(self._draw(), epoch, offset)
 
     def _append(self, cluster_id: str, epoch: int, offset: int) -> Sequence[Append]:
@@ -79,7 +79,7 @@ class ClusterIdMaker:
         return ()
 
     def on_snapshot(self, reader: SnapshotReader) -> Sequence[ClusterIdKnown]:
-        """None in a damaged snapshot: the replay of the log reports the damage."""
+        """Looks for a cluster id; ignores damage, which the replay of the log reports."""
         self.cluster_id = None
         with suppress(DecodeError):
             for batches in reader:
@@ -93,9 +93,10 @@ class ClusterIdMaker:
         return () if self.cluster_id is None else (ClusterIdKnown(self.cluster_id),)
 
     def _look(self, batches: Sequence[StoredBatch]) -> None:
-        """Compressed batches are skipped: no leader compresses this record, and they may hold any number of bytes.
+        """Takes the first cluster id in the batches.
 
-        Damaged batches are skipped too; the replay of the log reports them.
+        Skips compressed batches: no leader compresses this record, and their decompressed size has no bound. Skips
+        damaged batches too; the replay of the log reports them.
         """
         for batch in batches:
             if batch.is_control or batch.is_compressed:

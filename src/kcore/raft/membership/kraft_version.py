@@ -1,14 +1,16 @@
-"""kraft.version is upgraded from 0 to 1 while the quorum runs: from then on the log has the voters (KIP-853). There is
-no check for a pending change of voters: at version 0 there is none, and after the upgrade the next change waits until
-the upgrade is committed. Source: KafkaRaftClient.upgradeKRaftVersion, LeaderState.maybeAppendUpgradedKRaftVersion.
-UpdateFeatures is no request of raft's: its handler calls `RaftNode.upgrade_kraft_version`
-(`server/quorum_node/features.py`).
+"""Upgrades kraft.version from 0 to 1 while the quorum runs; from then on the log holds the voters (KIP-853).
+
+A check for a pending change of voters is not needed: at version 0 there is none, and after the upgrade the next change
+waits until the upgrade is committed. The handler of UpdateFeatures (`server/quorum_node/features.py`) calls
+`RaftNode.upgrade_kraft_version`. Source: KafkaRaftClient.upgradeKRaftVersion,
+LeaderState.maybeAppendUpgradedKRaftVersion.
 """
 
 from typing import TypeAlias
 
 from kcore.constants import KRAFT_VERSION
 from kcore.protocol_errors import Errors
+from kcore.raft import leading
 from kcore.raft.log.control_records import kraft_version_record
 from kcore.raft.membership.replicas import NO_DIRECTORY
 from kcore.raft.membership.voters import MAX_KRAFT_VERSION
@@ -18,10 +20,7 @@ Problem: TypeAlias = tuple[Errors, str]
 
 
 def upgrade(node: NodeContext, version: int, now_ms: int, *, validate_only: bool) -> Problem | None:
-    """The leader appends version and voters in one batch.
-
-    Returns the problem, or None; None also if already upgraded.
-    """
+    """Appends the version and the voters in one batch; returns the problem, or None. No effect if already upgraded."""
     known, persisted = node.leading.known_voters, node.voter_history.kraft_version
     if version == persisted:
         return None
@@ -32,12 +31,12 @@ def upgrade(node: NodeContext, version: int, now_ms: int, *, validate_only: bool
     if known is None or version > MAX_KRAFT_VERSION or node.config.level == "3.9":
         return invalid, step
     assert known.ids == node.voters.ids  # At version 0 voters do not change.
-    # As configured, voters support 0 only; a voter that has not reported its versions is one of these.
+    # A voter that has not reported its versions supports version 0 only.
     if not known.supports(version):
         return invalid, f"{step} because not all of the voters support it"
     if any(key.directory_id == NO_DIRECTORY for key in known.keys):  # An IllegalStateException.
         return Errors.UNKNOWN_SERVER_ERROR, f"{step}: the directory ids of all voters must be known"
     if not validate_only:
-        node.leading.append_control(node, [kraft_version_record(version), known.to_record()], now_ms)
+        leading.append_control(node, [kraft_version_record(version), known.to_record()], now_ms)
         node.leading.known_voters = None
     return None

@@ -1,4 +1,4 @@
-"""The participants of a quorum: replicas by id and directory, and their endpoints."""
+"""The types that describe a quorum's members: replica keys, voters, endpoints, the stored election."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -9,7 +9,7 @@ NO_DIRECTORY = Uuid()
 
 
 class ReplicaKey(NamedTuple):
-    """A replica: the node's id and its metadata directory; NO_DIRECTORY where it is not known (static voters).
+    """A replica: the node's id and its metadata directory; NO_DIRECTORY if that is unknown (static voters).
 
     Source: ReplicaKey.
     """
@@ -19,17 +19,17 @@ class ReplicaKey(NamedTuple):
 
 
 class Address(NamedTuple):
-    """The address of a listener."""
+    """The host and port of a listener."""
 
     host: str
     port: int
 
 
-Endpoints = Mapping[str, Address]  # By the listener's name; in the order in which they were configured.
+Endpoints = Mapping[str, Address]  # By listener name, in the configured order.
 
 
 class Voter(NamedTuple):
-    """A member of the voter set, its listeners and the kraft.version's that it can do (VoterSet.VoterNode)."""
+    """A member of the voter set, with its listeners and its range of kraft.versions (VoterSet.VoterNode)."""
 
     key: ReplicaKey
     endpoints: Endpoints

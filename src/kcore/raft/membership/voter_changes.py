@@ -1,20 +1,21 @@
-"""Voters come and go, one at a time (KIP-853): AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter.
+"""Changes the voter set, one voter at a time (KIP-853): AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter.
 
 Source: AddVoterHandler, RemoveVoterHandler, UpdateVoterHandler, KafkaRaftClient.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from kcore.constants import KRAFT_VERSION
 from kcore.protocol_errors import Errors
+from kcore.raft import leading
 from kcore.raft.log.control_records import why_no_voters
+from kcore.raft.membership import pending_change
 from kcore.raft.membership.replicas import NO_DIRECTORY, Address, Endpoints, ReplicaKey, Voter
 from kcore.raft.membership.voters import MAX_KRAFT_VERSION, VoterSet
 from kcore.raft.node_context import NodeContext
 from kcore.raft.responses import handle_common, is_this_cluster, leader_only_error, voter_endpoints
-from kcore.raft.states import NEVER_MS, Follower, Leader
+from kcore.raft.states import Follower, PendingChange
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcore.schema.raft_voters import (
     AddRaftVoterRequest,
@@ -29,28 +30,9 @@ from kcore.schema.raft_voters import (
 )
 
 WAITED: Final = "Request timed out waiting for"
-CAUGHT_UP_MS: Final = 3_600_000  # An observer that had all of the log, and has fetched within the last hour.
+CAUGHT_UP_MS: Final = 3_600_000  # A new voter must have fetched within the last hour.
 VoterResponse: TypeAlias = AddRaftVoterResponse | RemoveRaftVoterResponse
 OwnRequest: TypeAlias = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
-
-
-@dataclass(slots=True)
-class PendingChange:
-    """A voter that is being added or removed."""
-
-    response: type[AddRaftVoterResponse] | type[RemoveRaftVoterResponse]
-    reply_to: Hashable
-    key: ReplicaKey
-    endpoints: Endpoints  # Of the one to be added.
-    deadline_ms: int
-    ack_when_committed: bool = True
-    last_offset: int | None = None  # Of the voters record, once it is written.
-    answered: bool = False
-
-
-def local_voter(node: NodeContext) -> Voter:
-    """This node as a voter: id, directory, endpoints and versions."""
-    return Voter(node.local, node.config.endpoints, 0, MAX_KRAFT_VERSION)
 
 
 def _endpoints(listeners: Sequence[Listener]) -> Endpoints:
@@ -62,13 +44,13 @@ def _listeners(node: NodeContext) -> list[Listener]:
     return [Listener(name=name, host=address.host, port=address.port) for name, address in endpoints.items()]
 
 
-# Asked of the leader.
+# The leader's side.
 
 
 def on_add_raft_voter_request(
     node: NodeContext, request: AddRaftVoterRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> AddRaftVoterResponse | None:
-    """The leader asks the new one what it can do, then writes it down; answered once that is committed, or written."""
+    """Asks the new voter for its versions, then writes the voter set; answered once that is committed, or written."""
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     endpoints = _endpoints(request.listeners)
     problem = _may_change(node, request.cluster_id, key, "Add")
@@ -95,7 +77,10 @@ def on_add_raft_voter_request(
 def on_remove_raft_voter_request(
     node: NodeContext, request: RemoveRaftVoterRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> RemoveRaftVoterResponse | None:
-    """Answered once it is committed, by those that remain; a leader that removes itself leads until then."""
+    """Writes the voter set without the voter; answered once the remaining voters have committed it.
+
+    A leader that removes itself leads until then.
+    """
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     problem = _may_change(node, request.cluster_id, key, "Remove") or _may_change_now(node, "removing", now_ms)
     voters = None if problem else node.voters.without_voter(key)
@@ -116,7 +101,7 @@ def _removed(problem: tuple[Errors, str] | None) -> RemoveRaftVoterResponse:
 
 
 def _text(node: NodeContext, key: ReplicaKey) -> str:
-    """As the release prints it (ReplicaKey.toString)."""
+    """A replica key as the node's release prints it (ReplicaKey.toString)."""
     is_known = key.directory_id != NO_DIRECTORY
     if node.config.level == "3.9":
         directory = f"Optional[{key.directory_id}]" if is_known else "Optional.empty"
@@ -130,7 +115,7 @@ def _voters_text(node: NodeContext) -> str:
 
 
 def _may_change(node: NodeContext, cluster_id: str | None, key: ReplicaKey, what: str) -> tuple[Errors, str] | None:
-    """Why this request can never succeed at this node, or None."""
+    """Why this node must refuse the request in its current state, or None."""
     if not is_this_cluster(node, cluster_id):
         text = f'The given id "{cluster_id}" doesn\'t match the cluster id "{node.cluster_id}"'
         return Errors.INCONSISTENT_CLUSTER_ID, text
@@ -143,12 +128,12 @@ def _may_change(node: NodeContext, cluster_id: str | None, key: ReplicaKey, what
 
 
 def _may_change_now(node: NodeContext, what: str, now_ms: int) -> tuple[Errors, str] | None:
-    """Why the voters cannot change at the moment, or None.
+    """Why the voters cannot change now, or None.
 
-    One change at a time, and the next one only behind a record of this epoch that is committed: else two leaders could
+    A change must wait until the change before it and a record of this epoch are committed. Otherwise two leaders could
     have voter sets without a common majority.
     """
-    poll(node, now_ms)
+    pending_change.poll(node, now_ms)
     if node.leading.change is not None:
         return Errors.REQUEST_TIMED_OUT, f"{WAITED} leader to handle previous voter change request"
     high_watermark = node.quorum.high_watermark
@@ -172,37 +157,39 @@ def _are_committed(node: NodeContext, high_watermark: int) -> bool:
 def on_api_versions_response(
     node: NodeContext, destination: int, request: ApiVersionsRequest, response: ApiVersionsResponse, now_ms: int
 ) -> bool:
-    """The response with the new voter's versions: if they suffice, the voter is written to the log."""
-    change = None if node.leading is None else node.leading.change
+    """Writes the new voter to the log if its response has the required kraft.version."""
+    change = node.leading.change if node.leads else None
     if change is None or change.key.id != destination or change.last_offset is not None:
         return True
     if response.error_code != Errors.NONE:
-        _finish(node, Errors.REQUEST_TIMED_OUT, f"{destination} answered with error {response.error_code}")
+        pending_change.finish(
+            node, Errors.REQUEST_TIMED_OUT, f"{destination} answered with error {response.error_code}"
+        )
         return False
     found = next((feature for feature in response.supported_features if feature.name == KRAFT_VERSION), None)
     version = node.voter_history.kraft_version
     if found is None or not found.min_version <= version <= found.max_version:
-        _finish(node, Errors.INVALID_REQUEST, f"{destination} cannot do {KRAFT_VERSION} {version}")
+        pending_change.finish(node, Errors.INVALID_REQUEST, f"{destination} cannot do {KRAFT_VERSION} {version}")
         return True
     if not _is_caught_up(node, change.key, now_ms):
-        _finish(node, Errors.REQUEST_TIMED_OUT, f"{destination} lags behind")
+        pending_change.finish(node, Errors.REQUEST_TIMED_OUT, f"{destination} lags behind")
         return True
     voters = node.voters.with_voter(Voter(change.key, change.endpoints, found.min_version, found.max_version))
-    assert voters is not None  # It was none before, and there is but one change at a time.
+    assert voters is not None  # `on_add_raft_voter_request` has checked it, and there is one change at a time.
     if (why := why_no_voters(voters)) is not None:
-        _finish(node, Errors.INVALID_REQUEST, why)
+        pending_change.finish(node, Errors.INVALID_REQUEST, why)
         return True
     write_voters(node, change, voters, now_ms)
     if not change.ack_when_committed:
-        _answer(node, change, Errors.NONE, None)
+        pending_change.answer(node, change, Errors.NONE, None)
     return True
 
 
 def on_api_versions_lost(node: NodeContext, destination: int, request: ApiVersionsRequest, now_ms: int) -> None:
-    """The new voter cannot be reached."""
-    change = None if node.leading is None else node.leading.change
+    """Refuses a new voter that cannot be reached."""
+    change = node.leading.change if node.leads else None
     if change is not None and change.key.id == destination and change.last_offset is None:
-        _finish(node, Errors.REQUEST_TIMED_OUT, f"{destination} does not answer")
+        pending_change.finish(node, Errors.REQUEST_TIMED_OUT, f"{destination} does not answer")
 
 
 def _is_caught_up(node: NodeContext, key: ReplicaKey, now_ms: int) -> bool:
@@ -211,48 +198,9 @@ def _is_caught_up(node: NodeContext, key: ReplicaKey, now_ms: int) -> bool:
 
 
 def write_voters(node: NodeContext, change: PendingChange, voters: VoterSet, now_ms: int) -> None:
-    """Writes the voter set, which counts from now on."""
+    """Writes the voter set, which is valid from now on."""
     assert node.voters.has_overlapping_majority(voters)
-    change.last_offset = node.leading.append_control(node, [voters.to_record()], now_ms)
-
-
-def on_high_watermark(node: NodeContext, high_watermark: int) -> None:
-    """The change is committed: its request is answered, and a removed leader resigns (KAFKA-17608)."""
-    change = node.leading.change
-    if change is None or change.last_offset is None or high_watermark <= change.last_offset:
-        return
-    _finish(node, Errors.NONE, None)
-    state = node.quorum.state
-    if not node.is_voter and type(state) is Leader:
-        state.resign_requested = True
-
-
-def poll(node: NodeContext, now_ms: int) -> int:
-    """A change that takes too long is answered so, though it may be committed yet; when it does."""
-    change = node.leading.change
-    if change is None:
-        return NEVER_MS
-    if change.deadline_ms > now_ms:
-        return change.deadline_ms
-    _finish(node, Errors.REQUEST_TIMED_OUT, "the change was not committed in time")
-    return NEVER_MS
-
-
-def fail(node: NodeContext, error: Errors) -> None:
-    if node.leading.change is not None:
-        _finish(node, error, "this node does not lead any more")
-
-
-def _finish(node: NodeContext, error: Errors, message: str | None) -> None:
-    change, node.leading.change = node.leading.change, None
-    assert change is not None
-    _answer(node, change, error, message)
-
-
-def _answer(node: NodeContext, change: PendingChange, error: Errors, message: str | None) -> None:
-    if not change.answered:
-        change.answered = True
-        node.answer(change.reply_to, change.response(error_code=error, error_message=message))
+    change.last_offset = leading.append_control(node, [voters.to_record()], now_ms)
 
 
 # UpdateRaftVoter.
@@ -261,11 +209,11 @@ def _answer(node: NodeContext, change: PendingChange, error: Errors, message: st
 def on_update_raft_voter_request(
     node: NodeContext, request: UpdateRaftVoterRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> UpdateRaftVoterResponse:
-    """Answered at once: the voter does not fetch while it waits for this."""
+    """Updates a voter's listeners and versions; answered at once, as the voter does not fetch while it waits."""
     error = _update(node, request, now_ms)
     if error is Errors.NONE:
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
-        node.leading.count_fetch(node, key, now_ms)  # As good as a fetch.
+        node.leading.count_fetch(key, now_ms)  # The request proves the leadership as a fetch does.
     state = node.quorum.state
     address = state.leader_endpoints.get(node.config.listener, Address("", 0))
     leader = CurrentLeader(leader_id=state.leader_id, leader_epoch=state.epoch, host=address.host, port=address.port)
@@ -285,7 +233,7 @@ def _update(node: NodeContext, request: UpdateRaftVoterRequest, now_ms: int) -> 
         return Errors.INVALID_REQUEST
     if not 0 <= lowest <= highest:
         return Errors.INVALID_REQUEST
-    poll(node, now_ms)
+    pending_change.poll(node, now_ms)
     if node.leading.change is not None or node.quorum.high_watermark is None:
         return Errors.REQUEST_TIMED_OUT
     version = node.voter_history.kraft_version
@@ -300,20 +248,20 @@ def _update(node: NodeContext, request: UpdateRaftVoterRequest, now_ms: int) -> 
     if why_no_voters(updated) is not None:
         return Errors.INVALID_REQUEST
     if version == 0:
-        node.leading.known_voters = updated  # No record has it until kraft.version is upgraded.
+        node.leading.known_voters = updated  # The log has no voters until kraft.version is upgraded.
     elif updated != voters:  # Kafka's leader writes an unchanged voter set, too.
-        node.leading.append_control(node, [updated.to_record()], now_ms)
+        leading.append_control(node, [updated.to_record()], now_ms)
     return Errors.NONE
 
 
-# Asked by a follower.
+# The follower's side.
 
 
 def own_request(node: NodeContext, now_ms: int) -> OwnRequest | None:
-    """The request that a follower should send now instead of a Fetch, if any.
+    """The request about its own membership that a follower should send now instead of a Fetch, or None.
 
-    A voter sends UpdateRaftVoter where the log has other values, or at kraft.version 0 to each leader of 4.x once. An
-    observer that may join by itself has its former directory removed first.
+    A voter sends UpdateRaftVoter if the log has other values for it; at kraft.version 0, once to each leader of 4.x. An
+    observer with `auto_join` first removes its former directory from the voters, then adds itself.
     """
     state = node.quorum.state
     is_dynamic = node.voter_history.kraft_version > 0
@@ -321,7 +269,7 @@ def own_request(node: NodeContext, now_ms: int) -> OwnRequest | None:
         return None
     if node.is_voter:
         known = node.voters.voters[node.local.id]
-        is_due = known != local_voter(node) if is_dynamic else not state.has_updated_leader
+        is_due = known != node.local_voter if is_dynamic else not state.has_updated_leader
         return _update_request(node) if is_due and (is_dynamic or node.config.level != "3.9") else None
     if not (is_dynamic and node.config.can_become_voter and node.config.auto_join):
         return None
@@ -358,7 +306,7 @@ def on_update_raft_voter_response(
     response: UpdateRaftVoterResponse,
     now_ms: int,
 ) -> bool:
-    """Handles the response to UpdateRaftVoter: the leader has this voter now, or refuses it."""
+    """Handles the response to UpdateRaftVoter: the leader has updated this voter, or refuses it."""
     leader = response.current_leader
     endpoints: Endpoints = {node.config.listener: Address(leader.host, leader.port)} if leader.host else {}
     if not endpoints and leader.leader_id >= 0:

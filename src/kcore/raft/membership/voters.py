@@ -1,5 +1,7 @@
-"""The voter set, and its history in the log (KIP-853). A voter set counts from the moment it is written, committed or
-not; a truncation reverts it. Sources: VoterSet, VoterSetHistory, TreeMapLogHistory, KRaftControlRecordStateMachine.
+"""The voter set and its history in the log (KIP-853).
+
+A voter set is valid from the moment it is written, committed or not; a truncation reverts it. Sources: VoterSet,
+VoterSetHistory, TreeMapLogHistory, KRaftControlRecordStateMachine.
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,12 +13,12 @@ from kcore.raft.membership.replicas import NO_DIRECTORY, Address, ReplicaKey, Vo
 from kcore.schema.control_records import Endpoint, KRaftVersionFeature, VotersRecord, VotersRecordVoter
 
 T = TypeVar("T")
-MAX_KRAFT_VERSION: Final = 1  # The newest version of kraft.version: the log names the voters (KIP-853).
+MAX_KRAFT_VERSION: Final = 1  # The newest kraft.version; from it on the log names the voters (KIP-853).
 
 
 @dataclass(frozen=True, slots=True)
 class VoterSet:
-    """Voters by id; the order is that in which they were named."""
+    """Voters by id, in the order of their record or configuration."""
 
     voters: Mapping[int, Voter]
 
@@ -68,11 +70,11 @@ class VoterSet:
 
     @property
     def majority(self) -> int:
-        """The smallest number of voters of which two such numbers share one."""
+        """The smallest number of voters such that any two groups of that size share a voter."""
         return len(self.voters) // 2 + 1
 
     def is_voter(self, key: ReplicaKey) -> bool:
-        """A voter without a known directory is matched by its id alone."""
+        """Whether the set has this replica; a voter without a known directory is matched by its id alone."""
         voter = self.voters.get(key.id)
         return voter is not None and voter.key.directory_id in (NO_DIRECTORY, key.directory_id)
 
@@ -80,7 +82,7 @@ class VoterSet:
         return len(self.voters) == 1 and self.is_voter(key)
 
     def address(self, voter_id: int, listener: str) -> Address | None:
-        """Where the voter's listener is; None if there is no such voter, or no such listener of it."""
+        """The address of a voter's listener; None if the voter or the listener is unknown."""
         voter = self.voters.get(voter_id)
         return voter.endpoints.get(listener) if voter else None
 
@@ -89,14 +91,14 @@ class VoterSet:
         return None if voter.key.id in self.voters else VoterSet({**self.voters, voter.key.id: voter})
 
     def without_voter(self, key: ReplicaKey) -> "VoterSet | None":
-        """The set without a voter; None if there is no such voter, or no other."""
+        """The set without a voter; None if `key` is not a voter, or the only one."""
         voter = self.voters.get(key.id)
         if voter is None or voter.key != key or len(self.voters) == 1:
             return None
         return VoterSet({voter_id: other for voter_id, other in self.voters.items() if voter_id != key.id})
 
     def with_updated(self, voter: Voter, *, any_directory: bool = False) -> "VoterSet | None":
-        """The set with this voter in place of the one of its id; None if that is no voter, or has another directory."""
+        """The set with this voter's new description; None if its id is not a voter, or has another directory."""
         known = voter.key.id in self.voters if any_directory else self.is_voter(voter.key)
         return VoterSet({**self.voters, voter.key.id: voter}) if known else None
 
@@ -108,18 +110,18 @@ class VoterSet:
     def has_overlapping_majority(self, other: "VoterSet") -> bool:
         """Whether every majority of one set shares a replica (id and directory) with every majority of the other.
 
-        Kafka allows one replica in and one out at once, and then there are two majorities without a common replica:
-        {1, 3} of {1, 2, 3} and {2, 4} of {1, 2, 4}. So there are where a voter's directory is replaced, which is one
-        out and one in. Source: VoterSet.hasOverlappingMajority.
+        Kafka allows to add one replica and remove another at once. Then two majorities may have no common replica: {1,
+        3} of {1, 2, 3} and {2, 4} of {1, 2, 4}. The same happens if a voter's directory is replaced. Source:
+        VoterSet.hasOverlappingMajority.
         """
         common = len(set(self.keys) & set(other.keys))
-        # Two majorities that take as few of the common replicas as they can are disjoint if there are enough for both.
+        # Two majorities with as few common replicas as possible are disjoint if there are enough of these for both.
         needed = sum(max(0, voters.majority - (len(voters) - common)) for voters in (self, other))
         return needed > common
 
 
 class LogHistory(Generic[T]):
-    """Values by the offset of the record that set them, ascending; `last` is the latest one, or else the configured."""
+    """Values by the offset of the record that set them, ascending; `last` is the latest, or the configured value."""
 
     def __init__(self, configured: T) -> None:
         self.offsets: list[int] = []
@@ -127,29 +129,29 @@ class LogHistory(Generic[T]):
         self.last = self._configured = configured
 
     def add(self, offset: int, value: T) -> None:
-        """Sets the value from `offset` on, in place of one at that offset or later."""
+        """Sets the value from `offset` on; drops values from that offset on."""
         self.truncate_new_entries(offset)
         self.offsets.append(offset)
         self.values.append(value)
         self.last = value
 
     def at(self, offset: int) -> T | None:
-        """The value that the record at `offset` found, or set."""
+        """The value after the record at `offset`; None if no record up to there has set one."""
         found = bisect_right(self.offsets, offset)
         return self.values[found - 1] if found else None
 
     def truncate_new_entries(self, end_offset: int) -> None:
-        """The log was cut at `end_offset`."""
+        """Drops values from `end_offset` on: the log was truncated there."""
         while self.offsets and self.offsets[-1] >= end_offset:
             self.offsets.pop()
             self.values.pop()
         self.last = self.values[-1] if self.values else self._configured
 
     def truncate_old_entries(self, start_offset: int) -> None:
-        """The log begins at `start_offset`: what held there is the oldest that counts.
+        """Drops values that end before `start_offset`, where the log begins now.
 
-        A record at that offset may not be committed, and takes nothing away: when it is cut, what held before it counts
-        again. Kafka 4.3.1 is left with its configured voters then, or none (TreeMapLogHistory.truncateOldEntries).
+        Keeps the value before a record at that offset: the record may not be committed, and its truncation reverts to
+        that value. Kafka 4.3.1 then has its configured voters, or none (TreeMapLogHistory.truncateOldEntries).
         """
         gone = max(bisect_left(self.offsets, start_offset) - 1, 0)
         del self.offsets[:gone], self.values[:gone]
@@ -163,7 +165,7 @@ class LogHistory(Generic[T]):
 class VoterHistory:
     """The voter sets and kraft.versions of a log, by offset; before the first, the configured voters and version 0.
 
-    What comes out of a snapshot stands at the last offset in it: -1 for the one that a quorum begins with.
+    Values from a snapshot are at the snapshot's last offset: -1 for the bootstrap snapshot.
     """
 
     def __init__(self, static_voters: VoterSet) -> None:
@@ -177,7 +179,7 @@ class VoterHistory:
 
     @property
     def last_voters_offset(self) -> int | None:
-        """Of the record that named the voters; None while it is the configuration that does."""
+        """The offset of the record that set the voters; None while the configured voters are valid."""
         return self.voters.offsets[-1] if self.voters.offsets else None
 
     @property
@@ -185,7 +187,7 @@ class VoterHistory:
         return self.kraft_versions.last
 
     def voters_at(self, offset: int) -> VoterSet | None:
-        """The voters for a snapshot that ends at `offset`; None where the configuration has them."""
+        """The voters after the record at `offset`; None if the configured voters are valid there."""
         return self.voters.at(offset)
 
     def kraft_version_at(self, offset: int) -> int:

@@ -14,11 +14,11 @@ from typing import Final
 from kcore.net.adoption import AdoptedConnection, Direct
 from kcore.protocol_errors import Errors
 from kcore.raft import fetching
-from kcore.raft.leading import LeaderState
 from kcore.raft.log.batches import end_offset_of
 from kcore.raft.membership.replicas import ReplicaKey
 from kcore.raft.node import RaftNode
 from kcore.raft.progress import UNKNOWN
+from kcore.raft.states import Leader
 from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.schema.fetch import FetchPartition, FetchRequest, FetchResponse
 from kcore.schema.structure import Message
@@ -48,7 +48,7 @@ class FollowerFeed:
             may_fetch,
         )
         self._log = node.log if isinstance(node.log, DiskRaftLog) else None  # Others are not in files.
-        self._leading: LeaderState | None = None  # That the loop was told of.
+        self._leading: Leader | None = None  # That the loop was told of.
         self._end = self._high_watermark = -1
         self._written = Place(-1, 0)  # Behind the last batch that the loop was told of.
         self._said: Hashable = None  # What the templates were made of.
@@ -62,14 +62,14 @@ class FollowerFeed:
     @property
     def leads(self) -> bool:
         """Whether the loop was told so, and it is true yet."""
-        return self._leading is not None and self._leading is self._node.leading
+        return self._leading is not None and self._leading is self._node.state
 
     # What the loop is told.
 
     def follow(self) -> None:
         """Compares what the node has with what the loop knows."""
         node = self._node
-        leading = node.leading if node.shutdown_deadline_ms is None else None
+        leading = node.leading if node.leads and node.shutdown_deadline_ms is None else None
         if leading is not self._leading:
             self._change_leader(leading)
         if leading is None or self._log is None:
@@ -92,7 +92,7 @@ class FollowerFeed:
             for key in [key for key, replica in self._replicas.items() if leading.is_voter(replica)]:
                 self._answer_loop.recall(key)
 
-    def _change_leader(self, leading: LeaderState | None) -> None:
+    def _change_leader(self, leading: Leader | None) -> None:
         if self._leading is not None:
             self._owed.clear()
             self._loop.resign()

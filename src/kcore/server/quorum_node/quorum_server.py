@@ -296,7 +296,7 @@ class QuorumServer:
         self._take(api_name(type(request)), event)
 
     def _responded(self, correlation_id: int, response: Message | None) -> None:
-        if self.node.leading is not None and self.node.leading.change is not None:
+        if self.node.leads and self.node.leading.change is not None:
             self._handlers.fold_progress()  # An observer becomes a voter once it has caught up.
         kind = "no response" if response is None else type(response).__name__
         self._take(kind, partial(self.node.on_response, correlation_id, response))

@@ -8,7 +8,7 @@ MOST_DELAY_US: Final = 1_000_000
 
 
 class LinkOptions(Protocol):
-    """What all links of a world have in common; shares are of all messages."""
+    """The settings that all links of a world share; shares are fractions of all messages."""
 
     @property
     def latency_us(self) -> int:

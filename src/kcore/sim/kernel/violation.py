@@ -1,4 +1,4 @@
-"""What a simulated world ends with if something does not hold."""
+"""The error that ends a simulated world if an invariant does not hold."""
 
 from typing import Final
 

@@ -1,5 +1,13 @@
-"""A quorum in a simulated world.
+"""A quorum in a simulated world, and the invariants that must hold there.
 
-If you came to replay a failure: `run_world.py`. What a world is like: `options.py`. What happens in it: `world.py`,
-`faults.py`, `clients.py`. What must always hold: `checkers/`, and once all is healed: `liveness.py`.
+A seed determines the options, every event and every fault of a world, so each failure can be replayed.
+
+- `run_world`, `hunting`, `campaign`, `coverage`: runs one seed, or many, and counts the events that occurred
+- `options`: the options of a world, drawn from its seed
+- `world_state`, `running_world`, `world`: the data, the calls of subjects, and the events
+- `simulated_machine`, `disk`, `log_consumer`, `processes`, `edge`: a machine, its disk and its processes
+- `faults`, `timed_crashes`, `damage`: the faults
+- `clients`, `foreign_requests`, `upgrades`: requests from outside the quorum
+- `checkers`, `facts`, `committed`, `liveness`: invariants, the facts they use, and progress after all faults end
+- `planted`: bugs that the checkers must find
 """

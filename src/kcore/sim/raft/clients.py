@@ -1,7 +1,7 @@
 """What the world wants of its quorum: appends, snapshots, other voters."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kcore.raft import snapshots
 from kcore.raft.log.snapshot_writing import SnapshotWriter
@@ -10,20 +10,18 @@ from kcore.raft.states import Leader
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.raft_voters import AddRaftVoterRequest, Listener, RemoveRaftVoterRequest
 from kcore.schema.structure import Message
+from kcore.sim.raft.running_world import RunningWorld
 from kcore.sim.raft.simulated_machine import LISTENER, Machine
 from kcore.wire.record_building import encode_values
 
-if TYPE_CHECKING:
-    from kcore.sim.raft.world import World
-
 AUDIT_US: Final = 250_000
 AT_ONCE: Final = 0.5  # So often several appends are decided in one event.
-PAD_BYTES: Final = 300  # Of a snapshot's second record.
+PAD_BYTES: Final = 300  # The size of a snapshot's second record.
 SLICE_US: Final = 20_000  # Between two slices of a snapshot.
 MOST_WRITING: Final = 2  # Snapshots of one node at a time.
 
 
-def begin(world: "World") -> None:
+def begin(world: RunningWorld) -> None:
     """They come at random times, each by its own mean."""
     options = world.options
     world.every_us(options.append_every_us, lambda: append(world))
@@ -33,19 +31,19 @@ def begin(world: "World") -> None:
         world.every_us(options.change_every_us, lambda: change_voters(world))
 
 
-def audit(world: "World") -> None:
+def audit(world: RunningWorld) -> None:
     """Does nothing but look, and count how much of its time the quorum has a leader that works."""
     world.checkers.audit()
     led = any(machine.node.high_watermark is not None for machine in leaders(world))
     world.seen["audit: a leader works" if led else "audit: nobody leads"] += 1
 
 
-def leaders(world: "World") -> list[Machine]:
+def leaders(world: RunningWorld) -> list[Machine]:
     """All that think so, and can do something now."""
     return [each for each in world.machines if each.is_up and not each.gate and type(each.node.quorum.state) is Leader]
 
 
-def append(world: "World") -> None:
+def append(world: RunningWorld) -> None:
     """One to three records, one by one or in one batch, to one that leads; to one that does not if nobody does."""
     machines = leaders(world) or [each for each in world.machines if each.is_up and not each.gate]
     if machines:
@@ -63,7 +61,7 @@ def append(world: "World") -> None:
                 world.append(machine, values)
 
 
-def snapshot(world: "World") -> None:
+def snapshot(world: RunningWorld) -> None:
     """A node begins one of what it knows to be committed; or drops the log before its latest one."""
     machine = world.random.choice(world.machines)
     if not machine.is_up or machine.gate or len(machine.node.writing) >= MOST_WRITING:
@@ -99,7 +97,7 @@ def snapshot(world: "World") -> None:
     world.after_us(int(world.random.choice((1, 1, 1, 10, 100)) * SLICE_US * world.dice()), go_on)
 
 
-def _finish(world: "World", machine: Machine, writer: SnapshotWriter) -> None:
+def _finish(world: RunningWorld, machine: Machine, writer: SnapshotWriter) -> None:
     writer.add_values([bytes(PAD_BYTES)])
     writer.flush()()
     if not writer.freeze():
@@ -109,13 +107,13 @@ def _finish(world: "World", machine: Machine, writer: SnapshotWriter) -> None:
     _move_start(world, machine, writer.snapshot)
 
 
-def _move_start(world: "World", machine: Machine, snapshot: OffsetAndEpoch) -> None:
+def _move_start(world: RunningWorld, machine: Machine, snapshot: OffsetAndEpoch) -> None:
     """Mostly a node drops the log before its snapshot."""
     if world.dice() < 0.7 and snapshots.delete_before(machine.node, snapshot):
         world.seen["log start moved"] += 1
 
 
-def change_voters(world: "World") -> None:
+def change_voters(world: RunningWorld) -> None:
     """An administrator adds or removes one; never so that the disks that are left would be too few."""
     machines = leaders(world)
     if not machines or world.is_healing:
@@ -145,6 +143,6 @@ def change_voters(world: "World") -> None:
     world.ask(leader if world.dice() < 0.8 else world.random.choice(world.machines), request)
 
 
-def alive(world: "World", keys: Iterable[ReplicaKey]) -> list[ReplicaKey]:
+def alive(world: RunningWorld, keys: Iterable[ReplicaKey]) -> list[ReplicaKey]:
     """Those whose disk is still there."""
     return [key for key in keys if world.machines[key.id].key == key]

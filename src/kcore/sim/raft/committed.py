@@ -1,7 +1,7 @@
 """All that was ever committed in a world, once for all its nodes."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 from kcore.raft.log.batches import StoredBatch, end_offset_of
 from kcore.sim.kernel.violation import Violation
@@ -10,10 +10,19 @@ from kcore.wire.record_batch import HEADER_END, crc32c
 from kcore.wire.record_building import FEW
 from kcore.wire.records import values_of
 
-if TYPE_CHECKING:
-    from kcore.sim.raft.log_consumer import Held
-
 ALL: Final = 1 << 40
+
+
+class Held(NamedTuple):
+    """Records that a leader has replayed, and that are not committed as far as it knows."""
+
+    offset: int
+    epoch: int
+    values: tuple[bytes, ...]
+
+    @property
+    def end_offset(self) -> int:
+        return self.offset + len(self.values)
 
 
 class CommittedLog:
@@ -24,7 +33,7 @@ class CommittedLog:
         self.end = 0
         self.positions = {0: 0}  # Bytes before the batch that begins at an offset; the end is one, too.
         self.checksums = {0: 0}  # Over all bytes before it.
-        self.epochs = {0: 0}  # Of the record before it.
+        self.epochs = {0: 0}  # The epoch of the record before an offset.
         self._ends: dict[int, int] = {}  # By the epoch of the leader that committed it.
         self._values: dict[int, bytes] = {}  # Batches by their last offset.
         self._decoded: tuple[int, dict[int, bytes | None]] = -1, {}  # Of one of them, by its last offset: its values.
@@ -49,7 +58,7 @@ class CommittedLog:
             self._values[batch.last_offset] = batch.data
 
     def check(self, log: WatchedLog, begin: int, end: int, index: int) -> None:
-        """What is read of a log between two offsets is what was committed there."""
+        """Checks that a log has the committed batches between two offsets."""
         data, offset = bytearray(), begin
         while offset < end and (read := log.read(offset, ALL, end)):
             data += read
@@ -79,8 +88,8 @@ class CommittedLog:
             raise Violation("LeaderCompleteness", told)
         log.were_compared(begin, end)
 
-    def check_append(self, held: "Held") -> None:
-        """What a leader replayed, and was told is committed, is where it replayed it."""
+    def check_append(self, held: Held) -> None:
+        """Checks that records which a leader replayed are committed at the offsets at which it replayed them."""
         last_offset, batches = held.offset + len(held.values) - 1, self._values
         if len(held.values) == 1 and _is_of_one(batches.get(last_offset), last_offset, held.values[0]):
             return

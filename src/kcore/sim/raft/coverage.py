@@ -1,4 +1,4 @@
-"""What happened in a world, by name, and what a campaign should have seen and has not."""
+"""Counts the events of a world by name, and lists events that a campaign should have seen but has not."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable

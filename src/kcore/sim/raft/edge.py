@@ -1,7 +1,7 @@
 """What surrounds a node: it hands the node its events, and performs the effects in the order in which they come."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kcore.protocol_errors import Errors
 from kcore.raft.driver import MachineEffect
@@ -23,22 +23,19 @@ from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
 from kcore.sim.kernel.events import EXPIRY, FLUSHED, REQUEST, RESPONSE, STORED, TIMER, Handler
 from kcore.sim.kernel.simulated_process import NEVER_US, STORING
-from kcore.sim.raft import faults, processes
-from kcore.sim.raft import timed_crashes as traps
+from kcore.sim.raft import faults, processes, timed_crashes
 from kcore.sim.raft.answers import Kind, kind_of_answer
 from kcore.sim.raft.damage import damaged, mistaken
 from kcore.sim.raft.processes import REFUSED_US
+from kcore.sim.raft.running_world import RunningWorld
 from kcore.sim.raft.simulated_machine import FIRST_PORT, Call, Machine, PendingStore, Reply
 from kcore.sim.raft.versions import WHAT_A_VOTER_CAN, can_say, through_codec, version_between
-
-if TYPE_CHECKING:
-    from kcore.sim.raft.world import World
 
 
 class Edge:
     """One for all machines of a world."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: RunningWorld) -> None:
         self._world = world
         self._checkers = world.checkers
         self._on_send, self._on_answer = world.checkers.on_send, world.checkers.on_answer
@@ -59,7 +56,7 @@ class Edge:
 
     @property
     def handlers(self) -> tuple[Handler, ...]:
-        """Of all kinds of events but DO, in the kernel's order."""
+        """The handlers of all kinds of events but DO, in the kernel's order."""
         return (
             *(self._on_request, self._on_response, self._on_timer, self._on_expiry),
             *(self._on_flushed, self._on_stored),
@@ -203,7 +200,7 @@ class Edge:
         self.perform(machine, [])
 
     def _run_state_machine(self, machine: Machine) -> list[Effect]:
-        """Tells it all that is to be told; the node's effects of what it returned."""
+        """Makes all calls of the state machine that are due; returns the node's effects of the outputs."""
         driver = machine.driver
         machine.checked = None
         if machine.consumer.reader is not None:
@@ -348,7 +345,7 @@ class Edge:
     def _stopped(self, machine: Machine, effect: Stopped) -> None:
         world = self._world
         processes.stopped(world, machine)
-        traps.restart_later(world, machine, faults.duration_us(world))
+        timed_crashes.restart_later(world, machine, faults.duration_us(world))
 
     def _tell_trap(self, machine: Machine, moment: str) -> None:
         if machine.trap is not None:

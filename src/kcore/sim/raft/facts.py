@@ -1,4 +1,4 @@
-"""What a world knows that no node does: who led which epoch, what was written and committed anywhere."""
+"""The facts about a whole world: the leader of each epoch, and the batches that any node wrote or committed."""
 
 from kcore.raft.membership.replicas import ReplicaKey
 from kcore.replication.raft_log import OffsetAndEpoch

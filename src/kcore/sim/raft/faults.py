@@ -2,27 +2,24 @@
 
 from collections.abc import Callable
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kcore.raft.state_machine import Resign
 from kcore.raft.states import Follower, Leader
 from kcore.sim.kernel.simulated_process import PAUSED
-from kcore.sim.raft import processes
-from kcore.sim.raft import timed_crashes as traps
+from kcore.sim.raft import processes, timed_crashes
 from kcore.sim.raft.clients import alive
 from kcore.sim.raft.disk import WatchedLog
 from kcore.sim.raft.options import WEIGHTS
+from kcore.sim.raft.running_world import RunningWorld
 from kcore.sim.raft.simulated_machine import Machine
-
-if TYPE_CHECKING:
-    from kcore.sim.raft.world import World
 
 SLOWEST_LINK_US: Final = 1_500_000
 SLOW_FSYNCS_US: Final = (20_000, 200_000, 1_000_000, 5_000_000)
 MAY_STILL_JOIN_US: Final = 30_000_000  # A request to add a voter is on its way, or what came of it is not committed.
 
 
-def begin(world: "World") -> None:
+def begin(world: RunningWorld) -> None:
     """Faults of the world's kinds, at random times; no new ones while it is calm."""
     options, names = world.options, world.options.faults
     weights = [*accumulate([WEIGHTS.get(name, 1) for name in names])]
@@ -42,17 +39,17 @@ def begin(world: "World") -> None:
         world.every_us(options.calm_us, turn)
 
 
-def duration_us(world: "World") -> int:
+def duration_us(world: RunningWorld) -> int:
     """Around what is usual in this world; now and then around the time-outs, so that now one side wins, now another."""
     mean_us = world.options.fault_lasts_us if world.dice() < 0.7 else world.random.choice((1_000_000, 4_000_000))
     return int(mean_us * (0.5 + world.dice()))
 
 
-def up(world: "World") -> list[Machine]:
+def up(world: RunningWorld) -> list[Machine]:
     return [machine for machine in world.machines if machine.is_up]
 
 
-def chosen(world: "World") -> Machine | None:
+def chosen(world: RunningWorld) -> Machine | None:
     """One that is up; every other time one that leads."""
     machines = up(world)
     leading = [machine for machine in machines if type(machine.node.state) is Leader]
@@ -61,23 +58,23 @@ def chosen(world: "World") -> Machine | None:
     return world.random.choice(machines) if machines else None
 
 
-def note(world: "World", name: str) -> None:
+def note(world: RunningWorld, name: str) -> None:
     world.seen[f"fault: {name}"] += 1
 
 
 # Processes.
 
 
-def kill(world: "World") -> None:
+def kill(world: RunningWorld) -> None:
     """kill -9 of one process."""
     machine = chosen(world)
     if machine is not None:
         note(world, "kill")
         processes.kill(world, machine, peers_know=world.dice() < 0.5)
-        traps.restart_later(world, machine, duration_us(world))
+        timed_crashes.restart_later(world, machine, duration_us(world))
 
 
-def power_cut(world: "World") -> None:
+def power_cut(world: RunningWorld) -> None:
     """One machine loses its power, and what it has not flushed is in doubt: also one whose process is gone already."""
     behind = [machine for machine in world.machines if machine.disk.unsynced]
     machine = world.random.choice(behind) if behind and world.dice() < 0.7 else chosen(world)
@@ -86,10 +83,10 @@ def power_cut(world: "World") -> None:
         is_up = machine.is_up
         processes.cut_power(world, machine)
         if is_up:
-            traps.restart_later(world, machine, duration_us(world))
+            timed_crashes.restart_later(world, machine, duration_us(world))
 
 
-def outage(world: "World") -> None:
+def outage(world: RunningWorld) -> None:
     """Many machines at once lose their power, or all."""
     machines = up(world)
     machines = machines if world.dice() < 0.5 else [machine for machine in machines if world.dice() < 0.5]
@@ -97,18 +94,18 @@ def outage(world: "World") -> None:
         note(world, "outage")
     for machine in machines:
         processes.cut_power(world, machine)
-        traps.restart_later(world, machine, duration_us(world))
+        timed_crashes.restart_later(world, machine, duration_us(world))
 
 
-def mid_write(world: "World") -> None:
+def mid_write(world: RunningWorld) -> None:
     """A process or a machine ends between two operations on its files, soon."""
     machine = chosen(world)
     if machine is not None:
         note(world, "mid_write")
-        traps.lay_in_files(world, machine, duration_us(world))
+        timed_crashes.lay_in_files(world, machine, duration_us(world))
 
 
-def full_disk(world: "World") -> None:
+def full_disk(world: RunningWorld) -> None:
     """A disk takes no more bytes, for a while."""
     machine = chosen(world)
     if machine is None:
@@ -123,16 +120,16 @@ def full_disk(world: "World") -> None:
     world.after_us(duration_us(world), heal)
 
 
-def trap(world: "World") -> None:
+def trap(world: RunningWorld) -> None:
     """Crashes at moments that matter, whenever they come; some machines at once wait for theirs."""
     note(world, "trap")
     share = world.random.choice((0.2, 0.7))
     for machine in world.machines:
         if world.dice() < share:
-            traps.lay(world, machine, duration_us(world))
+            timed_crashes.lay(world, machine, duration_us(world))
 
 
-def stop(world: "World") -> None:
+def stop(world: RunningWorld) -> None:
     """A graceful shutdown."""
     machine = chosen(world)
     if machine is None or machine.gate or machine.is_stopping:
@@ -142,7 +139,7 @@ def stop(world: "World") -> None:
     world.tell(machine, machine.node.shutdown(machine.clock.ms(world.now_us)))
 
 
-def pause(world: "World") -> None:
+def pause(world: RunningWorld) -> None:
     """As by a garbage collection, or a suspended machine."""
     machine = chosen(world)
     if machine is not None and not machine.gate & PAUSED:
@@ -150,7 +147,7 @@ def pause(world: "World") -> None:
         processes.pause(world, machine, duration_us(world))
 
 
-def resign(world: "World") -> None:
+def resign(world: RunningWorld) -> None:
     """The state machine of a leader gives up."""
     machine = chosen(world)
     if machine is not None and not machine.gate and type(machine.node.state) is Leader:
@@ -161,7 +158,7 @@ def resign(world: "World") -> None:
 # Clocks and disks.
 
 
-def clock_jump(world: "World") -> None:
+def clock_jump(world: RunningWorld) -> None:
     """Forward; all timers come early."""
     machine = chosen(world)
     if machine is not None:
@@ -171,17 +168,17 @@ def clock_jump(world: "World") -> None:
         world.edge.arm(machine)
 
 
-def slow_log(world: "World") -> None:
+def slow_log(world: RunningWorld) -> None:
     """The fsyncs of a machine's log take longer."""
     slow_file(world, "log_fault_us", "slow_log")
 
 
-def slow_election(world: "World") -> None:
+def slow_election(world: RunningWorld) -> None:
     """Those of its quorum-state."""
     slow_file(world, "election_fault_us", "slow_election")
 
 
-def slow_file(world: "World", attribute: str, name: str) -> None:
+def slow_file(world: RunningWorld, attribute: str, name: str) -> None:
     times = world.random.choice(world.machines).fsync_times
     note(world, name)
     setattr(times, attribute, world.random.choice(SLOW_FSYNCS_US))
@@ -195,7 +192,7 @@ def slow_file(world: "World", attribute: str, name: str) -> None:
 # The network.
 
 
-def cut(world: "World", links: list[tuple[int, int]]) -> None:
+def cut(world: RunningWorld, links: list[tuple[int, int]]) -> None:
     """Those directions, for a while; cuts add up."""
     cuts = world.network.cuts
     for source, destination in links:
@@ -209,12 +206,12 @@ def cut(world: "World", links: list[tuple[int, int]]) -> None:
     world.after_us(duration_us(world), heal)
 
 
-def others(world: "World", machine: Machine) -> list[int]:
+def others(world: RunningWorld, machine: Machine) -> list[int]:
     return [other.index for other in world.machines if other is not machine]
 
 
-def one_way_cut(world: "World") -> None:
-    """What one machine sends is lost, or what is sent to it; to or from some others, or all."""
+def one_way_cut(world: RunningWorld) -> None:
+    """All messages from one machine are lost, or all messages to it; for some or all other machines."""
     machine = chosen(world)
     if machine is None:
         return
@@ -225,7 +222,7 @@ def one_way_cut(world: "World") -> None:
     cut(world, [(machine.index, end) if outward else (end, machine.index) for end in ends])
 
 
-def isolate(world: "World") -> None:
+def isolate(world: RunningWorld) -> None:
     """One machine hears nobody, and nobody hears it."""
     machine = chosen(world)
     if machine is not None:
@@ -234,7 +231,7 @@ def isolate(world: "World") -> None:
         cut(world, [(machine.index, end) for end in ends] + [(end, machine.index) for end in ends])
 
 
-def split(world: "World") -> None:
+def split(world: RunningWorld) -> None:
     """Two sides."""
     note(world, "split")
     sides = [world.dice() < 0.5 for _ in world.machines]
@@ -242,7 +239,7 @@ def split(world: "World") -> None:
     cut(world, [(source, end) for source in size for end in size if sides[source] != sides[end]])
 
 
-def slow_link(world: "World") -> None:
+def slow_link(world: RunningWorld) -> None:
     """From one machine to another, and not back."""
     source, end = (world.random.choice(world.machines).index for _ in range(2))
     slowness_us = world.network.slowness_us
@@ -255,7 +252,7 @@ def slow_link(world: "World") -> None:
     world.after_us(duration_us(world), heal)
 
 
-def noisy(world: "World") -> None:
+def noisy(world: RunningWorld) -> None:
     """Much of what one machine answers is damaged on its way; to one other, or to all."""
     machine = chosen(world)
     if machine is None:
@@ -274,7 +271,7 @@ def noisy(world: "World") -> None:
     world.after_us(duration_us(world), heal)
 
 
-def lossy(world: "World") -> None:
+def lossy(world: RunningWorld) -> None:
     """Every link loses much."""
     note(world, "lossy")
     world.network.lost_more = world.random.choice((0.1, 0.5))
@@ -288,17 +285,17 @@ def lossy(world: "World") -> None:
 # A lost disk.
 
 
-def lost_disk(world: "World") -> None:
+def lost_disk(world: RunningWorld) -> None:
     """A machine comes back with an empty disk: an observer, or a voter that the quorum can do without."""
     machine = world.random.choice(world.machines)
     if machine.is_up and may_lose_disk(world, machine):
         note(world, "lost_disk")
         processes.cut_power(world, machine, peers_know=True)
         processes.replace_disk(world, machine)
-        traps.restart_later(world, machine, duration_us(world))
+        timed_crashes.restart_later(world, machine, duration_us(world))
 
 
-def may_lose_disk(world: "World", machine: Machine) -> bool:
+def may_lose_disk(world: RunningWorld, machine: Machine) -> bool:
     """Whether nothing can hang on what it forgets: neither a vote, nor a record that only it and a minority have."""
     if not all(each.is_up and not each.gate and each.fsync is None for each in world.machines):
         return False
@@ -328,7 +325,7 @@ def holds(log: WatchedLog, other: WatchedLog) -> bool:
     return other.end_offset == 0 or (same and log.durable_end >= other.end_offset)
 
 
-FAULTS: Final[dict[str, Callable[["World"], None]]] = {
+FAULTS: Final[dict[str, Callable[[RunningWorld], None]]] = {
     fault.__name__: fault
     for fault in (
         *(kill, power_cut, outage, trap, stop, pause, one_way_cut, isolate, split, slow_link),

@@ -4,7 +4,7 @@ They do not lie about what only a node of the quorum can say: a vote in an epoch
 not elected, a replica that says that it has what it has not are outside of what Raft promises to bear.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kcore.constants import METADATA_TOPIC
 from kcore.raft.membership.replicas import NO_DIRECTORY
@@ -42,11 +42,9 @@ from kcore.schema.raft_votes import (
 )
 from kcore.schema.structure import Message
 from kcore.sim.raft import clients
+from kcore.sim.raft.running_world import RunningWorld
 from kcore.sim.raft.simulated_machine import LISTENER, Machine
 from kcore.types import METADATA_TOPIC_ID, Uuid
-
-if TYPE_CHECKING:
-    from kcore.sim.raft.world import World
 
 NOBODY: Final = 77
 UNDECIDED: Final = (Unattached, Prospective)
@@ -58,14 +56,14 @@ MOST_US_BEFORE_FLOOD: Final = 30_000_000
 FLOOD_AGAIN_US: Final = 200_000
 
 
-def begin(world: "World") -> None:
+def begin(world: RunningWorld) -> None:
     """They come at random times; and in some worlds so many at once that nobody can keep all of them in mind."""
     world.every_us(world.options.ask_every_us, lambda: ask(world))
     if world.options.flooded:
         world.after_us(world.random.randrange(MOST_US_BEFORE_FLOOD), lambda: flood(world))
 
 
-def flood(world: "World") -> None:
+def flood(world: RunningWorld) -> None:
     """Fetches of replicas that do not exist, at the end of a leader's log; either all wait there, or none."""
     machines = clients.leaders(world)
     if not machines:
@@ -77,7 +75,7 @@ def flood(world: "World") -> None:
         world.ask(machine, plain_fetch(world, machine, LONGEST_WAIT_MS if waits else 0))
 
 
-def plain_fetch(world: "World", machine: Machine, max_wait_ms: int) -> FetchRequest:
+def plain_fetch(world: RunningWorld, machine: Machine, max_wait_ms: int) -> FetchRequest:
     partition = FetchPartition(
         partition=0,
         current_leader_epoch=machine.node.epoch,
@@ -95,7 +93,7 @@ def plain_fetch(world: "World", machine: Machine, max_wait_ms: int) -> FetchRequ
     )
 
 
-def ask(world: "World") -> None:
+def ask(world: RunningWorld) -> None:
     """A look at the quorum, or what no node of it would send."""
     leaders, voters = clients.leaders(world), undecided(world)
     if voters and world.dice() < 0.5:
@@ -119,7 +117,7 @@ def describe() -> Message:
     return DescribeQuorumRequest(topics=[topic])
 
 
-def any_epoch(world: "World") -> int:
+def any_epoch(world: RunningWorld) -> int:
     """The latest, any before it, or none; now and then one so far ahead that nobody takes it."""
     last = world.facts.last_epoch
     if world.dice() < 0.03:
@@ -127,31 +125,31 @@ def any_epoch(world: "World") -> int:
     return last if world.dice() < 0.5 else world.random.randrange(-1, last + 1)
 
 
-def any_id(world: "World") -> int:
+def any_id(world: RunningWorld) -> int:
     """Nobody's."""
     return world.random.choice((-1, NOBODY, 1 << 30))
 
 
-def any_replica(world: "World") -> int:
+def any_replica(world: RunningWorld) -> int:
     """Nobody's; or, where replicas are known by their directories, too, somebody's id: the directory is another."""
     return any_id(world) if world.dice() < 0.5 or not world.options.dynamic else any_machine(world).index
 
 
-def any_machine(world: "World") -> Machine:
+def any_machine(world: RunningWorld) -> Machine:
     return world.random.choice(world.machines)
 
 
-def wrong_directory(world: "World", machine: Machine) -> Uuid:
+def wrong_directory(world: RunningWorld, machine: Machine) -> Uuid:
     """Not that machine's: nobody's, or another one's."""
     other = any_machine(world)
     return world.new_directory() if other is machine or world.dice() < 0.5 else other.key.directory_id
 
 
-def any_cluster(world: "World") -> str | None:
+def any_cluster(world: RunningWorld) -> str | None:
     return world.random.choice((world.cluster_id, "another-cluster-000000", None))
 
 
-def strange_fetch(world: "World", machine: Machine) -> Message:
+def strange_fetch(world: RunningWorld, machine: Machine) -> Message:
     partition = FetchPartition(
         partition=world.random.choice((0, 0, 0, 1)),
         current_leader_epoch=any_epoch(world),
@@ -170,7 +168,7 @@ def strange_fetch(world: "World", machine: Machine) -> Message:
     )
 
 
-def strange_fetch_snapshot(world: "World", machine: Machine) -> Message:
+def strange_fetch_snapshot(world: RunningWorld, machine: Machine) -> Message:
     known: list[Any] = [OffsetAndEpoch(3, 1), *world.facts.snapshots]
     chosen = world.random.choice(known)
     partition = FetchSnapshotRequestPartitionSnapshot(
@@ -183,8 +181,8 @@ def strange_fetch_snapshot(world: "World", machine: Machine) -> Message:
     return FetchSnapshotRequest(cluster_id=any_cluster(world), replica_id=any_id(world), topics=[topic])
 
 
-def strange_vote(world: "World", machine: Machine) -> Message:
-    """Of a node by its id and a directory, both right or wrong; or of nobody in particular."""
+def strange_vote(world: RunningWorld, machine: Machine) -> Message:
+    """A Vote request that names a voter by id and directory, each right or wrong, or no voter."""
     directory_id = machine.key.directory_id if world.dice() < 0.5 else wrong_directory(world, machine)
     partition = VoteRequestPartitionData(
         partition_index=world.random.choice((0, 0, 0, 1)),
@@ -202,7 +200,7 @@ def strange_vote(world: "World", machine: Machine) -> Message:
     return VoteRequest(cluster_id=any_cluster(world), voter_id=voter_id, topics=[topic])
 
 
-def undecided(world: "World") -> list[Machine]:
+def undecided(world: RunningWorld) -> list[Machine]:
     """All that know no leader and have not voted for themselves: who may be asked for a vote, and must look well."""
     return [
         each
@@ -214,7 +212,7 @@ def undecided(world: "World") -> list[Machine]:
     ]
 
 
-def vote_too_late(world: "World", machine: Machine) -> Message | None:
+def vote_too_late(world: RunningWorld, machine: Machine) -> Message | None:
     """As of a candidate with the same log, in an epoch that is over; None if no such epoch fits the log."""
     state, log = machine.node.state, machine.log
     if state.epoch <= log.last_epoch + 1:
@@ -227,7 +225,7 @@ def vote_too_late(world: "World", machine: Machine) -> Message | None:
     return VoteRequest(cluster_id=world.cluster_id, voter_id=machine.index, topics=[topic])
 
 
-def vote_again(world: "World", machine: Machine) -> Message | None:
+def vote_again(world: RunningWorld, machine: Machine) -> Message | None:
     """As of a candidate of Kafka's that has the vote already: a crash took the end of its log, and it goes on.
 
     None if nobody has the vote.
@@ -249,7 +247,7 @@ def vote_again(world: "World", machine: Machine) -> Message | None:
     return VoteRequest(cluster_id=world.cluster_id, voter_id=machine.index, topics=[topic])
 
 
-def strange_begin(world: "World", machine: Machine) -> Message:
+def strange_begin(world: RunningWorld, machine: Machine) -> Message:
     partition = BeginQuorumEpochRequestPartitionData(
         partition_index=0,
         voter_directory_id=world.new_directory(),
@@ -261,7 +259,7 @@ def strange_begin(world: "World", machine: Machine) -> Message:
     return BeginQuorumEpochRequest(cluster_id=cluster_id, topics=[topic], leader_endpoints=[])
 
 
-def strange_end(world: "World", machine: Machine) -> Message:
+def strange_end(world: RunningWorld, machine: Machine) -> Message:
     partition = EndQuorumEpochRequestPartitionData(
         partition_index=0,
         leader_id=any_id(world),
@@ -273,8 +271,8 @@ def strange_end(world: "World", machine: Machine) -> Message:
     return EndQuorumEpochRequest(cluster_id=any_cluster(world), topics=[topic], leader_endpoints=[])
 
 
-def strange_add(world: "World", machine: Machine) -> Message:
-    """Of a replica that there is not."""
+def strange_add(world: RunningWorld, machine: Machine) -> Message:
+    """An AddRaftVoter request for a replica that does not exist."""
     named = any_machine(world)
     is_nobody = world.dice() < 0.3
     return AddRaftVoterRequest(
@@ -286,15 +284,15 @@ def strange_add(world: "World", machine: Machine) -> Message:
     )
 
 
-def strange_remove(world: "World", machine: Machine) -> Message:
-    """Of a voter by its id alone, or with another directory."""
+def strange_remove(world: RunningWorld, machine: Machine) -> Message:
+    """A RemoveRaftVoter request with a voter's id, but without its directory or with another one."""
     named = any_machine(world)
     directory_id = NO_DIRECTORY if world.dice() < 0.2 else wrong_directory(world, named)
     return RemoveRaftVoterRequest(cluster_id=any_cluster(world), voter_id=named.index, voter_directory_id=directory_id)
 
 
-def strange_update(world: "World", machine: Machine) -> Message:
-    """Of a voter with another directory; or that can no more what all must."""
+def strange_update(world: RunningWorld, machine: Machine) -> Message:
+    """An UpdateRaftVoter request with another directory, or with unsuitable kraft.versions."""
     named = any_machine(world)
     is_right = world.dice() < 0.3
     lowest, highest = world.random.choice(((2, 3), (1, 0), (-1, 1))) if is_right else (0, 1)
@@ -308,7 +306,7 @@ def strange_update(world: "World", machine: Machine) -> Message:
     )
 
 
-def strange_upgrade(world: "World", machine: Machine) -> None:
+def strange_upgrade(world: RunningWorld, machine: Machine) -> None:
     """An administrator asks a leader for a kraft.version that it has already, or that there is not."""
     node = machine.node
     if node.leads and not machine.gate:
@@ -318,7 +316,7 @@ def strange_upgrade(world: "World", machine: Machine) -> None:
         world.tell(machine, effects)
 
 
-def listeners(world: "World", machine: Machine) -> list[Listener]:
+def listeners(world: RunningWorld, machine: Machine) -> list[Listener]:
     """Its own, and now and then none that nodes use among themselves."""
     name = LISTENER if world.dice() < 0.9 else "EXTERNAL"
     return [Listener(name=name, host=machine.address.host, port=machine.address.port)]

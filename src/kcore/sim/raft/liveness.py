@@ -4,7 +4,7 @@ from typing import Final
 
 from kcore.raft.states import Leader
 from kcore.sim.kernel.violation import Violation
-from kcore.sim.raft.log_consumer import Held
+from kcore.sim.raft.committed import Held
 from kcore.sim.raft.simulated_machine import Machine
 from kcore.sim.raft.world import World
 

@@ -1,46 +1,43 @@
-"""The state machine of each simulated node: it replays what it appends, and keeps in mind what it was told.
+"""The state machine of each simulated node: it replays its appends, and records the calls that it gets.
 
-What it is told must be what was committed in this world, and what it replayed as a leader must be committed where it
-expected it. `checkers/consumers.py` says what else must hold.
+It must get the records that were committed in this world. Records that it replayed as a leader must be committed at the
+offsets that it expected. `checkers/consumer_checker.py` has the other rules.
 """
 
 from collections import deque
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 from kcore.raft.log.batches import split_batches
+from kcore.raft.node import RaftNode
 from kcore.raft.state_machine import AnyAppend, Append, SnapshotReader
 from kcore.raft.states import Leader
 from kcore.sim.kernel.violation import Violation
+from kcore.sim.raft.committed import Held
 from kcore.sim.raft.facts import Facts
-from kcore.sim.raft.simulated_machine import Machine
 from kcore.wire.records import records_of
 
-NOBODY = -1, 0  # Whom a node follows that has told nothing.
-
-
-class Held(NamedTuple):
-    """Records that a leader has replayed, and that are not committed as far as it knows."""
-
-    offset: int
-    epoch: int
-    values: tuple[bytes, ...]
-
-    @property
-    def end_offset(self) -> int:
-        return self.offset + len(self.values)
+NOBODY = -1, 0  # The leader and the epoch before the first LeaderChanged.
 
 
 class Given(NamedTuple):
-    """What it was told is committed; no batches where it had replayed all of it."""
+    """Records that are committed; no batches if the machine had replayed all of them."""
 
     offset: int
     batches: bytes
     end_offset: int
 
 
+class ConsumersMachine(Protocol):
+    """What a consumer needs of its machine."""
+
+    index: int
+    incarnation: int
+    node: RaftNode
+
+
 class Consumer:
-    """Of one process. Those of odd incarnations read a snapshot slice by slice, the others at once."""
+    """The state machine of one process. In odd incarnations it reads a snapshot slice by slice, otherwise at once."""
 
     reads_batches: ClassVar = True
     is_at_work: ClassVar = False
@@ -49,7 +46,7 @@ class Consumer:
         *("may_repeat", "next_offset", "position", "reader", "resigned"),
     )
 
-    def __init__(self, machine: Machine, facts: Facts) -> None:
+    def __init__(self, machine: ConsumersMachine, facts: Facts) -> None:
         self._machine, self._facts = machine, facts
         self._is_slow = machine.incarnation % 2 == 1
         # What the node's effects said.
@@ -57,7 +54,7 @@ class Consumer:
         self.may_repeat = False  # The node was elected, and knew no high watermark then.
         self.leader = NOBODY  # And its epoch.
         self.resigned = -1  # The last epoch that this node is known to lead no more.
-        # What it was told as a state machine.
+        # State from the calls of the driver.
         self.position = 0  # All below was in a snapshot, was given, or was replayed and is committed.
         self.reader: SnapshotReader | None = None  # Until it is read.
         self.epoch: int | None = None  # That it leads.
@@ -75,7 +72,7 @@ class Consumer:
         self.next_offset += len(values)
         return Append(values, self.epoch, self.next_offset - len(values))
 
-    # What it is told.
+    # Calls of the driver.
 
     def on_leader(self, epoch: int, offset: int) -> Sequence[Append]:
         """Like a new controller, it appends something at once."""

@@ -1,4 +1,4 @@
-"""What one simulated world is like: drawn from its seed, so that a thousand seeds are a thousand kinds of world."""
+"""The options of a simulated world, drawn from its seed, so that a thousand seeds are a thousand kinds of world."""
 
 from dataclasses import dataclass, replace
 from random import Random

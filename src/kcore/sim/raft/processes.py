@@ -1,30 +1,37 @@
 """Processes start and end: what each end leaves of the disk, and what the next start finds there."""
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from kcore.errors import StorageError
 from kcore.raft.driver import StateMachineDriver
-from kcore.raft.membership.replicas import ReplicaKey
+from kcore.raft.membership.replicas import ReplicaKey, Voter
 from kcore.raft.node import RaftNode
 from kcore.raft.raft_config import RaftConfig
 from kcore.sim.kernel.events import RESPONSE
 from kcore.sim.kernel.simulated_process import PAUSED
 from kcore.sim.kernel.violation import Violation
-from kcore.sim.raft.disk import STORE_STEPS, SimDirectory, WatchedLog, crash_within, found_election, power_cut
+from kcore.sim.raft.disk import (
+    STORE_STEPS,
+    SimDirectory,
+    WatchedLog,
+    crash_within,
+    formatted,
+    found_election,
+    power_cut,
+)
 from kcore.sim.raft.log_consumer import Consumer
 from kcore.sim.raft.options import INDEX_SHARE, MIXED, MOST_REMEMBERED, RELEASES
+from kcore.sim.raft.running_world import RunningWorld
 from kcore.sim.raft.simulated_machine import Machine, Reply
 from kcore.storage.log.segmented_log import Settings
 from kcore.wire.record_batch import INDEX_INTERVAL_BYTES
-
-if TYPE_CHECKING:
-    from kcore.sim.raft.world import World
 
 REFUSED_US: Final = 50  # How long it takes a machine without a process to say so.
 OTHER_RELEASE: Final = 0.3  # So often a process of a mixed world is of another release than the one before.
 
 
-def boot(world: "World", machine: Machine) -> None:
+def boot(world: RunningWorld, machine: Machine) -> None:
     """A process starts, from what its disk has."""
     machine.forget()
     machine.incarnation += 1
@@ -43,7 +50,7 @@ def boot(world: "World", machine: Machine) -> None:
     world.edge.perform(machine, machine.node.start(machine.stored, machine.clock.ms(world.now_us)))
 
 
-def open_directory(world: "World", machine: Machine) -> None:
+def open_directory(world: RunningWorld, machine: Machine) -> None:
     """As `kcore quorum serve` does it: the log recovered and durable, and the last election that was stored.
 
     Whatever crashes have left of it can be opened: a power cut may leave whole batches behind a damaged one.
@@ -65,7 +72,15 @@ def open_directory(world: "World", machine: Machine) -> None:
     machine.log = log
 
 
-def _config(world: "World", machine: Machine) -> RaftConfig:
+def empty_disk(world: RunningWorld, machine: Machine, voters: Sequence[Voter] = ()) -> None:
+    """Gives a machine a formatted disk that no process has used; `voters` are the first ones of a dynamic quorum."""
+    machine.disk = formatted(machine.key, world.cluster_id, voters)
+    open_directory(world, machine)
+    machine.log.end_process()
+    machine.disk.end_process()
+
+
+def _config(world: RunningWorld, machine: Machine) -> RaftConfig:
     options, dice = world.options, world.dice
     depends = machine.key, machine.level, machine.is_configured  # All else is as it was for the process before.
     if machine.config is not None and machine.config[0] == depends:
@@ -96,14 +111,14 @@ def _config(world: "World", machine: Machine) -> RaftConfig:
     return config
 
 
-def kill(world: "World", machine: Machine, *, peers_know: bool) -> None:
+def kill(world: RunningWorld, machine: Machine, *, peers_know: bool) -> None:
     """kill -9: the process is gone, what it has written is there, and no more of that is durable than before."""
     world.seen["kill: unflushed tail" if machine.log.end_offset > machine.log.durable_end else "kill: all flushed"] += 1
     _leave_election(world, machine, "kill")
     _end(world, machine, peers_know=peers_know)
 
 
-def _leave_election(world: "World", machine: Machine, end: str) -> None:
+def _leave_election(world: RunningWorld, machine: Machine, end: str) -> None:
     """Where one is on its way to the disk: it has come so many steps far."""
     pending = machine.storing
     if pending is not None:
@@ -113,7 +128,7 @@ def _leave_election(world: "World", machine: Machine, end: str) -> None:
         crash_within(machine.disk, steps, lambda: store(pending.election, pending.kraft_version))
 
 
-def cut_power(world: "World", machine: Machine, *, peers_know: bool = False) -> None:
+def cut_power(world: RunningWorld, machine: Machine, *, peers_know: bool = False) -> None:
     """The machine is off, process or not: of each file anything is left between what was flushed and was written."""
     _leave_election(world, machine, "power cut")
     if machine.is_up:
@@ -126,7 +141,7 @@ def cut_power(world: "World", machine: Machine, *, peers_know: bool = False) -> 
         machine.stored = found_election(machine.disk, machine.index)
 
 
-def crash_in_event(world: "World", machine: Machine, *, is_power_cut: bool) -> None:
+def crash_in_event(world: RunningWorld, machine: Machine, *, is_power_cut: bool) -> None:
     """Its disk has just said so, in the middle of what the process did: of an election some steps are done."""
     if machine.is_up:
         world.checkers.on_crash_in_event(machine)
@@ -140,14 +155,14 @@ def crash_in_event(world: "World", machine: Machine, *, is_power_cut: bool) -> N
         machine.stored = found_election(machine.disk, machine.index)
 
 
-def fail(world: "World", machine: Machine) -> None:
+def fail(world: RunningWorld, machine: Machine) -> None:
     """Its disk has refused a write: the process ends, as `QuorumServer` does."""
     world.seen["a full disk ends a process"] += 1
     machine.disk.has_refused = False
     crash_in_event(world, machine, is_power_cut=False)
 
 
-def _end(world: "World", machine: Machine, *, peers_know: bool) -> None:
+def _end(world: RunningWorld, machine: Machine, *, peers_know: bool) -> None:
     machine.log.end_process()
     machine.disk.end_process()
     machine.stored = found_election(machine.disk, machine.index)
@@ -157,7 +172,7 @@ def _end(world: "World", machine: Machine, *, peers_know: bool) -> None:
         _reset_connections(world, machine)
 
 
-def stopped(world: "World", machine: Machine) -> None:
+def stopped(world: RunningWorld, machine: Machine) -> None:
     """A process that ends by itself has flushed its log."""
     world.seen["stopped gracefully"] += 1
     machine.log.close()
@@ -167,21 +182,21 @@ def stopped(world: "World", machine: Machine) -> None:
     end(world, machine)
 
 
-def end(world: "World", machine: Machine) -> None:
+def end(world: RunningWorld, machine: Machine) -> None:
     """No process is left."""
     machine.is_up = False
     world.taken.update(machine.node.quorum.taken)
     machine.forget()
 
 
-def _reset_connections(world: "World", machine: Machine) -> None:
+def _reset_connections(world: RunningWorld, machine: Machine) -> None:
     for peer in world.machines:
         for call in peer.open.values():
             if call.destination is machine:
                 world.push(world.now_us + REFUSED_US, RESPONSE, peer, Reply(call, None))
 
 
-def pause(world: "World", machine: Machine, duration_us: int) -> None:
+def pause(world: RunningWorld, machine: Machine, duration_us: int) -> None:
     """The process does nothing, and then goes on as if nothing had been."""
     incarnation = machine.incarnation
 
@@ -193,17 +208,17 @@ def pause(world: "World", machine: Machine, duration_us: int) -> None:
     world.after_us(duration_us, end_of_pause)
 
 
-def resume(world: "World", machine: Machine) -> None:
+def resume(world: RunningWorld, machine: Machine) -> None:
     machine.resumed_us = world.now_us
     world.open_gate(machine, PAUSED)
 
 
-def replace_disk(world: "World", machine: Machine) -> None:
+def replace_disk(world: RunningWorld, machine: Machine) -> None:
     """An empty one: another directory, and no memory of a vote."""
     version = machine.node.voter_history.kraft_version
     machine.key = ReplicaKey(machine.index, world.new_directory())
-    world.empty_disk(machine)
+    empty_disk(world, machine)
     if version > 0:
         machine.is_configured = False  # Or with nothing on its disk it would vote as one of the configured voters.
-    else:  # Who is known by an id alone is the same voter, and forgot what it said.
+    else:  # A voter that is known by its id alone is the same voter, and has lost its vote.
         world.checkers.on_forgotten(machine)

@@ -24,8 +24,8 @@ class Outcome:
     seed: int
     events: int
     simulated_ms: int
-    seconds: float  # Of a core.
-    hash: str  # Of all events: the same for the same seed, on any machine.
+    seconds: float  # CPU time.
+    hash: str  # A hash of all events: the same for the same seed, on any machine.
     committed: int  # Records.
     acknowledged: int  # Appends.
     epochs: int  # That had a leader.

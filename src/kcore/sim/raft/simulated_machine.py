@@ -1,7 +1,7 @@
 """A machine: a node, its log and its clock, and what an edge keeps for them."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never, TypeAlias
+from typing import Any, Final, NamedTuple, Never, TypeAlias
 
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import Effect, Flush
@@ -15,15 +15,13 @@ from kcore.sim.kernel.clock import Clock
 from kcore.sim.kernel.file_system import SimFileSystem
 from kcore.sim.kernel.simulated_process import NEVER_US, Process
 from kcore.sim.raft.disk import SimDirectory, WatchedLog
+from kcore.sim.raft.log_consumer import Consumer
 from kcore.types import Uuid
-
-if TYPE_CHECKING:
-    from kcore.sim.raft.log_consumer import Consumer
 
 LISTENER: Final = "CONTROLLER"
 FIRST_PORT: Final = 9_000  # A machine's port says which it is.
-UNCHECKED: Final = None, None, None  # What no process is in.
-Trap: TypeAlias = Callable[[str], None]  # Is told the name of each moment in a machine's life.
+UNCHECKED: Final = None, None, None  # Differs from the values of every process.
+Trap: TypeAlias = Callable[[str], None]  # Called with the name of each moment at which a machine may crash.
 
 
 class Call:
@@ -46,7 +44,7 @@ class Call:
     ) -> None:
         self.source = source  # None: an administrator, or a stranger.
         self.incarnation = source.incarnation if source else 0
-        self.state = source.node.quorum.state if source else None  # Of the source, when it sent this.
+        self.state = source.node.quorum.state if source else None  # The source's state when it sent this.
         self.correlation_id = correlation_id
         self.destination = destination
         self.request = request
@@ -56,7 +54,7 @@ class Call:
         self.is_answered = False
         self.arrived_us = -1
         self.served_by = -1  # The incarnation that it came to.
-        self.note: Any = None  # Of a checker.
+        self.note: Any = None  # A checker's data.
 
     def again(self) -> "Call":
         """A copy on the same way."""
@@ -104,8 +102,8 @@ class Machine(Process):
     node: RaftNode
     disk: SimFileSystem
     directory: SimDirectory  # As its process has it, or the last one had it.
-    log: WatchedLog  # Of its process, or of the last one.
-    consumer: "Consumer"  # The node's state machine.
+    log: WatchedLog  # The log of its process, or of its last one.
+    consumer: Consumer  # The node's state machine.
     driver: StateMachineDriver[Never]
 
     def __init__(self, index: int, directory: Uuid, clock: Clock, fsync_times: FsyncTimes, level: str) -> None:
@@ -113,11 +111,11 @@ class Machine(Process):
         self.key = ReplicaKey(index, directory)
         self.address = Address(f"node-{index}", FIRST_PORT + index)
         self.endpoints = {LISTENER: self.address}
-        self.config: tuple[Any, RaftConfig] | None = None  # Of its process, and what it depends on.
+        self.config: tuple[Any, RaftConfig] | None = None  # The process's config, with the values it depends on.
         self.clock = clock
         self.fsync_times = fsync_times
         self.level = level  # The release of its process.
-        self.stored: ElectionState | None = None  # What its disk has, as a process reads it.
+        self.stored: ElectionState | None = None  # The election that the disk has.
         self.crash: tuple[int, int] | None = None  # What comes where its disk says so, and how long it lasts.
         self.is_configured = True  # With the voters, where the world begins so.
         self.is_up = False
@@ -137,12 +135,12 @@ class Machine(Process):
         self.fsync: Flush | None = None  # What the one under way was asked for by.
         self.wants_fsync: Flush | None = None
         self.flush: Callable[[], None] | None = None  # The end of the one under way.
-        self.is_told = True  # Something was said that its state machine may have to be told.
-        self.state: State | None = None  # Of its node, as the checkers have seen it last.
+        self.is_told = True  # The driver may have calls of the state machine to make.
+        self.state: State | None = None  # The node's state that the checkers have seen last.
         # What they looked at last, and of its files; None: they look again, were it the same.
         self.checked: tuple[Any, Any, Any] | None = None
         self.checked_files: tuple[Any, Any, Any] = UNCHECKED
-        self.outputs: list[AnyAppend | Resign] = []  # Of the state machine, still to be performed.
+        self.outputs: list[AnyAppend | Resign] = []  # Outputs of the state machine that are not performed yet.
         self.resumed_us = 0
 
     def forget_timer(self) -> None:

@@ -1,4 +1,4 @@
-"""What a world's last events were, a line each."""
+"""Describes a world's last events, a line each."""
 
 from typing import Any, Final
 

@@ -4,13 +4,11 @@ A crash at random seldom comes between two steps that belong together: what is w
 answered, stored and not told. A trap waits for such a step of the machine, and crashes it then or a little later.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kcore.sim.raft import processes
+from kcore.sim.raft.running_world import RunningWorld
 from kcore.sim.raft.simulated_machine import Machine
-
-if TYPE_CHECKING:
-    from kcore.sim.raft.world import World
 
 MOMENTS: Final = (
     *("log written", "log cut", "election written", "election stored", "snapshot frozen"),
@@ -22,7 +20,7 @@ SOON_US: Final = (1_000, 20_000, 200_000)
 KILL, KILL_AND_CUT, CUT = range(3)
 
 
-def lay(world: "World", machine: Machine, restart_us: int) -> None:
+def lay(world: RunningWorld, machine: Machine, restart_us: int) -> None:
     """Takes the place of a trap that waits there. Mostly for a machine whose disk is behind, at the moment."""
     wanted, only_behind = world.random.choice(MOMENTS), world.dice() < 0.6
     kind, delay_us = world.random.randrange(3), world.random.choice((0, *SOON_US))
@@ -39,13 +37,13 @@ def lay(world: "World", machine: Machine, restart_us: int) -> None:
     machine.trap = spring
 
 
-def lay_in_files(world: "World", machine: Machine, restart_us: int) -> None:
+def lay_in_files(world: RunningWorld, machine: Machine, restart_us: int) -> None:
     """It crashes instead of one of its next operations on files, also of those of the recovery that follows."""
     machine.crash = world.random.choice((KILL, CUT)), restart_us
     machine.disk.crash_after(world.random.randrange(world.random.choice((2, 10, 40))))
 
 
-def crash_in_event(world: "World", machine: Machine) -> None:
+def crash_in_event(world: RunningWorld, machine: Machine) -> None:
     """That operation has come."""
     kind, restart_us = machine.crash or (KILL, SOON_US[-1])
     world.seen["crash in recovery" if not machine.is_up else "crash between two operations on files"] += 1
@@ -55,7 +53,7 @@ def crash_in_event(world: "World", machine: Machine) -> None:
     restart_later(world, machine, restart_us)
 
 
-def _crash(world: "World", machine: Machine, incarnation: int, kind: int, restart_us: int) -> None:
+def _crash(world: RunningWorld, machine: Machine, incarnation: int, kind: int, restart_us: int) -> None:
     """Unless it has come to an end by itself. Power may fail soon after a process was killed, and began anew."""
     if not machine.is_up or machine.incarnation != incarnation or world.is_healing:
         return
@@ -77,12 +75,12 @@ def _crash(world: "World", machine: Machine, incarnation: int, kind: int, restar
     world.after_us(SOON_US[0] + world.random.choice(SOON_US) * (0.5 + world.dice()), cut)
 
 
-def restart_later(world: "World", machine: Machine, restart_us: int) -> None:
+def restart_later(world: RunningWorld, machine: Machine, restart_us: int) -> None:
     """As soon as a supervisor does it, or long after."""
     boot_after(world, machine, world.random.choice((1_000, 500_000, restart_us)))
 
 
-def boot_after(world: "World", machine: Machine, delay_us: int) -> None:
+def boot_after(world: RunningWorld, machine: Machine, delay_us: int) -> None:
     """Unless somebody else does it before."""
 
     def boot() -> None:

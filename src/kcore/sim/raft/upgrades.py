@@ -1,24 +1,22 @@
 """An administrator takes kraft.version from 0 to 1, until it is so: then the log names the voters (KIP-853)."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kcore.raft.membership.replicas import NO_DIRECTORY
 from kcore.sim.raft import clients, faults
-
-if TYPE_CHECKING:
-    from kcore.sim.raft.world import World
+from kcore.sim.raft.running_world import RunningWorld
 
 UPGRADE_US: Final = 300_000
 CUT: Final = 0.5  # So often nobody hears of it at first: then it is truncated again, or comes late.
 
 
-def begin(world: "World") -> None:
+def begin(world: RunningWorld) -> None:
     if world.options.upgraded:
         world.every_us(UPGRADE_US, lambda: upgrade(world))
 
 
-def upgrade(world: "World") -> None:
-    """One that leads is told to; never where it would name a disk that is gone."""
+def upgrade(world: RunningWorld) -> None:
+    """Asks a leader for the upgrade, unless the new voter set would name a disk that is lost."""
     machines = [machine for machine in clients.leaders(world) if machine.node.high_watermark is not None]
     if not machines or world.is_healing:
         return

@@ -11,7 +11,7 @@ from kcore.wire.record_batch import RecordBatches, gap_in, missing_offsets, scan
 
 
 def gap_in_file(path: Path, batches: RecordBatches | None = None) -> DecodeError | None:
-    """The first gap between a file's batches; None where it may have gaps. `batches`: its scan, if it was made."""
+    """The first gap between a file's batches; None if the file may have gaps. `batches` is its scan, if known."""
     is_segment = path.name.endswith(LOG)
     if not path.name.endswith(SUFFIX) and not (is_segment and _is_metadata(path.resolve().parent)):
         return None
@@ -22,7 +22,7 @@ def gap_in_file(path: Path, batches: RecordBatches | None = None) -> DecodeError
 
 
 def gaps_between_files(folder: Path) -> dict[Path, str]:
-    """Each gap between the newest snapshot and a segment, or between segments, by the segment behind it."""
+    """Each gap between the newest snapshot and a segment, or between segments, by the segment after the gap."""
     if not folder.is_dir() or not _is_metadata(folder.resolve()):
         return {}
     gaps = {}

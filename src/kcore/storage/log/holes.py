@@ -1,11 +1,11 @@
-"""Damage in a log when it is opened: a torn end is cut off, a hole stops the start.
+"""Handles damage that is found when a log is opened: truncates a torn end, refuses a hole.
 
-A crash leaves a torn end: behind the first byte that belongs to no batch of the log there is no whole batch. Behind a
-hole there are whole batches: one of those before them was damaged, or is gone. Nobody knows then whether a leader has
-acknowledged what follows, so nothing of it is deleted. The owner of the log refuses to open it, or, with the setting
-`set_aside`, renames what lies behind the hole and opens what lies before it.
+A crash leaves a torn end: no whole batch follows the first damaged byte. Whole batches that follow damage show a hole:
+a batch in the middle of the log was damaged or lost. A leader may have acknowledged the batches after the hole, so they
+are never deleted. The log is not opened, or, with the setting `set_aside`, the files after the hole are renamed and the
+log before it is opened.
 
-Kafka's LogLoader (recoverLog) deletes all batches behind a damaged one, and keeps those behind a batch that is gone.
+Kafka's LogLoader (recoverLog) deletes all batches after a damaged one, and keeps those after a lost batch.
 """
 
 import logging
@@ -24,15 +24,15 @@ from kcore.storage.log.segment import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDE
 from kcore.wire.record_batch import HEADER_END, LENGTH_END, crc32c, missing_offsets
 
 logger = logging.getLogger(__name__)
-ASIDE: Final = ".aside"  # Ends the names of files that hold what lay behind a hole.
+ASIDE: Final = ".aside"  # The suffix of renamed files, which hold the batches after a hole.
 _WINDOW: Final = 1 << 20  # Bytes that are searched at once.
 _MAGIC_AT: Final = CRC_END - 5
-_COPIED: Final = 8 << 20  # Bytes at once.
+_COPIED: Final = 8 << 20  # Bytes that are copied at once.
 REMEDY: Final = "restore the file, or start with --set-aside, which renames what follows and goes on before it"
 
 
 class Whole(NamedTuple):
-    """A whole batch behind damage."""
+    """A whole batch after damage."""
 
     path: Path
     position: int
@@ -41,26 +41,26 @@ class Whole(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Where a log is damaged: it is whole below `end_offset`."""
+    """The place of damage in a log, which is whole below `end_offset`."""
 
     path: Path
     position: int
     end_offset: int
     reason: str
-    settled: int = 0  # The log was on the disk up to there.
+    settled: int = 0  # The log was durable up to this offset.
 
 
 def whole_batches(data: bytes | mmap, begin: int = 0) -> Iterator[tuple[int, int, int]]:
-    """Position, first and last offset of each whole batch from byte `begin` on, whatever lies between them.
+    """Position, first and last offset of each whole batch from byte `begin` on, with any bytes in between.
 
-    A batch is whole if its length fits and its CRC is right: base offset and leader epoch may be damaged.
+    A batch is whole if its length fits and its CRC is right; its base offset and leader epoch may be damaged.
     """
     at, size = begin, len(data)
     while at + HEADER_END <= size:
         window = np.frombuffer(data[at : at + _WINDOW + HEADER_END], np.uint8)
         for place in np.flatnonzero(window[_MAGIC_AT : len(window) - (HEADER_END - _MAGIC_AT)] == MAGIC).tolist():
             if at + place < begin:
-                continue  # Within a batch that was found.
+                continue  # The position lies within a batch that was found.
             found = _whole_at(data, at + place)
             if found is not None:
                 yield at + place, *found[:2]
@@ -69,7 +69,7 @@ def whole_batches(data: bytes | mmap, begin: int = 0) -> Iterator[tuple[int, int
 
 
 def _whole_at(data: bytes | mmap, position: int) -> tuple[int, int, int] | None:
-    """First and last offset and end of the whole batch that begins there, if one does."""
+    """First offset, last offset and end position of the whole batch that begins there, if one does."""
     base_offset, length, _, magic, crc, _, last_delta = HEADER.unpack(data[position : position + HEADER.size])
     end = position + LENGTH_END + length
     if magic != MAGIC or length < LEAST_LENGTH or end > len(data) or min(base_offset, last_delta) < 0:
@@ -80,9 +80,11 @@ def _whole_at(data: bytes | mmap, position: int) -> tuple[int, int, int] | None:
 
 
 def mend(damage: Damage, later: Sequence[Path], *, set_aside: bool, is_lost: bool, files: FileSystem = OS) -> None:
-    """Cuts what follows damage if no whole batch is in it. Otherwise it is set aside, or StorageError is raised.
+    """Truncates a log at damage if no whole batch follows.
 
-    `later`: the segments behind the damaged one. `is_lost`: the damaged bytes were durable, so no crash did it.
+    Otherwise renames the files after the damage, with `set_aside`, or raises StorageError. `later` are the segments
+    after the damaged one. With `is_lost` the damaged bytes were durable, so no crash has damaged them: raises
+    StorageError, too.
     """
     behind = _first_whole(damage, later, files)
     if behind is not None and not set_aside:
@@ -113,7 +115,7 @@ def mend(damage: Damage, later: Sequence[Path], *, set_aside: bool, is_lost: boo
 
 
 def rename(path: Path, suffix: str = ASIDE, files: FileSystem = OS) -> Path:
-    """Gives a file that must not be read any more a longer name that is free; returns that name."""
+    """Renames a file that must not be read any more to an unused name with that suffix; returns the new path."""
     target = _free_name(path, files, suffix)
     files.replace(path, target)
     return target
@@ -124,7 +126,7 @@ def _log_cut(path: Path, begin: int, end: int, offset: int, reason: str) -> None
 
 
 def _first_whole(damage: Damage, later: Iterable[Path], files: FileSystem) -> Whole | None:
-    """The first whole batch behind the damaged one, whose own values may hold batches, usually of lower offsets."""
+    """The first whole batch after the damaged one, except batches within the damaged one's own records."""
     with Segment(damage.path, files) as segment:
         for found in whole_batches(segment.data, damage.position):
             if found[0] == damage.position or found[1] >= damage.end_offset:
@@ -158,7 +160,7 @@ def _free_name(path: Path, files: FileSystem, suffix: str = ASIDE) -> Path:
 
 
 def _copy_aside(damage: Damage, behind: Whole, files: FileSystem) -> None:
-    """Copies the rest of a segment to a file of its own, which is durable when this returns."""
+    """Copies the rest of a segment to a new file and makes that durable."""
     target = _free_name(damage.path, files)
     logger.warning("%s: set aside from byte %s on as %s: %s", damage.path, damage.position, target.name, damage.reason)
     with opened(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, files=files) as file:

@@ -1,8 +1,8 @@
-"""The three indexes beside a segment, read from bytes: `.index` (offsets), `.timeindex`, `.txnindex` (KIP-98).
+"""Reads the three indexes of a segment: `.index` (offsets), `.timeindex`, `.txnindex` (KIP-98).
 
-Offsets lie relative to the segment's base offset, everything big-endian (OffsetIndex, TimeIndex, AbortedTxn).
-A file that Kafka had open may end in entries of zeros: it is made at full size and cut when it is closed.
-A segment has at most an entry a batch, which bounds how much of a file is read.
+Offsets are relative to the segment's base offset, and all numbers are big-endian (OffsetIndex, TimeIndex, AbortedTxn).
+A file that Kafka had open may end in entries of zeros: Kafka makes it at full size and truncates it when it closes it.
+A segment has at most one entry per batch, which bounds the bytes that are read of a file.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from kcore.storage.files import OS, FileSystem, naming, opened, read_bytes
 from kcore.types import Int32s, Int64s
 from kcore.wire.record_batch import HEADER_END
 
-MOST_SEGMENT: Final = 2**31 - 1  # Bytes: positions are an int32, and so are the sizes of indexes (FileRecords).
-FEW_BYTES: Final = 1 << 10  # Of an index that is kept: it is read several times at a start, and again at the next.
+MOST_SEGMENT: Final = 2**31 - 1  # Bytes: positions and the sizes of indexes are int32 (FileRecords).
+FEW_BYTES: Final = 1 << 10  # Indexes up to this size are cached: a start reads them several times.
 _PIECE: Final = 1 << 20
 _OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
@@ -31,14 +31,14 @@ _ABORTED_ENTRY: Final = np.dtype(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OffsetIndex:
-    """Some batches' last offsets and where the batches start; both ascend."""
+    """The last offsets and the positions of some batches; both ascend."""
 
     offsets: Int64s
     positions: Int32s
 
     @classmethod
     def parse(cls, data: bytes, base_offset: int) -> Self:
-        """StorageError with the entry that is out of order, or with a size that is no number of entries."""
+        """Parses the file; raises StorageError for an entry out of order or an incomplete entry."""
         entries = _entries(data, _OFFSET_ENTRY)
         _check_rising("offset", entries["offset"])
         _check_rising("position", entries["position"])
@@ -46,23 +46,23 @@ class OffsetIndex:
 
     @staticmethod
     def read(path: Path, base_offset: int, segment_bytes: int = MOST_SEGMENT, files: FileSystem = OS) -> "OffsetIndex":
-        """As `parse`, of the file beside a segment of so many bytes; StorageError for more than that can have."""
+        """Reads the index of a segment of `segment_bytes`; raises StorageError for too many entries, too."""
         with naming(path):
             data = _read_entries(path, _OFFSET_ENTRY.itemsize, segment_bytes, files)
             return _offset_index(data, base_offset) if len(data) <= FEW_BYTES else OffsetIndex.parse(data, base_offset)
 
     def entry_below(self, offset: int) -> int:
-        """The last entry whose batch ends at `offset` or before; -1 if there is none."""
+        """The row of the last entry whose batch ends at `offset` or before; -1 if there is none."""
         return int(np.searchsorted(self.offsets, offset, side="right")) - 1
 
     def entry_before(self, position: int) -> int:
-        """The last entry whose batch starts at `position` or before; -1 if there is none."""
+        """The row of the last entry whose batch starts at `position` or before; -1 if there is none."""
         return int(np.searchsorted(self.positions, position, side="right")) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimeIndex:
-    """The largest timestamps so far, and the last offset of the batch that has each."""
+    """The largest timestamps so far, each with the last offset of its batch."""
 
     timestamps: Int64s
     offsets: Int64s
@@ -93,15 +93,15 @@ def _time_index(data: bytes, base_offset: int) -> TimeIndex:
 
 
 def read_aborted(path: Path, segment_bytes: int = MOST_SEGMENT, files: FileSystem = OS) -> list[AbortedTransaction]:
-    """As `parse_aborted`, of the file beside a segment of so many bytes; StorageError for more than that can have."""
+    """Reads the transaction index of a segment of `segment_bytes`, as `parse_aborted` does."""
     with naming(path):
         return parse_aborted(read_bytes(path, (segment_bytes // HEADER_END + 1) * _ABORTED_ENTRY.itemsize, files))
 
 
 def parse_aborted(data: bytes) -> list[AbortedTransaction]:
-    """A transaction index; StorageError for another version, a torn end, or last offsets that do not rise."""
+    """Parses a transaction index; raises StorageError for another version, a torn end, or falling last offsets."""
     if len(data) % _ABORTED_ENTRY.itemsize:
-        raise StorageError(f"{len(data)} bytes are no number of {_ABORTED_ENTRY.itemsize}-byte entries")
+        raise StorageError(f"{len(data)} bytes are not a multiple of the {_ABORTED_ENTRY.itemsize} bytes of an entry")
     entries = np.frombuffer(data, _ABORTED_ENTRY)
     if (others := np.flatnonzero(entries["version"])).size:
         raise StorageError(f"entry {others[0]}: version {entries['version'][others[0]]}, not 0")
@@ -115,21 +115,21 @@ def format_aborted(transactions: list[AbortedTransaction]) -> bytes:
 
 
 def _entries(data: bytes, entry: np.dtype[np.void]) -> npt.NDArray[np.void]:
-    """The entries up to the last that is not all zeros."""
+    """The entries up to the last one that is not all zeros."""
     if len(data) % entry.itemsize:
-        raise StorageError(f"{len(data)} bytes are no number of {entry.itemsize}-byte entries")
+        raise StorageError(f"{len(data)} bytes are not a multiple of the {entry.itemsize} bytes of an entry")
     used = -(-len(data.rstrip(b"\0")) // entry.itemsize)
     return np.frombuffer(data, entry, used)
 
 
 def _read_entries(path: Path, entry_bytes: int, segment_bytes: int, files: FileSystem) -> bytes:
-    """An index without the zeros at its end, of which there may be gigabytes."""
+    """The bytes of an index without the zeros at its end, of which there may be gigabytes."""
     with opened(path, files=files) as file:
         size = files.size(file)
         if size > MOST_SEGMENT:
             raise StorageError(f"{size:,} bytes are more than the {MOST_SEGMENT:,} that an index may have")
         if size % entry_bytes:
-            raise StorageError(f"{size} bytes are no number of {entry_bytes}-byte entries")
+            raise StorageError(f"{size} bytes are not a multiple of the {entry_bytes} bytes of an entry")
         count = -(-_used_bytes(file, size, files) // entry_bytes)
         if count > segment_bytes // HEADER_END + 1:  # The time index may get one more when the segment is closed.
             raise StorageError(f"{count:,} entries are more than a segment of {segment_bytes:,} bytes can have")
@@ -137,7 +137,7 @@ def _read_entries(path: Path, entry_bytes: int, segment_bytes: int, files: FileS
 
 
 def _used_bytes(file: int, size: int, files: FileSystem) -> int:
-    """Where the zeros begin that the file ends in."""
+    """The size of a file without the zeros at its end."""
     while size:
         begin = max(0, size - _PIECE)
         if used := files.pread(file, size - begin, begin).rstrip(b"\0"):

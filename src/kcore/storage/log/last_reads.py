@@ -1,28 +1,28 @@
-"""What was read of a log last, for the next follower that reads the same, and what was appended last."""
+"""Caches of a log's last reads and last appends, as many followers read the same bytes."""
 
 from typing import Final
 
 MOST_BYTES: Final = 16 << 20  # Two of the largest fetches.
 MOST_READS: Final = 16
 MOST_APPENDS: Final = 8
-FEW_BYTES: Final = 1 << 11  # Of batches.
+FEW_BYTES: Final = 1 << 11  # Larger appends are not cached.
 
 
 class LastReads:
-    """The bytes of the last few reads: many followers read the same. What was cut off must be forgotten by `clear`."""
+    """The bytes of the last few reads. Call `clear` when the log is truncated."""
 
     __slots__ = ("_bytes", "_reads")
 
     def __init__(self) -> None:
-        self._reads: dict[tuple[int, int, int], bytes] = {}  # By the arguments of the read, the oldest first.
+        self._reads: dict[tuple[int, int, int], bytes] = {}  # By the arguments of the read, oldest first.
         self._bytes = 0
 
     def get(self, offset: int, max_bytes: int, end_offset: int) -> bytes | None:
-        """What such a read gave."""
+        """The result of a read with the same arguments, if it is cached."""
         return self._reads.get((offset, max_bytes, end_offset))
 
     def put(self, offset: int, max_bytes: int, end_offset: int, data: bytes) -> None:
-        """Remembers what a read gave; forgets others for it."""
+        """Caches the result of a read; drops the oldest ones to make room."""
         if len(data) > MOST_BYTES:
             return
         while self._reads and (self._bytes + len(data) > MOST_BYTES or len(self._reads) >= MOST_READS):
@@ -31,15 +31,15 @@ class LastReads:
         self._bytes += len(data)
 
     def clear(self) -> None:
-        """Forgets all."""
+        """Drops all entries."""
         self._reads.clear()
         self._bytes = 0
 
 
 class LastAppends:
-    """The last few appends to one segment, the end of the log: what followers ask for, and what is committed next.
+    """The last few appends to the last segment: followers fetch them next, and they are committed next.
 
-    `clear` where the log is cut or goes on in another segment.
+    Call `clear` when the log is truncated or a new segment begins.
     """
 
     __slots__ = ("_appends",)
@@ -48,7 +48,7 @@ class LastAppends:
         self._appends: list[tuple[int, int, bytes]] = []  # First offset, end offset and bytes, without gaps.
 
     def put(self, first_offset: int, end_offset: int, data: bytes) -> None:
-        """Remembers what follows the append before, if it is small."""
+        """Caches an append that follows the one before, if it is small."""
         appends = self._appends
         if len(data) > FEW_BYTES:
             appends.clear()
@@ -58,7 +58,7 @@ class LastAppends:
             del appends[0]
 
     def get(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
-        """All from `offset` to `end_offset`, or to the log's end; nothing where that is not known, or too much."""
+        """The bytes from `offset` to `end_offset` or the log's end; empty if not cached or above `max_bytes`."""
         found: list[bytes] = []
         size, most = 0, min(max_bytes, FEW_BYTES)
         for first, end, data in self._appends:
@@ -72,5 +72,5 @@ class LastAppends:
         return found[0] if len(found) == 1 else b"".join(found)
 
     def clear(self) -> None:
-        """Forgets all."""
+        """Drops all entries."""
         self._appends.clear()

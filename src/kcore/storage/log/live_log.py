@@ -27,7 +27,7 @@ NOTHING_CUT: Final = 2**63 - 1
 
 @contextmanager
 def disk_failures(folder: Path) -> Iterator[None]:
-    """What a disk refuses becomes Kafka's error for it: the directory is to go offline."""
+    """Turns errors of the disk into KafkaStorageException, so that the broker takes the directory offline."""
     try:
         yield
     except (OSError, StorageError) as error:
@@ -35,19 +35,19 @@ def disk_failures(folder: Path) -> Iterator[None]:
 
 
 class LiveLog:
-    """The one owner of a partition's folder; it is what a broker's machine calls a ReplicaLog."""
+    """A ReplicaLog on a disk, and the only owner of its partition's folder."""
 
     def __init__(self, folder: Path, *, start_offset: int = 0, settings: Settings | None = None) -> None:
-        """Opens the folder, made if need be; what a crash left of a batch at the end is cut off.
+        """Opens or makes the folder, and truncates an incomplete batch at the end, which a crash may have left.
 
-        `start_offset` is where a new log begins. KafkaStorageException if the disk does not do it.
+        A new log begins at `start_offset`. Raises KafkaStorageException if the disk fails.
         """
         self.folder = folder
         self.producers = Producers()
         with disk_failures(folder):
             self._log = SegmentedLog(folder, settings or Settings(), start_offset=start_offset)
             self.high_watermark = self._start_offset = self._log.first_offset
-            self.lowest_cut = NOTHING_CUT  # Of the truncations since a copy of this log was last cut as well.
+            self.lowest_cut = NOTHING_CUT  # The lowest truncation that the future log has not followed yet.
             self._rebuild_producers()
 
     def __enter__(self) -> Self:
@@ -57,14 +57,14 @@ class LiveLog:
         self.close()
 
     def close(self) -> None:
-        """All is on the disk, the indexes and the producers too."""
+        """Makes the log, the indexes and the producers' state durable, and closes the files."""
         with disk_failures(self.folder):
             self._log.close()
             self._write_producers(self.end_offset)
         self._log.let_go()
 
     def abandon(self) -> None:
-        """The disk fails, or the log is to be deleted: files are closed as they are."""
+        """Closes the files without a sync: the disk fails, or the log is deleted next."""
         self._log.abandon()
 
     @property
@@ -77,7 +77,7 @@ class LiveLog:
 
     @property
     def size_bytes(self) -> int:
-        """Of the segments, without their other files."""
+        """The size of the segments' `.log` files."""
         with disk_failures(self.folder):
             return self._log.size_bytes
 
@@ -88,7 +88,7 @@ class LiveLog:
     # Written.
 
     def append(self, data: bytes, batches: RecordBatches) -> None:
-        """As ReplicaLog has it. After a failure to write `data` nothing of it is there."""
+        """Appends checked batches (ReplicaLog). After a failure the log has nothing of `data`."""
         markers = end_markers(data, batches)
         with disk_failures(self.folder):
             if self._log.append(data, batches):
@@ -100,7 +100,7 @@ class LiveLog:
             self._log.assign_epoch(epoch, start_offset)
 
     def raise_start_offset(self, offset: int) -> None:
-        """Segments that are wholly below go, with their snapshots of producers."""
+        """Raises the log start offset; deletes segments that are wholly below it, with their producer snapshots."""
         if offset > self._start_offset:
             self._start_offset = min(offset, self.end_offset)
             self.high_watermark = max(self.high_watermark, self._start_offset)
@@ -112,21 +112,21 @@ class LiveLog:
 
     @property
     def segment_bytes(self) -> int:
-        """A segment that has so many bytes is full."""
+        """The size at which a segment is full."""
         return self._log.segment_bytes
 
     def set_segment_bytes(self, segment_bytes: int) -> None:
-        """segment.bytes, from now on."""
+        """Changes segment.bytes."""
         self._log.set_segment_bytes(segment_bytes)
 
     def set_segment_ms(self, segment_ms: int | None) -> None:
-        """segment.ms, from now on."""
+        """Changes segment.ms."""
         self._log.set_segment_ms(segment_ms)
 
     def delete_old(self, oldest_ms: int | None, most_bytes: int | None) -> bool:
-        """Deletes committed segments that are too old, or too much, as `SegmentedLog.kept_from` has it; whether any.
+        """Deletes committed segments by age and size (`SegmentedLog.kept_from`); returns whether there were any.
 
-        If all go, a new one takes their place before (UnifiedLog.deleteSegments).
+        Before all segments are deleted a new one is started (UnifiedLog.deleteSegments).
         """
         with disk_failures(self.folder):
             kept = self._log.kept_from(self.high_watermark, oldest_ms, most_bytes)
@@ -141,7 +141,7 @@ class LiveLog:
     # Cut.
 
     def truncate_to(self, offset: int) -> None:
-        """As ReplicaLog has it; a batch that reaches over `offset` goes whole."""
+        """Truncates the log (ReplicaLog); a batch that spans `offset` is removed as a whole."""
         if offset < self._log.first_offset:
             self.truncate_fully_and_start_at(offset)
             return
@@ -164,15 +164,15 @@ class LiveLog:
     # Moved.
 
     def sync(self) -> None:
-        """What was appended is on the disk when this returns."""
+        """Makes appended batches durable."""
         with disk_failures(self.folder):
             self._log.sync()
 
     def take_over(self, source: "LiveLog") -> None:
-        """Becomes what `source` is, which has the same records and is used no more.
+        """Takes over the state of `source`, a log with the same records that is used no more; durable on return.
 
-        Leader epochs without a record, producers whose records are deleted, and the high watermark are not in the
-        records. On the disk when this returns, and so are the records.
+        That state is not in the records: leader epochs without a record, producers whose records are deleted, and the
+        high watermark.
         """
         assert self.end_offset == source.end_offset
         epochs = EpochCache(source.epochs.entries)
@@ -185,10 +185,10 @@ class LiveLog:
         self.high_watermark = source.high_watermark
 
     def move_to(self, folder: Path) -> None:
-        """Renames its folder; on the disk when this returns (UnifiedLog.renameDir)."""
+        """Renames the folder; durable on return (UnifiedLog.renameDir)."""
         with disk_failures(self.folder):
             if is_there(folder):
-                raise StorageError(f"{folder} is there already")
+                raise StorageError(f"{folder} exists already")
             self.folder.rename(folder)
             self.folder = folder
             self._log.moved_to(folder)
@@ -197,7 +197,7 @@ class LiveLog:
     # Read.
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> bytes:
-        """As ReplicaLog has it, out of one segment, as Kafka does."""
+        """Reads batches of one segment (ReplicaLog), as Kafka does."""
         with disk_failures(self.folder):
             return self._log.read(offset, max_bytes, end_offset, at_least_one=at_least_one)
 
@@ -222,12 +222,12 @@ class LiveLog:
         return sorted(path for path in paths if path.stem.isdecimal())
 
     def _write_producers(self, offset: int) -> None:
-        """The producers' state at `offset` (ProducerStateManager.takeSnapshot)."""
+        """Writes a snapshot of the producers' state at `offset` (ProducerStateManager.takeSnapshot)."""
         path = self.folder / f"{offset:020}{PRODUCER_SNAPSHOT}"
         write_atomically(path, format_producers(state_of(*each) for each in self.producers.by_id.items()))
 
     def _rebuild_producers(self) -> None:
-        """From the newest readable snapshot and the batches after it, whose end markers are indexed again."""
+        """Rebuilds the producers' state and the transaction indexes from the newest readable producer snapshot on."""
         is_whole = all(segment.transactions.is_whole() for segment in self._log.segments)
         begin = self._restore_producers() if is_whole else -1
         ends = [*self._log.base_offsets[1:], self.end_offset]
@@ -237,7 +237,7 @@ class LiveLog:
                 segment.transactions.append(segment.replay(begin, self.producers))
 
     def _restore_producers(self) -> int:
-        """The snapshot's offset; -1 if there is none."""
+        """Loads the newest readable producer snapshot; returns its offset, or -1 if there is none."""
         self.producers.restore({})
         for path in reversed(self._snapshots()):
             try:
@@ -245,7 +245,7 @@ class LiveLog:
             except StorageError:
                 states = None
             if states is None or int(path.stem) > self.end_offset:
-                path.unlink()  # Torn, or of batches that were cut off: others will have their offsets.
+                path.unlink()  # Damaged, or above the log's end, where other batches will follow.
                 continue
             self.producers.restore({each.producer_id: _producer_of(each) for each in states})
             return int(path.stem)
@@ -253,7 +253,7 @@ class LiveLog:
 
 
 def state_of(producer_id: int, producer: Producer) -> ProducerState:
-    """A producer as a snapshot has it (ProducerStateManager.writeSnapshot)."""
+    """A producer's entry in a snapshot (ProducerStateManager.writeSnapshot)."""
     last = producer.batches[-1] if producer.batches else AppendedBatch(-1, -1, -1, -1, -1)
     delta = last.last_offset - last.first_offset
     batch = (last.last_sequence, last.last_offset, delta, producer.last_timestamp)

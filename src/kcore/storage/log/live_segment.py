@@ -1,4 +1,4 @@
-"""One segment of a log that is in use: where batches begin, and batches as bytes, none of them decoded."""
+"""One segment of a log in use: finds and returns batches as bytes, without decoding them."""
 
 import os
 import resource
@@ -27,43 +27,43 @@ from kcore.types import Int64s
 from kcore.wire.record_batch import HEADER_END, LENGTH_END, NO_TIMESTAMP, RecordBatches, scan_batches
 
 TIME_BEGIN, _TIME = 35, Struct(">q")  # Where a batch has its largest timestamp.
-# What is decompressed of a batch in which a time is looked for: some milliseconds.
+# Bounds of the bytes that a search for a timestamp decompresses: they take some milliseconds.
 LEAST_DECOMPRESSED: Final = 2**24
 DECOMPRESSED_PER_BYTE: Final = 16
-FEW_BYTES: Final = 1 << 12  # Of batches.
+FEW_BYTES: Final = 1 << 12  # Reads up to this size go header by header, which is faster than columns.
 MOST_OPEN: Final = 10_000
-OF_DESCRIPTORS: Final = 8  # Segments may have one descriptor in so many.
-READERS: Final = 8  # That read a few batches at a time, each from where it was.
-READ_AHEAD: Final = 64 * 1024  # At least so much is looked at, so that most reads are one.
+OF_DESCRIPTORS: Final = 8  # Segments may use one eighth of the process's descriptors.
+READERS: Final = 8  # Positions that are cached for readers of a few batches at a time.
+READ_AHEAD: Final = 64 * 1024  # Bytes of a read, so that most searches need only one.
 
 
-# The segments of this process that have a file open for reading; the one that was read last is at the end.
+# The segments of this process with a file open for reading, the one that was read last at the end.
 _OPEN: Final[OrderedDict["LiveSegment", None]] = OrderedDict()
 
 
 def most_open() -> int:
-    """How many of them there are at most: clients may read any segment, and the process has other files."""
+    """How many segments may have an open file, as clients may read any segment and the process has other files."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_OPEN if most == resource.RLIM_INFINITY else min(MOST_OPEN, most // OF_DESCRIPTORS)
 
 
 class LiveSegment:
-    """A segment that is read while it may be written to. OSError where the disk fails."""
+    """A segment that is read while it may be written to. Raises OSError if the disk fails."""
 
     def __init__(self, path: Path, interval_bytes: int, *, indexed: bool = False, files: FileSystem = OS) -> None:
-        """`indexed`: indexes beside it, if there are any, are right, and only what is behind them is scanned."""
+        """With `indexed`, existing indexes are trusted, and only the batches after their last entry are scanned."""
         self.path, self.base_offset = path, base_offset_of(path)
         self.transactions = TransactionIndex(path, files)
         self._files, self._interval_bytes, self._indexed = files, interval_bytes, indexed
         self._file = -1
         self._end_offset = self.base_offset
         self._max_timestamp = self._first_timestamp = NO_TIMESTAMP
-        # Every so many bytes, which offset a batch begins with and where. Learnt at the first need.
+        # The offset and the position of a batch every `interval_bytes`; filled at the first use.
         self._offsets: list[int] = []
         self._positions: list[int] = []
         self._size = -1
-        self.damaged_at = -1  # Where its batches end, if the file goes on behind them.
-        # Where the last reads ended, offset and position: most readers go on there.
+        self.damaged_at = -1  # Where the whole batches end, if the file has more bytes.
+        # The offset and position at which the last reads ended: most readers go on there.
         self._read_to: deque[tuple[int, int]] = deque(maxlen=READERS)
 
     def close(self) -> None:
@@ -73,17 +73,17 @@ class LiveSegment:
             self._file = -1
 
     def moved_to(self, folder: Path) -> None:
-        """The folder was renamed to that."""
+        """Follows the renamed folder."""
         self.path = folder / self.path.name
         self.transactions.moved_to(self.path)
 
     def appended(self, batches: RecordBatches, position: int) -> None:
-        """Batches that were written at `position`."""
+        """Records batches that were written at `position`."""
         if self._knows(position):
             self._note(batches, position)
 
     def wrote(self, batches: Sequence[StoredBatch], position: int) -> None:
-        """As `appended`."""
+        """As `appended`, for a few batches."""
         if not self._knows(position):
             return
         next_entry = self._positions[-1] + self._interval_bytes if self._positions else -1
@@ -99,7 +99,7 @@ class LiveSegment:
         self._size, self._end_offset = position, batches[-1].last_offset + 1
 
     def _knows(self, position: int) -> bool:
-        """Whether what lies before `position` is learnt: nothing does, where a segment begins with these batches."""
+        """Whether the batches before `position` are scanned; true if there are none."""
         if self._size < 0 and position == 0:
             self._forget()
         return self._size >= 0
@@ -111,40 +111,40 @@ class LiveSegment:
 
     @property
     def first_timestamp(self) -> int:
-        """The largest timestamp of its first batch."""
+        """The largest timestamp of the first batch."""
         if self._first_timestamp == NO_TIMESTAMP and self.size >= HEADER_END:
             (self._first_timestamp,) = _TIME.unpack_from(self._bytes(0, HEADER_END), TIME_BEGIN)
         return self._first_timestamp
 
     @property
     def size(self) -> int:
-        """Bytes of the batches that were written."""
+        """The size of the written batches in bytes."""
         self._learn()
         return self._size
 
     def position_of(self, offset: int) -> int:
-        """Where the batch begins that reaches `offset`; the end where none does."""
+        """The position of the batch that reaches `offset`; the segment's end if none does."""
         return self._batch_that_reaches(offset) if self.reaches(offset) else self.size
 
     @property
     def end_offset(self) -> int:
-        """Behind its last record."""
+        """The offset after the last record."""
         self._learn()
         return self._end_offset
 
     def reaches(self, offset: int) -> bool:
-        """Whether it has a record of that offset, or one behind it."""
+        """Whether the segment has a record of that offset or a later one."""
         return offset < self.end_offset
 
     def replay(self, begin: int, producers: Producers) -> list[AbortedTransaction]:
-        """Takes the batches from offset `begin` on as if they were appended; the transactions that they abort."""
+        """Replays the batches from offset `begin` on into `producers`; returns the transactions that they abort."""
         with Segment(self.path, self._files) as segment:
             batches = scan_batches(segment.data, check_crc=False, stop=True)
             batches = batches.take(np.flatnonzero(batches.base_offset >= begin))
             return producers.take(batches, end_markers(segment.data, batches, tolerant=True))
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> bytes:
-        """Whole batches from the one that reaches `offset` on, below `end_offset`; ReplicaLog.read."""
+        """Whole batches from the one that reaches `offset` on, below `end_offset` (ReplicaLog.read)."""
         if not self.reaches(offset):
             return b""
         position, most = self._entry_before(offset), max(max_bytes, HEADER_END)
@@ -171,10 +171,7 @@ class LiveSegment:
         return one if base_offset + last_delta < end_offset else b""
 
     def _read_few(self, position: int, offset: int, max_bytes: int, end_offset: int) -> bytes:
-        """As `read` of the bytes from `position` on: of a few batches, headers one by one are read sooner than columns.
-
-        Nothing where no batch fits, or where one is met that is none.
-        """
+        """As `read`, for a few batches from `position` on; empty if no batch fits or the bytes are no batch."""
         data = self._bytes(position, FEW_BYTES)
         begin, at, next_offset = -1, 0, offset
         while len(data) - at >= HEADER_END:
@@ -193,7 +190,7 @@ class LiveSegment:
         return data[begin:at]
 
     def cut(self, offset: int) -> None:
-        """The batch that reaches `offset`, and all behind it, go; on the disk when this returns."""
+        """Removes the batch that reaches `offset` and all after it; durable on return."""
         if not self.reaches(offset):
             return
         position = self._batch_that_reaches(offset)
@@ -203,9 +200,10 @@ class LiveSegment:
         self._size = -1
 
     def find_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampAndOffset | None:
-        """The first record from `start_offset` on that is not older; only the batch that has it is decoded.
+        """The first record from `start_offset` on with that timestamp or a later one; decodes only its batch.
 
-        InvalidRecordException for a batch that cannot be decoded: a leader does not look at all of a compressed record.
+        Raises InvalidRecordException for a batch that cannot be decoded, as a leader does not check the whole of a
+        compressed batch when it appends it.
         """
         if self.max_timestamp < timestamp_ms or timestamp_ms < 0:
             return None
@@ -226,7 +224,7 @@ class LiveSegment:
         if self._size < 0:
             self._forget()
             with Segment(self.path, self._files) as segment:
-                begin = self._believe(segment.offset_index, segment.time_index) if self._indexed else 0
+                begin = self._take_indexes(segment.offset_index, segment.time_index) if self._indexed else 0
                 batches = scan_batches(segment.data, start=begin, check_crc=False, stop=True)
                 if (row := _rows_in_order(batches, self.base_offset)) < len(batches):
                     batches = replace(batches.take(slice(row)), end=int(batches.position[row]))
@@ -234,7 +232,7 @@ class LiveSegment:
                 self.damaged_at = batches.end if batches.end < len(segment) else -1
 
     def _forget(self) -> None:
-        """It is empty, as far as is known."""
+        """Resets the cached values to those of an empty segment."""
         self._offsets.clear()
         self._positions.clear()
         self._read_to.clear()
@@ -244,22 +242,22 @@ class LiveSegment:
     def learnt(
         self, offsets: OffsetIndex | None, times: TimeIndex | None, batches: RecordBatches | list[StoredBatch]
     ) -> None:
-        """What it would find at the first need, as whoever has just recovered it has found it.
+        """Takes the result of a recovery, which spares the scan at the first use.
 
-        The indexes beside it, if there are any, and all batches from the last one on that these know of.
+        `batches` are all batches from the one of the indexes' last entry on.
         """
         self._forget()
-        begin = self._believe(offsets, times)
+        begin = self._take_indexes(offsets, times)
         if isinstance(batches, RecordBatches):
             self._note(batches, 0)
         elif batches:
             self.wrote(batches, begin)
 
-    def _believe(self, offsets: OffsetIndex | None, times: TimeIndex | None) -> int:
-        """Where the last batch that the indexes know of begins."""
+    def _take_indexes(self, offsets: OffsetIndex | None, times: TimeIndex | None) -> int:
+        """Takes the entries of trusted indexes; returns the position of the last entry's batch."""
         if offsets is None or times is None or not len(offsets.offsets):
             return 0
-        # An entry names its batch's last offset: what is searched from there on is found all the same.
+        # An entry has its batch's last offset, not the first: a search from there still finds every later batch.
         self._offsets = [self.base_offset, *offsets.offsets.tolist()]
         self._positions = [0, *offsets.positions.tolist()]
         self._max_timestamp = max(times.timestamps.tolist(), default=NO_TIMESTAMP)
@@ -275,7 +273,7 @@ class LiveSegment:
     def _take(
         self, offsets: Sequence[int] | Int64s, places: list[int], end_offset: int, size: int, max_timestamp: int
     ) -> None:
-        """Batches: the offset and the place where each begins; then how far they reach."""
+        """Records batches by their offsets and positions, and the segment's new end."""
         row = bisect_right(places, self._positions[-1] + self._interval_bytes) if self._positions else 0
         while row < len(places):
             self._offsets.append(int(offsets[row]))
@@ -285,7 +283,7 @@ class LiveSegment:
         self._max_timestamp = max(self._max_timestamp, max_timestamp)
 
     def _entry_before(self, offset: int) -> int:
-        """Where a batch begins that is a few before the one with that offset, or it itself."""
+        """The position of a known batch at or before the one with that offset."""
         position = self._positions[max(bisect_right(self._offsets, offset) - 1, 0)]
         for read_offset, read_position in self._read_to:
             if read_offset <= offset and read_position > position:
@@ -293,7 +291,7 @@ class LiveSegment:
         return position
 
     def _batch_that_reaches(self, offset: int) -> int:
-        """Where it begins; the segment reaches `offset`."""
+        """The position of the first batch that reaches `offset`; the segment must reach it."""
         position = self._entry_before(offset)
         while True:
             data = self._bytes(position, READ_AHEAD)
@@ -312,7 +310,7 @@ class LiveSegment:
         return self._bytes(position, self._size_of(self._bytes(position, LENGTH_END), position))
 
     def _size_of(self, header: bytes, position: int) -> int:
-        """Of the batch that begins with `header`, bytes."""
+        """The size in bytes of the batch that begins with `header`."""
         length = int.from_bytes(header[8:LENGTH_END], signed=True)
         if length < HEADER_END - LENGTH_END:
             raise StorageError(f"{self.path}: no batch at position {position}")
@@ -333,7 +331,7 @@ class LiveSegment:
 
 
 def _rows_in_order(batches: RecordBatches, base_offset: int) -> int:
-    """How many leading batches end below all later offsets; the first of two copies of a batch still counts."""
+    """How many leading batches end below all later offsets; of two copies of a batch the first one counts."""
     if len(batches) and batches.base_offset[0] < base_offset:
         return 0
     lowest_behind = np.minimum.accumulate(batches.base_offset[::-1])[::-1][1:]
@@ -345,9 +343,7 @@ def _rows_in_order(batches: RecordBatches, base_offset: int) -> int:
 
 
 def _found_in(batch: bytes | memoryview, timestamp_ms: int, start_offset: int) -> tuple[tuple[int, int] | None, bool]:
-    """Time and offset of a record; None and False for a batch that would be far more than its bytes: who looks for a
-    time in it begins with its first record.
-    """
+    """The time and the offset of a record; None and False for a batch that decompresses to too many bytes."""
     try:
         budget = max(LEAST_DECOMPRESSED, len(batch) * DECOMPRESSED_PER_BYTE)
         return kernel.find_time(batch, timestamp_ms, start_offset, budget)

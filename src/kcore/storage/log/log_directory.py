@@ -1,4 +1,4 @@
-"""A broker's log directory: the partitions' folders in it, whose it is, and how far they were committed.
+"""A broker's log directory: the partitions' folders, `meta.properties`, and the checkpoints of committed offsets.
 
 Source: LogManager of 3.9.1 and OffsetCheckpointFile.
 """
@@ -35,29 +35,29 @@ from kcore.types import ZERO_UUID, Uuid
 
 logger = logging.getLogger(__name__)
 HIGH_WATERMARKS, _, LOG_STARTS, _ = OFFSETS
-DELETED: Final = "-delete"  # Ends the name of a partition's folder that goes.
-STRAY: Final = "-stray"  # Ends the name of a folder that has the log of no replica of this broker.
+DELETED: Final = "-delete"  # The suffix of a partition's folder that is being deleted.
+STRAY: Final = "-stray"  # The suffix of a folder whose log belongs to no replica of this broker.
 _DELETED: Final = re.compile(r"\S+-\S+\.\S+-delete")  # UnifiedLog.DeleteDirPattern
-SWAP: Final = ".swap"  # Ends the names of compacted segments before they take the place of others.
-FUTURE: Final = "-future"  # Ends the name of a future log's folder: topic-partition.32 hexadecimal digits-future.
+SWAP: Final = ".swap"  # The suffix of compacted segments before they replace others.
+FUTURE: Final = "-future"  # The suffix of a future log's folder: topic-partition.32 hexadecimal digits-future.
 _FUTURE: Final = re.compile(r"(\S+-\S+)\.\S+-future")  # UnifiedLog.FutureDirPattern
 
 
 class LogDirectory:
-    """One directory, locked by one broker. `failed` is the error of its disk, if there was one."""
+    """One directory, locked by one broker. `failed` is the error of the disk, if it has failed."""
 
     def __init__(self, path: Path, settings: Settings | None = None) -> None:
-        """Nothing is looked at before `open`."""
+        """Does not read the directory; `open` does."""
         self.path, self._settings = path, settings or Settings()
         self.logs: dict[TopicPartition, LiveLog] = {}
-        self.futures: dict[TopicPartition, LiveLog] = {}  # Copies that are to take a log's place (KIP-113).
-        self.replaced: dict[TopicPartition, LiveLog] = {}  # Logs whose place another directory's has taken.
+        self.futures: dict[TopicPartition, LiveLog] = {}  # Future logs, which will replace logs (KIP-113).
+        self.replaced: dict[TopicPartition, LiveLog] = {}  # Logs that a log of another directory has replaced.
         self.failed: str | None = None
         self.directory_id: Uuid | None = None  # In KRaft mode, and while a broker migrates to it.
-        self._place: tuple[int, int] | None = None  # Device and inode of what was opened.
+        self._place: tuple[int, int] | None = None  # Device and inode of the opened directory.
 
     def open(self) -> Self:
-        """Every log in it. KafkaStorageException if that fails: some may be open then, until `fail`."""
+        """Opens every log. Raises KafkaStorageException if that fails; open logs stay open until `fail`."""
         with disk_failures(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             self._place = _place_of(self.path)
@@ -66,7 +66,7 @@ class LogDirectory:
             high_watermarks, starts = self._offsets(HIGH_WATERMARKS), self._offsets(LOG_STARTS)
             for logs, key, folder in self._folders():
                 _check_compacted(folder)
-                topic_id_in(folder)  # One that cannot be read is found here, not by the controller's first request.
+                topic_id_in(folder)  # Checks the file now, not at the controller's first request.
                 if key in logs:
                     raise StorageError(f"{folder} and {logs[key].folder.name} are of the same replica: delete one")
                 log = logs[key] = LiveLog(folder, settings=self._settings)
@@ -79,7 +79,7 @@ class LogDirectory:
         return self
 
     def _begin_at(self, log: LiveLog, start: int) -> None:
-        """Where the checkpoint lets a log start. StorageError beyond its end, unless its segments are set aside."""
+        """Raises the log start offset to the checkpoint's. StorageError above the log's end, unless `set_aside`."""
         if start <= (end := log.end_offset):
             log.raise_start_offset(start)
             return
@@ -97,7 +97,7 @@ class LogDirectory:
         return read_offsets(path) if is_there(path) else {}
 
     def _folders(self) -> Iterator[tuple[dict[TopicPartition, LiveLog], TopicPartition, Path]]:
-        """Of partitions, with those that they are to be among. In ZooKeeper mode nothing is moved."""
+        """The partitions' folders, each with the dict for its log. In ZooKeeper mode there are no future logs."""
         for folder in sorted(self.path.iterdir()):
             if not folder.is_dir() or folder.name == METADATA_FOLDER:
                 continue
@@ -110,15 +110,15 @@ class LogDirectory:
                 yield self.logs if future is None else self.futures, key, folder
 
     def _folder(self, key: TopicPartition) -> Path:
-        """The partition's folder, always in this directory; an ApiException for an invalid topic or partition."""
+        """The partition's folder; raises an ApiException for an invalid topic or partition."""
         if error := partition_error(*key):
             raise exception_of(error)(f"{key.topic!r:.300}, partition {key.partition}: no log can have that name")
         return self.path / str(key)
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
-        """Claims the directory.
+        """Writes meta.properties, or checks the existing file.
 
-        StorageError if it is another broker's or cluster's. KafkaStorageException without readable meta.properties.
+        Raises StorageError for a directory of another broker or cluster, KafkaStorageException for an unreadable file.
         """
         known = self.read_meta()
         if known is None:
@@ -127,36 +127,36 @@ class LogDirectory:
             verify_directories({self.path: known}, node_id=broker_id, cluster_id=cluster_id, needs_directory_ids=False)
 
     def read_meta(self) -> MetaProperties | None:
-        """Whose it is; None if nobody's. KafkaStorageException if the disk does not say."""
+        """The content of meta.properties; None without the file. Raises KafkaStorageException if it is unreadable."""
         with disk_failures(self.path):
             path = self.path / META_PROPERTIES
             return read_meta_properties(path) if is_there(path) else None
 
     def write_meta(self, meta: MetaProperties) -> None:
-        """KafkaStorageException."""
+        """Replaces meta.properties; raises KafkaStorageException if the disk fails."""
         with disk_failures(self.path):
             write_meta_properties(self.path / META_PROPERTIES, meta)
 
     def topic_id(self, key: TopicPartition) -> Uuid:
-        """As partition.metadata has it; ZERO_UUID if it has none. KafkaStorageException if it cannot be read."""
+        """The topic id in partition.metadata, or ZERO_UUID. Raises KafkaStorageException for an unreadable file."""
         with disk_failures(self.path):
             return topic_id_in(self._folder(key))
 
     def create(self, key: TopicPartition) -> LiveLog:
-        """The partition's log, created if need be."""
+        """The partition's log, created if it does not exist."""
         if (known := self.logs.get(key)) is not None:
             return known
         log = self.logs[key] = LiveLog(self._folder(key), settings=self._settings)
         return log
 
     def assign_topic_id(self, key: TopicPartition, topic_id: Uuid) -> None:
-        """Which topic of that name it is; on the disk when this returns (KIP-516)."""
+        """Writes the topic id to partition.metadata; durable on return (KIP-516)."""
         with disk_failures(self.path):
             if topic_id != ZERO_UUID and self.topic_id(key) != topic_id:
                 write_partition_metadata(self._folder(key) / PARTITION_METADATA, topic_id)
 
     def delete(self, key: TopicPartition) -> None:
-        """The folder goes under another name first, so that a crash leaves no half of a log."""
+        """Deletes a log; renames its folder first, so that a crash leaves no partial log."""
         self._delete(self.logs, key)
 
     def _delete(self, logs: dict[TopicPartition, LiveLog], key: TopicPartition, *, sync: bool = False) -> None:
@@ -172,7 +172,7 @@ class LogDirectory:
             shutil.rmtree(going)
 
     def set_stray(self, key: TopicPartition) -> None:
-        """Keeps a log of no replica under a name that no broker reads (UnifiedLog.logStrayDirName)."""
+        """Renames the folder of a log without a replica, so that no broker opens it (UnifiedLog.logStrayDirName)."""
         if (log := self.logs.pop(key, None)) is not None:
             log.abandon()
             with disk_failures(self.path):
@@ -189,7 +189,7 @@ class LogDirectory:
     # Replicas that move (KIP-113).
 
     def create_future(self, key: TopicPartition, topic_id: Uuid, start_offset: int, segment_bytes: int) -> LiveLog:
-        """An empty future log, which begins there (LogManager.getOrCreateLog, UnifiedLog.logFutureDirName)."""
+        """Makes an empty future log (LogManager.getOrCreateLog, UnifiedLog.logFutureDirName)."""
         self.delete_future(key)
         with disk_failures(self.path):
             folder = self.path / f"{self._folder(key).name}.{uuid.uuid4().hex}{FUTURE}"
@@ -201,19 +201,19 @@ class LogDirectory:
         return log
 
     def future_topic_id(self, key: TopicPartition) -> Uuid:
-        """Of a future log; ZERO_UUID if it has none: its creation was cut short. KafkaStorageException."""
+        """The topic id of a future log; ZERO_UUID if a crash cut its creation short."""
         with disk_failures(self.path):
             return topic_id_in(self.futures[key].folder)
 
     def delete_future(self, key: TopicPartition) -> None:
-        """Nothing happens where there is none."""
+        """Deletes the future log, if there is one."""
         self._delete(self.futures, key, sync=True)
 
     def promote(self, key: TopicPartition) -> LiveLog:
-        """The future log gets the name of the current one, which is not in this directory; on the disk on return.
+        """Makes the future log the current one; the log before it is in another directory. Durable on return.
 
-        Source: LogManager.replaceCurrentWithFutureLog, whose first renaming it is; `set_aside` and `delete_replaced` of
-        the source's directory are the second.
+        `set_aside` and `delete_replaced` of the other directory follow. Source:
+        LogManager.replaceCurrentWithFutureLog.
         """
         log = self.futures[key]
         log.move_to(self._folder(key))
@@ -221,19 +221,19 @@ class LogDirectory:
         return log
 
     def set_aside(self, key: TopicPartition) -> None:
-        """Another directory has the current log now; this one's is not looked at any more."""
+        """Stops using this directory's log, which a log of another directory has replaced."""
         if (log := self.logs.pop(key, None)) is not None:
             self.replaced[key] = log
 
     def delete_replaced(self, key: TopicPartition) -> None:
-        """Of a log that was set aside."""
+        """Deletes a log that was set aside."""
         self._delete(self.replaced, key, sync=True)
 
     def checkpoint(self) -> None:
-        """How far each log is committed, and where it starts; whole or not at all.
+        """Writes the high watermarks and the log start offsets, each file atomically.
 
-        KafkaStorageException if the path leads elsewhere by now: a disk that was unmounted leaves a directory that
-        takes every file, while open segments are written to a disk that nobody finds again.
+        Raises KafkaStorageException if the path leads to another directory than at `open`. An unmounted disk leaves an
+        empty directory that accepts files, while open segments go to a disk without a path.
         """
         with disk_failures(self.path):
             if self._place not in (None, _place_of(self.path)):
@@ -258,12 +258,12 @@ class LogDirectory:
         return gone
 
     def take_clean_shutdown(self) -> int:
-        """The broker epoch of the last run, if that closed the directory; once."""
+        """Reads and deletes the broker epoch of the last clean shutdown."""
         with disk_failures(self.path):
             return take_clean_shutdown(self.path)
 
     def close(self, broker_epoch: int | None = None) -> None:
-        """Everything on the disk. In KRaft mode a file says so, with the broker epoch."""
+        """Makes all logs durable and closes them. In KRaft mode writes the broker epoch to the clean shutdown file."""
         if self.failed is not None:
             return
         self.checkpoint()
@@ -282,12 +282,12 @@ def _place_of(path: Path) -> tuple[int, int]:
 
 
 def _check_compacted(folder: Path) -> None:
-    """StorageError for the files of a compaction that was cut short: they have what segments had (LogLoader)."""
+    """Raises StorageError for an unfinished compaction, whose files have records of deleted segments (LogLoader)."""
     if swapped := sorted(each for each in folder.iterdir() if each.suffix == SWAP):
         raise StorageError(f"{swapped[0]}: a Kafka broker did not finish this compaction; start it once to do so")
 
 
 def topic_id_in(folder: Path) -> Uuid:
-    """As partition.metadata has it; ZERO_UUID without one. OSError, StorageError."""
+    """The topic id in a folder's partition.metadata; ZERO_UUID without the file. Raises OSError, StorageError."""
     path = folder / PARTITION_METADATA
     return read_partition_metadata(path) if is_there(path) else ZERO_UUID

@@ -41,9 +41,9 @@ class ProducerState(NamedTuple):
     producer_epoch: int
     last_sequence: int
     last_offset: int  # -1: it has written no batch of data.
-    offset_delta: int  # Of the last batch: its last sequence less its first.
+    offset_delta: int  # The last batch's last sequence minus its first.
     timestamp: int  # milliseconds
-    coordinator_epoch: int  # Of the transaction coordinator that ended its last transaction.
+    coordinator_epoch: int  # The epoch of the coordinator that ended the producer's last transaction.
     current_txn_first_offset: int  # -1: no transaction is open.
 
     @property

@@ -93,7 +93,7 @@ class Segment:
 
     @property
     def problems(self) -> list[DecodeError]:
-        """What is wrong, by position: flipped bits, offsets that do not rise, a torn or foreign tail."""
+        """The problems by position: wrong CRCs, offsets that do not rise, a torn or foreign tail."""
         batches, problems = self.batches, []
         for position in batches.position[~batches.crc_matches].tolist():
             problems.append(DecodeError("a record batch whose CRC does not match", position))

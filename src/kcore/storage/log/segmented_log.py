@@ -23,16 +23,16 @@ INDEXES: Final = (OFFSET_INDEX, TIME_INDEX)  # Rebuilt from the segment alone.
 
 
 class Settings(NamedTuple):
-    """Of a log; as Kafka's, whose defaults they have."""
+    """A log's settings, with Kafka's defaults."""
 
     segment_bytes: int = SEGMENT_BYTES
     index_interval_bytes: int = INDEX_INTERVAL_BYTES
-    segment_ms: int | None = None  # A segment is full whose first batch is older than what comes by more; None: none.
-    set_aside: bool = False  # What lies behind a hole is renamed, and the log is opened; False: it is not opened.
+    segment_ms: int | None = None  # A segment whose first batch is so much older than an append is full.
+    set_aside: bool = False  # True: rename the files after a hole and open the log; False: refuse to open it.
 
 
 def remove_indexes(path: Path, files: FileSystem = OS) -> None:
-    """Those beside that segment, but for the transactions': they depend on segments before it."""
+    """Deletes a segment's indexes but the transaction index, which cannot be rebuilt from the segment alone."""
     for suffix in INDEXES:
         remove(beside(path, suffix), files)
 
@@ -45,14 +45,14 @@ def remove_segment(path: Path, files: FileSystem = OS) -> None:
 
 
 class Place(NamedTuple):
-    """Of a batch, or the log's end: the segment, and the byte in it."""
+    """The position of a batch, or of the log's end: the segment's base offset, and the byte in the segment."""
 
     base_offset: int
     position: int
 
 
 class SegmentedLog:
-    """The one owner of a folder's segments and leader epochs. OSError and StorageError where the disk fails.
+    """The only owner of a folder's segments and leader epochs. Raises OSError and StorageError if the disk fails.
 
     Appended bytes are with the operating system: only a roll and `close` fsync.
     """
@@ -68,7 +68,7 @@ class SegmentedLog:
         indexed: bool = False,
         files: FileSystem = OS,
     ) -> None:
-        """As LogWriter; `indexed`: existing indexes are trusted, so that reading needs no scan."""
+        """Opens the folder as LogWriter does; with `indexed`, existing indexes are trusted, which spares scans."""
         self.folder, self._settings, self._indexed, self._files = folder, settings, indexed, files
         self._open(start_offset, end_offset, epochs)
 
@@ -117,12 +117,12 @@ class SegmentedLog:
 
     @property
     def base_offsets(self) -> list[int]:
-        """Of the segments."""
+        """The segments' base offsets."""
         return [segment.base_offset for segment in self.segments]
 
     @property
     def size_bytes(self) -> int:
-        """Of the segments, without their other files."""
+        """The size of the segments' `.log` files."""
         return sum(self._files.size_of(segment.path) for segment in self.segments)
 
     def set_segment_ms(self, segment_ms: int | None) -> None:
@@ -136,11 +136,11 @@ class SegmentedLog:
             self._writer.set_segment_bytes(segment_bytes)
 
     def kept_from(self, end_offset: int, oldest_ms: int | None, most_bytes: int | None) -> int:
-        """The first offset of what is kept: where the first segment begins that is neither too old nor too much.
+        """The first offset that retention keeps; the log's end offset if it deletes all segments.
 
-        `oldest_ms`: segments whose records are all older go. `most_bytes`: segments without which the log has still so
-        many go. None of either: none goes for that. What is not wholly below `end_offset` stays. The log's end offset
-        where all segments go. Source: UnifiedLog.deletableSegments.
+        It deletes segments whose records are all older than `oldest_ms`, and segments that the log does not need to
+        have `most_bytes`; None disables either rule. Segments that are not wholly below `end_offset` stay. Source:
+        UnifiedLog.deletableSegments.
         """
         excess = 0 if most_bytes is None else self.size_bytes - most_bytes
         kept = self.first_offset
@@ -158,7 +158,7 @@ class SegmentedLog:
         return self.segments[self._row_of(offset)].path
 
     def _row_of(self, offset: int) -> int:
-        """Of the segment that has that offset; the first one of an offset below it."""
+        """The row of the segment with that offset, or 0 for an offset below the log."""
         return max(bisect_right(self.segments, offset, key=_BASE_OFFSET) - 1, 0)
 
     @property
@@ -167,7 +167,7 @@ class SegmentedLog:
         return self._settings.segment_bytes
 
     def sync(self) -> None:
-        """What was appended is on the disk when this returns."""
+        """Makes appended batches durable."""
         self.segments[-1].transactions.sync()
         if (file := self._writer.duplicate()) is not None:
             try:
@@ -208,7 +208,7 @@ class SegmentedLog:
         return first_ms > NO_TIMESTAMP and timestamp - first_ms > segment_ms
 
     def roll(self) -> None:
-        """What comes next begins a new segment, unless the last one is empty."""
+        """Starts a new segment, unless the last one is empty."""
         if self._writer.size:
             self._writer.roll(self.end_offset)
             self._follow_roll()
@@ -335,7 +335,7 @@ class SegmentedLog:
             if segment.damaged_at >= 0:
                 raise StorageError(f"{segment.path}: no whole batch at position {segment.damaged_at}")
             if segment.reaches(offset):
-                break  # What there is, is too large or not to be read yet.
+                break  # The batch is larger than `max_bytes`, or reaches `end_offset`.
         return b""
 
     def place_of(self, offset: int) -> Place:
@@ -344,7 +344,7 @@ class SegmentedLog:
         return Place(segment.base_offset, segment.position_of(offset))
 
     def written_since(self, place: Place) -> list[tuple[Place, int]]:
-        """What is in the files from there on, a piece a segment: where each begins, and how many bytes it has."""
+        """The pieces of the files from there on, one per segment: where each begins, and its size in bytes."""
         found = []
         for segment in self.segments[self._row_of(place.base_offset) :]:
             begin = place.position if segment.base_offset == place.base_offset else 0

@@ -62,7 +62,7 @@ class TransactionIndex:
             known.extend(transactions)
 
     def sync(self) -> None:
-        """What was appended is on the disk when this returns."""
+        """Makes appended entries durable."""
         if self._entries != []:
             sync_file(self._path, self._files)
 

@@ -78,10 +78,10 @@ class _Writing:
 
 
 class DiskRaftLog:
-    """The one owner of a `__cluster_metadata-0` folder; one thread's, but for `flush`. StorageError if a disk fails.
+    """A RaftLog in a `__cluster_metadata-0` folder, which it alone owns. Raises StorageError if the disk fails.
 
-    Of an append that a full disk refused nothing is there, and the log may be used on. After any other failure of a
-    write or a flush it may not: nobody knows then what is on the disk.
+    All methods but `flush` must be called in one thread. After a full disk refuses an append, the log has nothing of it
+    and can be used. After another failed write or flush it cannot: the content of the disk is then unknown.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class DiskRaftLog:
 
     @property
     def size_bytes(self) -> int:
-        """Of whole segments: one goes once all of it is below the start (UnifiedLog.size)."""
+        """The size of all segments; a segment counts until all of it is below the start (UnifiedLog.size)."""
         with Refusals(self.folder):
             return self._log.size_bytes
 
@@ -256,7 +256,7 @@ class DiskRaftLog:
     def append_as_follower(self, batches: bytes, epoch: int, split: SplitBatches | None = None) -> Appended | None:
         found, problem = split or split_batches(batches)
         for row, batch in enumerate(found):
-            if batch.epoch > epoch:  # Of a later leader than the one that was asked: learnt first (KAFKA-18723).
+            if batch.epoch > epoch:  # A later leader's batch: the node must adopt that epoch first (KAFKA-18723).
                 found, problem = found[:row], None
                 break
         appended = self._append(batches[: size_of(found)], found) if found else None
@@ -298,7 +298,7 @@ class DiskRaftLog:
         self.begin_flush()()
 
     def begin_flush(self) -> Callable[[], None]:
-        """What makes durable, when it is called, whatever is written now; from any thread, once."""
+        """Returns a function that makes the records written so far durable; to be called once, in any thread."""
         with self._writing:
             descriptor = self._log.duplicate()
 
@@ -324,7 +324,7 @@ class DiskRaftLog:
             raise RaftLogError(f"offset {offset} is not in the log, from {self.start_offset} to {self.end_offset}")
         if offset >= end_offset:
             return b""
-        first_offset, end, data = self._newest  # What most followers are about to ask for.
+        first_offset, end, data = self._newest  # Most followers fetch the last append next.
         if offset == first_offset and self.end_offset == end <= end_offset and len(data) <= max_bytes:
             return data
         if data := self._last_appends.get(offset, max_bytes, end_offset):
@@ -429,7 +429,7 @@ class DiskRaftLog:
     def delete_before(self, snapshot: OffsetAndEpoch) -> bool:
         if snapshot not in self._snapshots or snapshot.offset <= self.start_offset:
             return False
-        if snapshot.offset > self.high_watermark:  # What is behind the newest snapshot must stay (KAFKA-14238).
+        if snapshot.offset > self.high_watermark:  # Uncommitted records must stay (KAFKA-14238).
             raise RaftLogError(f"{snapshot} is past the high watermark {self.high_watermark}")
         with self._writing:
             self.start_offset = snapshot.offset

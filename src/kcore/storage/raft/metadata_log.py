@@ -30,7 +30,7 @@ class LoadedMetadata(ClusterImage):
     """An image and where it comes from."""
 
     records: int = 0  # Metadata records that were read.
-    problem: str = ""  # What ended reading before the log did, if that was allowed.
+    problem: str = ""  # Why reading ended before the log's end, with `stop`.
 
 
 def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
@@ -40,11 +40,10 @@ def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
     must be there, from snapshot to segment and from batch to batch. Every record on disk is applied, committed or not:
     the folder does not say which are.
 
-    DecodeError with path and position for what cannot be read, TableError for a record that does not fit those before
-    it, StorageError for a snapshot that is damaged, or that the log does not lead to. With `stop`, an older snapshot
-    does in place of a damaged one, and what is wrong in a segment raises no error: `problem` has it, and the image the
-    batches before it. StorageError for what is neither, for a replica of another topic, and for an empty log whose
-    folder does not say that it is the metadata log.
+    Raises DecodeError with path and position for unreadable bytes, TableError for a record that contradicts earlier
+    ones. Raises StorageError for a damaged snapshot, or one that the log does not lead to. With `stop`, an older
+    snapshot replaces a damaged one, and reading ends at a damaged batch: `problem` describes it. Raises StorageError
+    for other files, for a replica of another topic, and for an empty log in a folder with another name.
     """
     path = metadata_folder_in(checked_path(path))
     partition = partition_of((path if path.is_dir() else path.parent).resolve())
@@ -128,7 +127,7 @@ def _load(path: Path, stop: bool, *, is_careful: bool = False) -> tuple[LoadedMe
 
 
 def _why_apart(batches: RecordBatches, image: LoadedMetadata) -> str:
-    """What shows that a segment does not lead to the snapshot that `image` has now; nothing if it does."""
+    """Why a segment does not lead to the snapshot that `image` has now; empty if it does."""
     below = np.flatnonzero(batches.base_offset < image.end_offset)
     if not below.size:
         return ""
@@ -188,7 +187,7 @@ def _apply_snapshot(image: LoadedMetadata, path: Path) -> None:
 
 
 def _apply_batches(image: LoadedMetadata, records: Records, path: Path) -> str:
-    """As `_apply`, up to the first batch that does not fit: none of it is applied. What is wrong, or nothing."""
+    """As `_apply`, up to the first batch that cannot be applied; returns the problem, or an empty text."""
     journal, before = image.keep_journal(), image.end_offset
     try:
         _apply(image, records, path)

@@ -52,9 +52,10 @@ class RaftDirectory:
         is_broker: bool = False,
         files: FileSystem = OS,
     ) -> None:
-        """Whose it must be, if that is given; `voters` are the static ones, for the file of the election.
+        """Reads meta.properties and checks `node_id` and `cluster_id`, if given.
 
-        `is_broker`: of a broker, whose meta.properties may be of ZooKeeper mode: it migrates, or has done so (KIP-866).
+        `voters` are the static voters, for version 0 of quorum-state. With `is_broker`, meta.properties may be of
+        ZooKeeper mode, as the broker may have migrated (KIP-866).
         """
         self.path, self._voters, self._is_broker, self._files = path, tuple(voters), is_broker, files
         self.folder = path_in(path, METADATA_FOLDER)
@@ -121,7 +122,7 @@ class RaftDirectory:
                 self._check_topic_id()
                 election = self.read_election()
                 if election is None and log.end_offset > 0:
-                    text = "%s: there is none, but the log has records: this node does not know for whom it voted"
+                    text = "%s does not exist, but the log has records: this node does not know its last vote"
                     logger.warning(text, self._quorum_state)
                 return log, election
         except BaseException:
@@ -171,7 +172,7 @@ def _election_of(data: bytes) -> ElectionState:
 
 @lru_cache(maxsize=64)
 def _bytes_of(election: ElectionState, version: int, voters: tuple[int, ...]) -> bytes:
-    """Of that version of the file; `voters` are the static ones, which version 0 names."""
+    """The content of quorum-state in that version; `voters` are the static voters, which version 0 names."""
     voted = election.voted or ReplicaKey(_UNKNOWN)
     state = QuorumStateData(leader_id=election.leader_id, leader_epoch=election.epoch, voted_id=voted.id)
     if version:

@@ -46,8 +46,8 @@ def format_directory(
     `now_ms`: the time stamp of what is written, the wall clock's if it is not given.
     `features`: their levels, `metadata.version` among them; those of level 0 are left out. `initial_voters`: those of a
     dynamic quorum, written as snapshot 0-0; if the node is one of them, the directory gets the id that is named there.
-    A node of static voters, and one that joins a dynamic quorum later, has none. `credentials`: users whom the cluster
-    begins with. StorageError for a directory that is formatted, and for ids and levels that cannot be.
+    A node of static voters, and one that joins a dynamic quorum later, has none. `credentials`: the cluster's first
+    users. Raises StorageError for a directory that is formatted, and for invalid ids and levels.
     """
     meta_path = path / META_PROPERTIES
     if node_id < 0:

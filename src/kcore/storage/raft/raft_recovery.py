@@ -29,8 +29,8 @@ from kcore.storage.log.segment import Segment, base_offset_of
 from kcore.storage.log.segmented_log import remove_indexes
 from kcore.wire.record_batch import Integer, RecordBatches, scan_batches, steps_of
 
-FEW_BYTES: Final = 1 << 12  # Of a segment: headers one by one are read sooner than columns.
-LEFT_BEHIND: Final = (".deleted", ".part", ".tmp")  # Of files that a crash kept from being removed or finished.
+FEW_BYTES: Final = 1 << 12  # Up to this size, reading header by header is faster than columns.
+LEFT_BEHIND: Final = (".deleted", ".part", ".tmp")  # Suffixes of files that a crash left unfinished or undeleted.
 
 
 def remove_left_behind(folder: Path, files: FileSystem = OS) -> None:
@@ -76,8 +76,8 @@ def recover(
 def sync_segments(folder: Path, recovery_point: int, files: FileSystem = OS) -> None:
     """Makes durable what is there behind `recovery_point`, and the last segment in any case.
 
-    A process that was killed left it with the operating system, where a power cut still takes it; yet the node that
-    starts now tells its leader and the candidates that it has it.
+    A killed process may have left unsynced batches with the operating system, where a power cut loses them. But the
+    node that starts now reports them as durable to its leader and to candidates.
     """
     paths = segment_files(folder, files)
     for path, next_path in zip_longest(paths, paths[1:]):
@@ -153,7 +153,7 @@ class _Recovery:
         if len(segment) - begin <= FEW_BYTES:
             return self._go_through_few(segment.data[begin:], begin)
         batches = scan_batches(segment.data, start=begin, stop=True)
-        if begin and len(batches):  # What lies before is not looked at.
+        if begin and len(batches):  # The batches before `begin` are not checked.
             self.end_offset, self._epoch = int(batches.base_offset[0]), int(batches.partition_leader_epoch[0])
         count = _whole(batches, self.end_offset, self._epoch)
         if count:
@@ -193,7 +193,7 @@ def _whole(batches: RecordBatches | list[StoredBatch], end_offset: int, epoch: i
 
 
 def _reason(segment: Segment, position: int, end_offset: int) -> str:
-    """What is wrong with the bytes at that position, where the batch of `end_offset` should begin."""
+    """Why no batch of `end_offset` begins at that position."""
     found = scan_batches(segment.data, start=position, limit=1, stop=True)
     if not len(found):
         return "the last batch is cut off or its length is damaged"
@@ -229,10 +229,10 @@ def _right_index(segment: Segment, below: int) -> OffsetIndex | None:
 
 
 def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int, files: FileSystem) -> EpochCache:
-    """What the file says, without what was cut off; from the batches if it is not there or says something else.
+    """The leader epochs of the file below `end_offset`, or those of the batches if the file is missing or wrong.
 
-    And with the epochs from before the snapshot that the log began at, within its first segment: the log begins with
-    that segment now, and would have no epoch at all after a cut at the snapshot.
+    Adds epochs of the first segment from before the log's start: the log begins with that segment now, and would have
+    no epoch after a truncation to the start.
     """
     path, segments = path_in(folder, LEADER_EPOCHS), segment_files(folder, files)
     try:

@@ -156,6 +156,6 @@ class RaftSnapshots:
         return {each for each in self._by_age if each.offset < offset}
 
     def close(self) -> None:
-        """What was begun is not finished any more."""
+        """Drops all incomplete snapshots."""
         for snapshot in [*self._begun]:
             self.drop(snapshot)

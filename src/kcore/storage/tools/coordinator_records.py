@@ -75,7 +75,7 @@ def coordinator_json(record: Record, types: Types) -> DecodedRecord | int:
 
 
 def _more(value: Data, version: int) -> dict[str, Any]:
-    """What the message's own JSON lacks: members' bytes that are messages, and a struct in an unknown tag."""
+    """Fields that the message's own JSON lacks: messages within members' bytes, and a struct in an unknown tag."""
     if isinstance(value, group.GroupMetadataValue) and value.protocol_type == _CONSUMER:
         members = to_json(value, version)["members"]
         for member in members:

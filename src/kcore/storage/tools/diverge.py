@@ -46,8 +46,8 @@ class BatchPlace(NamedTuple):
 class Divergence:
     """How two replicas differ.
 
-    `reason` is "same", "end" (from `offset` on only one has records), "batch" (the batch that holds `offset` differs,
-    and of its records that one first) or "missing" (only one side has the partition). `offset` is None if none differs.
+    `reason` is "same", "end" (only one has records from `offset` on), "batch" (the record at `offset` is the first that
+    differs) or "missing" (only one side has the partition). `offset` is None if no record differs.
     """
 
     offset: int | None
@@ -55,7 +55,7 @@ class Divergence:
     detail: str = ""
     epoch_offset: int | None = None  # Where the leader-epoch-checkpoints part, if they do.
     places: tuple[BatchPlace, BatchPlace] | None = None  # In the first and in the second replica.
-    bytes_read: int = 0  # Of both, checkpoints and indexes included.
+    bytes_read: int = 0  # Bytes that were read of both replicas, with checkpoints and indexes.
 
 
 def diverge(folder_a: str | Path, folder_b: str | Path, *, read: Read = "bytes") -> Divergence:
@@ -151,11 +151,11 @@ def _equal_headers(a: Replica, place_a: Place, b: Replica, place_b: Place, lengt
 
 
 def _explained(a: Replica, b: Replica, place_a: Place, place_b: Place, start: int) -> Divergence:
-    """What stands at the first places that differ, if both logs do not end there."""
+    """Describes the first difference, at these places; "same" if both logs end there."""
     if not a.rest(place_a) and not b.rest(place_b):
         return Divergence(None, SAME)
     begin = a.batch_begin(place_a)
-    # What was equal has its batches at the same distances in both.
+    # Batches of the equal part have the same distances in both replicas.
     place_b = Place(place_b.segment, place_b.position + begin - place_a.position)
     place_a = Place(place_a.segment, begin)
     (batch_a, data_a), (batch_b, data_b) = a.batch_at(place_a), b.batch_at(place_b)
@@ -198,7 +198,7 @@ def _first_other_record(data_a: bytes, data_b: bytes, base_offset: int) -> int:
 
 
 def _flaws(which: str, replica: Replica, place: Place, batch: RecordBatches) -> list[str]:
-    """What is wrong with the batch there, in words."""
+    """The damage of the batch at a place, in words."""
     if len(batch):
         return [] if batch.crc_matches[0] else [f"the {which} one's CRC does not match"]
     return [f"the {which} log has {rest} bytes that are no batch"] if (rest := replica.rest(place)) else []

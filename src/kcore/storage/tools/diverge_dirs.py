@@ -37,7 +37,7 @@ def partitions_in(log_dir: str | Path) -> dict[TopicPartition, Path]:
 def pairs_in(
     log_dir_a: str | Path, log_dir_b: str | Path, partitions: Iterable[TopicPartition] | None = None
 ) -> list[Pair]:
-    """What there is to compare in two log directories: all that either holds, in order, or those asked, as asked.
+    """The partitions to compare in two log directories: all partitions in order, or the requested ones in their order.
 
     StorageError for one asked that neither holds.
     """
@@ -66,8 +66,8 @@ def diverge_log_dirs(
 ) -> dict[TopicPartition, Divergence]:
     """How the replicas in two log directories differ, by partition: of all that either holds, or of those asked.
 
-    `read` as in `diverge`; a thread a core unless told otherwise. What only one side holds is "missing". A folder that
-    cannot be compared raises: StorageError or OSError with its path.
+    `read` as in `diverge`; `threads` is the number of cores by default. A partition of only one side is "missing".
+    Raises StorageError or OSError with the path of a folder that cannot be compared.
     """
     pairs = pairs_in(checked_path(log_dir_a), checked_path(log_dir_b), partitions)
     parts = [pairs[first : first + _AT_ONCE] for first in range(0, len(pairs), _AT_ONCE)]

@@ -60,7 +60,7 @@ class Detail:
 
 
 def files_of(path: Path) -> list[Path]:
-    """What there is to dump: the file itself, or a folder's snapshots and segments."""
+    """The files to dump: the file itself, or a folder's snapshots and segments."""
     if not path.is_dir():
         return [path]
     return [*(path / found.file_name for found in snapshots_in(path)), *segment_files(path)]

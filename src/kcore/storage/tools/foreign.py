@@ -27,7 +27,7 @@ def file_of_zookeeper(head: bytes) -> str | None:
 
 
 def foreign_kind(head: bytes) -> str | None:
-    """What is in place of a log, by its first bytes, and what to do; None where kcore may read it."""
+    """Describes a file that is not a log of this format, by its first bytes, and says what to do; None for a log."""
     if (kind := file_of_zookeeper(head)) is not None:
         return kind
     magic = _old_magic(head)

@@ -16,7 +16,7 @@ from kcore.wire.records import Records, decode_records
 with needs("arrow"):
     import pyarrow as pa
 
-BYTES_AT_ONCE = 8 << 20  # Of the segment: keys and values are copied so much at a time.
+BYTES_AT_ONCE = 8 << 20  # Keys and values of so many bytes of the segment are copied at a time.
 
 SCHEMA = pa.schema([("file", pa.string()), ("topic", pa.string()), ("partition", pa.int32()), *RECORD_SCHEMA])
 

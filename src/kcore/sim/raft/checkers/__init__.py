@@ -15,7 +15,7 @@ Sources: Raft's properties (figure 3.2 of the dissertation), Kafka's RaftEventSi
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kcore.raft.log.batches import StoredBatch
 from kcore.raft.states import State
@@ -31,9 +31,7 @@ from kcore.sim.raft.checkers.vote_checker import Votes
 from kcore.sim.raft.checkers.voter_change_checker import VoterChanges
 from kcore.sim.raft.disk import LogWatcher
 from kcore.sim.raft.simulated_machine import UNCHECKED, Machine
-
-if TYPE_CHECKING:
-    from kcore.sim.raft.world import World
+from kcore.sim.raft.world_state import WorldState
 
 CHECKERS: Final[tuple[type[Checker], ...]] = (
     *(Elections, Votes, Logs, Snapshots, VoterChanges, Commits, Consumers, Requests),
@@ -74,7 +72,7 @@ class _ByKind(dict[type[Any], tuple[Callable[..., None], ...]]):
 class Checkers:
     """All of them, as one: each hook of Checker calls those that have it."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: WorldState) -> None:
         checkers = [kind(world) for kind in CHECKERS]
         self._machines = world.machines
         self.on_open = _all(checkers, "on_open")

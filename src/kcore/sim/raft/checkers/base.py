@@ -1,7 +1,7 @@
-"""What a checker may hear of a world."""
+"""The hooks of a checker."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from kcore.raft.effects import Committed, LeaderChanged, Notice, SnapshotLoaded
 from kcore.raft.log.batches import StoredBatch
@@ -10,9 +10,7 @@ from kcore.raft.states import State
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message
 from kcore.sim.raft.simulated_machine import Call, Machine, Reply
-
-if TYPE_CHECKING:
-    from kcore.sim.raft.world import World
+from kcore.sim.raft.world_state import WorldState
 
 Hook = TypeVar("Hook", bound=Callable[..., None])
 _KINDS: Final = "kinds_of_messages"  # The attribute of a hook that is not for all of them.
@@ -40,7 +38,7 @@ class Checker:
     A checker has its own memory, by the machine's index, and reads what the world knows; it changes nothing.
     """
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: WorldState) -> None:
         self.world = world
         self.facts = world.facts
 
@@ -53,7 +51,7 @@ class Checker:
         """A process has opened its directory; it has no node yet."""
 
     def on_end(self, machine: Machine) -> None:
-        """Of a process, by a crash or its own; `machine.stored` is the election that it left, the rest is as it was."""
+        """A process has ended, by a crash or by itself; `machine.stored` is the election that it left on the disk."""
 
     def on_forgotten(self, machine: Machine) -> None:
         """Its disk was replaced, and the quorum knows it by its id alone."""
@@ -61,7 +59,7 @@ class Checker:
     def on_stored(self, machine: Machine, election: ElectionState) -> None:
         """The election is on the disk."""
 
-    # What a node does.
+    # Events of a node.
 
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
         """It has taken an event, and is in another state than before; `before` is None of a new process.
@@ -75,8 +73,8 @@ class Checker:
     def after_event(self, machine: Machine) -> None:
         """The effects are through, up to a barrier (`machine.storing`); once more when that is open.
 
-        It is not called behind an event that changed nothing: no state, no high watermark, no election that is stored,
-        nothing that the state machine was told. A checker that notes anything else forgets `machine.checked`.
+        It is not called after an event that changed nothing: no state, no high watermark, no stored election, and no
+        call of the state machine. A checker that depends on other values must reset `machine.checked`.
         """
 
     def after_write(self, machine: Machine) -> None:

@@ -1,6 +1,6 @@
 """The high watermark: what is below it is durable at a majority, the same everywhere, and there for ever."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kcore.raft.membership.replicas import NO_DIRECTORY, ReplicaKey
 from kcore.raft.states import Leader, State
@@ -8,9 +8,7 @@ from kcore.schema.fetch import FetchResponse
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.checkers.base import Checker, only_for
 from kcore.sim.raft.simulated_machine import Call, Machine
-
-if TYPE_CHECKING:
-    from kcore.sim.raft.world import World
+from kcore.sim.raft.world_state import WorldState
 
 UNKNOWN: int = -1
 
@@ -19,7 +17,7 @@ class Commits(Checker):
     """MonotonicHighWatermark, HighWatermarkInLog, OwnEpochCommitted, MajorityReachedHighWatermark, LeaderCompleteness,
     ReadsBelowHighWatermark, SameCommittedData."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: WorldState) -> None:
         super().__init__(world)
         # By machine.
         self._seen: dict[int, int] = {}  # The high watermark.

@@ -1,6 +1,6 @@
 """Epochs, votes and leaders: what Raft promises of them, and what quorum-state must remember."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kcore.raft.membership.replicas import NO_DIRECTORY, ElectionState, ReplicaKey
 from kcore.raft.states import Candidate, Leader, Prospective, Resigned, State
@@ -8,16 +8,14 @@ from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.checkers.base import Checker, only_for
 from kcore.sim.raft.simulated_machine import Call, Machine
-
-if TYPE_CHECKING:
-    from kcore.sim.raft.world import World
+from kcore.sim.raft.world_state import WorldState
 
 
 class Elections(Checker):
     """MonotonicEpoch, EpochIsStoodFor, CandidacyIsNew, OnlyVotersStand, NothingForgotten, OneVoteAnEpoch,
     VoteIsDurable, SingleLeader, ElectedByMajority, DurableIsFound."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: WorldState) -> None:
         super().__init__(world)
         self._votes: dict[tuple[ReplicaKey, int], int] = {}  # By voter and epoch: for whom.
         # By epoch and candidate: who ever voted so, forgotten or not; each with its disk, and by its id alone.

@@ -1,8 +1,7 @@
-"""What is written, cut and flushed, and what a node says that its disk has."""
+"""Checks appends, truncations and flushes, and each node's claims about its durable log."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from kcore.raft.log.batches import StoredBatch
 from kcore.raft.membership.replicas import ReplicaKey
@@ -13,15 +12,13 @@ from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.checkers.base import Checker, only_for
 from kcore.sim.raft.disk import Looked
 from kcore.sim.raft.simulated_machine import Call, Machine
-
-if TYPE_CHECKING:
-    from kcore.sim.raft.world import World
+from kcore.sim.raft.world_state import WorldState
 
 
 class Logs(Checker):
     """LogMatching, LeaderAppendOnly, CutsDivergence, WrittenIsFlushed, ClaimsAreDurable, DurableIsFound."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: WorldState) -> None:
         super().__init__(world)
         self._durable: dict[ReplicaKey, tuple[int, int]] = {}  # By disk: the end and its epoch when its process ended.
 

@@ -1,7 +1,7 @@
-"""What passes between nodes, as traffic: every request is answered once and in time, and nothing grows or spins."""
+"""Checks the traffic between nodes: each request is answered once and in time, retries back off, memory is bounded."""
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import Notice
@@ -15,9 +15,7 @@ from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.checkers.base import Checker
 from kcore.sim.raft.options import MOST_REMEMBERED
 from kcore.sim.raft.simulated_machine import Call, Machine, Reply
-
-if TYPE_CHECKING:
-    from kcore.sim.raft.world import World
+from kcore.sim.raft.world_state import WorldState
 
 MOST_REFUSALS: Final = 5  # Of the same: some are on their way at the same time, or twice.
 MOST_OPEN: Final = 20  # To one node: rounds of an election, one behind the other, until the first answer is overdue.
@@ -36,7 +34,7 @@ class Requests(Checker):
     """AnsweredOnce, AnsweredInTime, RefusalIsTaken, BacksOff, Bounded, TimersMakeProgress, LeaderProgress,
     NoFalseAlarm."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: WorldState) -> None:
         super().__init__(world)
         # By machine.
         self._idle_timers: dict[int, int] = {}
@@ -181,7 +179,7 @@ class Requests(Checker):
         begun = machine.log.count_begun()
         if begun:
             _check_bound(machine, "snapshots that it has begun", begun, 1 + len(node.writing))
-        if node.leading is not None:
+        if node.leads:
             _check_bound(machine, "observers", len(node.leading.observers), MOST_REMEMBERED + size)
             _check_bound(machine, "fetches that wait", len(node.leading.fetches), MOST_REMEMBERED)
 

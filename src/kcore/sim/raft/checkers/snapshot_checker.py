@@ -1,15 +1,13 @@
 """Where logs begin, and that a snapshot is the same wherever it is."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kcore.raft.log.batches import split_batches
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.checkers.base import Checker
 from kcore.sim.raft.simulated_machine import Machine
-
-if TYPE_CHECKING:
-    from kcore.sim.raft.world import World
+from kcore.sim.raft.world_state import WorldState
 
 WHOLE: Final = 1 << 40
 FIRST: Final = OffsetAndEpoch(0, 0)  # That a dynamic quorum is formatted with (KIP-853).
@@ -18,7 +16,7 @@ FIRST: Final = OffsetAndEpoch(0, 0)  # That a dynamic quorum is formatted with (
 class Snapshots(Checker):
     """SameSnapshots, SnapshotIsCommitted, SnapshotAtLogStart."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: WorldState) -> None:
         super().__init__(world)
         self._starts: dict[int, int] = {}  # By machine: where its log begins.
         self._whole: set[OffsetAndEpoch] = set()  # Whose batches were looked at.

@@ -4,7 +4,7 @@ What is durable at the voter is what a vote protects; what it has written may be
 former, and a vote refused to the latter.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kcore.protocol_errors import Errors
 from kcore.raft.membership.replicas import NO_DIRECTORY
@@ -17,9 +17,7 @@ from kcore.sim.kernel.simulated_process import NEVER_US
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.checkers.base import Checker, only_for
 from kcore.sim.raft.simulated_machine import Call, Machine, Reply
-
-if TYPE_CHECKING:
-    from kcore.sim.raft.world import World
+from kcore.sim.raft.world_state import WorldState
 
 OLDER: Final = "3.9"  # Of this release nobody asks for pre-votes, and nobody answers them.
 
@@ -36,7 +34,7 @@ class Round:
 class Votes(Checker):
     """VoteOfThisReplica, ElectionRestriction, VoteIsGranted, LeaderIsKept, CandidateHasPreVotes."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: WorldState) -> None:
         super().__init__(world)
         # By machine.
         self._since_us: dict[int, int] = {}  # Since when it is in its state.

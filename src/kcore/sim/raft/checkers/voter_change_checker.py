@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kcore.raft.log.batches import StoredBatch
 from kcore.raft.membership.replicas import NO_DIRECTORY, ReplicaKey
@@ -22,9 +22,7 @@ from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.checkers.base import Checker, only_for
 from kcore.sim.raft.simulated_machine import Call, Machine
 from kcore.sim.raft.voters_said import Said, VotersSaid
-
-if TYPE_CHECKING:
-    from kcore.sim.raft.world import World
+from kcore.sim.raft.world_state import WorldState
 
 Asked = tuple[type[Message], ReplicaKey]
 
@@ -32,7 +30,7 @@ Asked = tuple[type[Message], ReplicaKey]
 class VoterChanges(Checker):
     """VotersAsInLog, VotersAreKnown, OneVoterAtATime, ChangesAreCommitted, VoterIsCaughtUp, VotersAsAsked."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: WorldState) -> None:
         super().__init__(world)
         self._said: dict[int, VotersSaid] = {}  # By machine.
         self._same: dict[int, tuple[int, VoterSet, Said]] = {}  # What was found to be the same the last time.

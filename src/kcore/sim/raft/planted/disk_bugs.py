@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from kcore.raft import following
+from kcore.raft import following, leading
 from kcore.raft.effects import Flush
-from kcore.raft.leading import LeaderState
 from kcore.raft.log.batches import split_batches
 from kcore.raft.node import RaftNode
 from kcore.raft.node_context import NodeContext
@@ -21,13 +20,13 @@ def leader_counts_what_is_not_flushed(patches: Patches) -> None:
     """Its own log's end goes into the high watermark as soon as it is written."""
 
     def make(write: Any) -> Any:
-        def broken(self: Any, node: Any, *given: Any) -> None:
-            write(self, node, *given)
-            self.progress_of(self.local).end_offset = node.log.end_offset
+        def broken(node: Any, *given: Any) -> None:
+            write(node, *given)
+            node.leading.progress_of(node.local).end_offset = node.log.end_offset
 
         return broken
 
-    patches.put(LeaderState, "_write", make)
+    patches.put(leading, "_write", make)
 
 
 @plant("ClaimsAreDurable")

@@ -8,7 +8,6 @@ from kcore.raft import following, leading, timers, votes
 from kcore.raft.connections import Connections
 from kcore.raft.effects import LeaderChanged, StoreElection
 from kcore.raft.epoch_limits import LAST_EPOCH
-from kcore.raft.leading import LeaderState
 from kcore.raft.node import RaftNode
 from kcore.raft.quorum import Quorum
 from kcore.raft.states import NEVER_MS, Candidate, Follower, Leader, Prospective, Resigned, Unattached
@@ -234,17 +233,17 @@ def any_epoch_is_taken_from_strangers(patches: Patches) -> None:
 @plant("LeaderStays")
 def leader_does_not_count_fetches(patches: Patches) -> None:
     """It resigns at each progress time-out, whoever follows it."""
-    patches.put(LeaderState, "count_fetch", lambda _: lambda self, node, key, now_ms: None)
+    patches.put(Leader, "count_fetch", lambda _: lambda self, key, now_ms: None)
 
 
 @plant("LeaderProgress")
 def no_progress_timeout(patches: Patches) -> None:
     """A leader that nobody fetches from leads for ever (KAFKA-15489)."""
 
-    def broken(_: Any, self: Any, node: Any, now_ms: int) -> None:
+    def broken(_: Any, self: Any, now_ms: int) -> None:
         self.check_quorum_deadline_ms = NEVER_MS
 
-    patches.around(LeaderState, "restart_check_quorum", broken)
+    patches.around(Leader, "restart_check_quorum", broken)
 
 
 @plant("LeaderIsTold")

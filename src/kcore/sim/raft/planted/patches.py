@@ -1,4 +1,4 @@
-"""What a planted bug is: rules taken out of the node while a world runs, and the invariant that must notice."""
+"""Planted bugs: each replaces code of the node while a world runs, and names the invariant that must fail."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple

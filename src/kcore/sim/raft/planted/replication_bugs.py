@@ -3,12 +3,11 @@
 from copy import deepcopy
 from typing import Any
 
-from kcore.raft import fetching, following, leading, snapshots
-from kcore.raft.leading import LeaderState
+from kcore.raft import fetching, following, snapshots, states
 from kcore.raft.log.batches import split_batches
 from kcore.raft.node import RESPONSE_HANDLERS
 from kcore.raft.node_context import NodeContext
-from kcore.raft.states import NEVER_MS
+from kcore.raft.states import NEVER_MS, Leader
 from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.schema.fetch import FetchRequest
 from kcore.sim.raft.planted.patches import Patches, plant
@@ -21,12 +20,13 @@ NO_BOUND = 1 << 60
 def high_watermark_without_own_epoch(patches: Patches) -> None:
     """Records of earlier epochs are counted before one of this epoch is (KAFKA-12619)."""
 
-    def broken(advance: Any, self: Any, node: Any, now_ms: int) -> None:
-        start, self.epoch_start_offset = self.epoch_start_offset, -1
-        advance(self, node, now_ms)
-        self.epoch_start_offset = start
+    def broken(advance: Any, node: Any, now_ms: int) -> None:
+        leader = node.leading
+        start, leader.epoch_start_offset = leader.epoch_start_offset, -1
+        advance(node, now_ms)
+        leader.epoch_start_offset = start
 
-    patches.around(LeaderState, "_advance", broken)
+    patches.around(fetching, "advance_high_watermark", broken)
 
 
 @plant("MajorityReachedHighWatermark")
@@ -37,13 +37,13 @@ def observers_are_counted(patches: Patches) -> None:
         every = [*self.voters.values(), *self.observers.values()]
         return int(sorted((progress.end_offset for progress in every), reverse=True)[len(self.voters) // 2])
 
-    patches.put(LeaderState, "replicated_to_majority", lambda _: property(ends))
+    patches.put(Leader, "replicated_to_majority", lambda _: property(ends))
 
 
 @plant("MajorityReachedHighWatermark")
 def id_of_a_voter_is_enough(patches: Patches) -> None:
     """Whoever fetches by the id of a voter counts as that voter, whatever its directory."""
-    patches.put(leading, "_find", lambda _: lambda voters, key: voters.get(key.id))
+    patches.put(states, "_find", lambda _: lambda voters, key: voters.get(key.id))
 
 
 @plant("CommittedIsTold")
@@ -146,7 +146,7 @@ def observers_without_bound(patches: Patches) -> None:
         self.most_observers = NO_BOUND
         return progress_of(self, key)
 
-    patches.around(LeaderState, "progress_of", broken)
+    patches.around(Leader, "progress_of", broken)
 
 
 @plant("Bounded")

@@ -1,4 +1,4 @@
-"""Bugs between a node and its state machine: appends, what the machine is told, snapshots that it writes."""
+"""Bugs between a node and its state machine: appends, calls of the machine, snapshots that it writes."""
 
 from typing import Any
 

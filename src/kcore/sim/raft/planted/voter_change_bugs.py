@@ -3,8 +3,9 @@
 from typing import Any
 
 from kcore.protocol_errors import Errors
+from kcore.raft import leading
 from kcore.raft.log.control_records import kraft_version_record
-from kcore.raft.membership import kraft_version, voter_changes
+from kcore.raft.membership import kraft_version, pending_change, voter_changes
 from kcore.raft.membership.voters import VoterHistory, VoterSet
 from kcore.sim.raft.planted.patches import Patches, plant
 
@@ -16,7 +17,7 @@ def upgrade_without_hearing_the_voters(patches: Patches) -> None:
     def broken(upgrade: Any, node: Any, version: int, now_ms: int, *, validate_only: bool) -> Any:
         if node.voter_history.kraft_version == 0:
             messages = [kraft_version_record(version), node.leading.known_voters.to_record()]
-            node.leading.append_control(node, messages, now_ms)
+            leading.append_control(node, messages, now_ms)
         return upgrade(node, version, now_ms, validate_only=validate_only)
 
     patches.around(kraft_version, "upgrade", broken)
@@ -103,6 +104,6 @@ def done_before_it_is_committed(patches: Patches) -> None:
 
     def broken(write_voters: Any, node: Any, change: Any, voters: Any, now_ms: int) -> None:
         write_voters(node, change, voters, now_ms)
-        voter_changes._answer(node, change, Errors.NONE, None)
+        pending_change.answer(node, change, Errors.NONE, None)
 
     patches.around(voter_changes, "write_voters", broken)

@@ -1,0 +1,31 @@
+"""The data of a world that checkers read: time, options, machines, network, and the facts about what has happened."""
+
+from collections import Counter
+from typing import Any, Final
+
+from kcore.sim.kernel.events import Kernel
+from kcore.sim.kernel.network import Network
+from kcore.sim.raft.facts import Facts
+from kcore.sim.raft.options import Options
+from kcore.sim.raft.simulated_machine import Machine
+from kcore.types import Uuid
+
+
+class WorldState(Kernel):
+    """A world without the code that acts on it."""
+
+    cluster_id: Final = "simulated-cluster-id00"
+
+    def __init__(self, seed: int, options: Options) -> None:
+        super().__init__(seed, repr(options))
+        self.options = options
+        self.is_healing = False
+        self.seen: Counter[Any] = Counter()  # How often things happened, for the coverage.
+        self.taken: Counter[tuple[str, Any, str]] = Counter()  # State transitions of nodes whose process has ended.
+        self.facts = Facts()
+        self.network = Network(options, options.voters + options.observers, self.random)
+        self.machines: list[Machine] = []
+
+    def new_directory(self) -> Uuid:
+        """A random directory id."""
+        return Uuid(self.random.randbytes(16))
