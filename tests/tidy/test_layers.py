@@ -54,7 +54,6 @@ WALL_CLOCK = {
 }
 # Circles of imports, those for types alone included, stay within one subject: how many files of a folder may be in one.
 CIRCLES = {
-    "broker/replicas": 7,  # Functions over the ReplicaManager, which calls them.
     "net": 2,  # A server and its connections.
     "raft": 7,  # context.py names the types of what its subjects keep in it.
     "schema": 5,  # A message class makes its documentation when it is asked for.

@@ -4,10 +4,12 @@ Source: ReplicaManager.deleteRecords, Partition.deleteRecordsOnLeader and Delaye
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kcore.broker.replicas.outputs import SendResponse
+from kcore.broker.replicas.protocols import HeldPartitions
 from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.waiting import WaitingReplicas
 from kcore.constants import INTERNAL_TOPICS
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.topics import (
@@ -16,9 +18,6 @@ from kcore.schema.topics import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-
-if TYPE_CHECKING:
-    from kcore.broker.replicas.replica_manager import ReplicaManager
 
 NO_LOW_WATERMARK: Final = -1
 
@@ -44,12 +43,12 @@ class WaitingDeletion:
     def keys(self) -> set[Key]:
         return {each.key for each in self.wanted}
 
-    def response(self, manager: "ReplicaManager") -> DeleteRecordsResponse | None:
+    def response(self, manager: HeldPartitions) -> DeleteRecordsResponse | None:
         """None while a replica begins earlier."""
         done = [_look(manager, *each) for each in self.wanted]
         return self.answer if all(done) else None
 
-    def timed_out(self, manager: "ReplicaManager") -> DeleteRecordsResponse:
+    def timed_out(self, manager: HeldPartitions) -> DeleteRecordsResponse:
         """Replicas that come back later still get the new start offset."""
         for each in self.wanted:
             if not _look(manager, *each):
@@ -57,7 +56,7 @@ class WaitingDeletion:
         return self.answer
 
 
-def _look(manager: "ReplicaManager", key: Key, offset: int, result: DeleteRecordsPartitionResult) -> bool:
+def _look(manager: HeldPartitions, key: Key, offset: int, result: DeleteRecordsPartitionResult) -> bool:
     """Whether the partition is decided; the answer for it as it is now."""
     try:
         result.low_watermark = manager.partition(key).low_watermark
@@ -67,7 +66,7 @@ def _look(manager: "ReplicaManager", key: Key, offset: int, result: DeleteRecord
     return result.low_watermark >= offset
 
 
-def on_delete_records(manager: "ReplicaManager", request_id: int, request: DeleteRecordsRequest, now_ms: int) -> None:
+def on_delete_records(manager: WaitingReplicas, request_id: int, request: DeleteRecordsRequest, now_ms: int) -> None:
     """Raises start offsets, and answers once all live replicas have: the response is among the manager's outputs."""
     answer = DeleteRecordsResponse(topics=[])
     wanted: list[Wanted] = []
@@ -94,7 +93,7 @@ def on_delete_records(manager: "ReplicaManager", request_id: int, request: Delet
         manager.producing.add(waiter)
 
 
-def _delete(manager: "ReplicaManager", key: Key, offset: int) -> int:
+def _delete(manager: WaitingReplicas, key: Key, offset: int) -> int:
     """Raises the log start offset, unless it is higher already. Returns it."""
     if key[0] in INTERNAL_TOPICS:
         Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Cannot delete records of internal topic {key[0]}")

@@ -6,13 +6,24 @@ which partitions are read, and which of them are answered.
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
-from kcore.broker.replicas.fetch_sessions import BY_ID_SINCE, CachedPartition, FetchContext, Row, replica_of
+from kcore.broker.replicas.broker_config import BrokerConfig
+from kcore.broker.replicas.cluster_view import ClusterView
+from kcore.broker.replicas.fetch_sessions import (
+    BY_ID_SINCE,
+    CachedPartition,
+    FetchContext,
+    FetchSessionCache,
+    Row,
+    replica_of,
+)
 from kcore.broker.replicas.log_validator import Bytes
-from kcore.broker.replicas.outputs import SendResponse
-from kcore.broker.replicas.partition import Partition, Read
+from kcore.broker.replicas.outputs import Output, SendResponse
+from kcore.broker.replicas.partition import IsrChange, Partition, Read
+from kcore.broker.replicas.protocols import StoredPartitions
 from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.waiting import Waiting
 from kcore.constants import CONSUMER_REPLICA_ID, UNDEFINED_EPOCH
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.fetch import (
@@ -25,11 +36,29 @@ from kcore.schema.fetch import (
 )
 from kcore.wire.record_batch import scan_batches
 
-if TYPE_CHECKING:
-    from kcore.broker.replicas.replica_manager import ReplicaManager
-
 MayRead: TypeAlias = Callable[[str], bool] | None  # Which topics whoever asks may fetch; None: all of them.
 FROM_FOLLOWERS_SINCE = 11  # Consumers may read from any replica (KIP-392).
+
+
+class FetchedReplicas(StoredPartitions, Protocol):
+    """What Fetch uses of the broker's replicas."""
+
+    config: BrokerConfig
+    cluster: ClusterView
+    sessions: FetchSessionCache
+
+    @property
+    def fetching(self) -> "Waiting[WaitingFetch]":
+        """The fetches that wait for records."""
+
+    def output(self, output: Output) -> None:
+        """Adds an output for the edge."""
+
+    def propose(self, change: IsrChange) -> None:
+        """Asks the controller to change an ISR."""
+
+    def wake(self, key: Key) -> None:
+        """Checks the requests that wait for the partition."""
 
 
 @dataclass(slots=True)
@@ -63,7 +92,7 @@ class WaitingFetch:
     def keys(self) -> Collection[Key]:
         return self.found.keys()
 
-    def response(self, manager: "ReplicaManager", key: Key) -> FetchResponse | None:
+    def response(self, manager: FetchedReplicas, key: Key) -> FetchResponse | None:
         """None while there is too little, or if it was answered meanwhile. It waits no more once there is one.
 
         `key`: the partition that has changed.
@@ -72,7 +101,7 @@ class WaitingFetch:
             return None
         return self.what_there_is(manager)
 
-    def _is_enough(self, manager: "ReplicaManager", key: Key) -> bool:
+    def _is_enough(self, manager: FetchedReplicas, key: Key) -> bool:
         """As DelayedFetch.tryComplete."""
         found = self.found[key]
         left = max(found.asked.max_bytes - found.bytes, 0)
@@ -86,14 +115,14 @@ class WaitingFetch:
             self._bytes += size
         return self._bytes >= least_bytes(manager, self.request)
 
-    def what_there_is(self, manager: "ReplicaManager") -> FetchResponse:
+    def what_there_is(self, manager: FetchedReplicas) -> FetchResponse:
         """However little that is."""
         rows, _ = read_all(manager, self.request, self.context, self.version, may_read=self.may_read)
         return self.context.response(rows)
 
 
 def on_fetch(
-    manager: "ReplicaManager",
+    manager: FetchedReplicas,
     request_id: int,
     request: FetchRequest,
     version: int,
@@ -121,7 +150,7 @@ def on_fetch(
 
 
 def read_all(
-    manager: "ReplicaManager",
+    manager: FetchedReplicas,
     request: FetchRequest,
     context: FetchContext,
     version: int,
@@ -152,7 +181,7 @@ def read_all(
     return rows, is_urgent or not rows or found_bytes >= least_bytes(manager, request)
 
 
-def least_bytes(manager: "ReplicaManager", request: FetchRequest) -> int:
+def least_bytes(manager: FetchedReplicas, request: FetchRequest) -> int:
     """What a fetch waits for: no more than it may get (KafkaApis.handleFetchRequest)."""
     return min(request.min_bytes, request.max_bytes, manager.config.fetch_max_bytes)
 
@@ -162,12 +191,12 @@ def _end_of(records: Bytes) -> int:
     return int(scan_batches(records, check_crc=False).last_offset[-1]) + 1
 
 
-def _name(manager: "ReplicaManager", asked: CachedPartition, version: int) -> str | None:
+def _name(manager: FetchedReplicas, asked: CachedPartition, version: int) -> str | None:
     return manager.cluster.name_of(asked.topic_id) if version >= BY_ID_SINCE else asked.topic
 
 
 def _read_one(
-    manager: "ReplicaManager",
+    manager: FetchedReplicas,
     request: FetchRequest,
     version: int,
     name: str | None,
@@ -240,7 +269,7 @@ def _read(
 
 
 def _follower_fetched(
-    manager: "ReplicaManager",
+    manager: FetchedReplicas,
     partition: Partition,
     replica_id: int,
     broker_epoch: int,

@@ -8,11 +8,13 @@ Source: KafkaApis.handleWriteTxnMarkersRequest and TransactionMarkerRequestCompl
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kcore.broker.replicas.outputs import SendResponse
+from kcore.broker.replicas.protocols import HeldPartitions
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.transactions import EndMarker
+from kcore.broker.replicas.waiting import WaitingReplicas
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.transactions import (
     WritableTxnMarker,
@@ -22,9 +24,6 @@ from kcore.schema.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-
-if TYPE_CHECKING:
-    from kcore.broker.replicas.replica_manager import ReplicaManager
 
 TIMEOUT_MS: Final = 30_000  # request.timeout.ms
 EXPECTED: Final = frozenset(
@@ -60,14 +59,14 @@ class WaitingMarkers:
     def keys(self) -> frozenset[Key]:
         return frozenset(each.key for each in self.written)
 
-    def response(self, manager: "ReplicaManager") -> WriteTxnMarkersResponse | None:
+    def response(self, manager: HeldPartitions) -> WriteTxnMarkersResponse | None:
         """None while a partition is not decided yet."""
         found = [_committed(manager, each) for each in self.written]
         if None in found:
             return None
         return self._with(found)
 
-    def timed_out(self, manager: "ReplicaManager") -> WriteTxnMarkersResponse:
+    def timed_out(self, manager: HeldPartitions) -> WriteTxnMarkersResponse:
         """The response at the time-out: records may still be committed later, or never."""
         undecided = Errors.REQUEST_TIMED_OUT
         found = (_committed(manager, each) for each in self.written)
@@ -79,7 +78,7 @@ class WaitingMarkers:
         return self.answer
 
 
-def _committed(manager: "ReplicaManager", written: Written) -> Errors | None:
+def _committed(manager: HeldPartitions, written: Written) -> Errors | None:
     try:
         return manager.partition(written.key).committed(written.end_offset)
     except ApiException as error:
@@ -87,7 +86,7 @@ def _committed(manager: "ReplicaManager", written: Written) -> Errors | None:
 
 
 def on_write_txn_markers(
-    manager: "ReplicaManager", request_id: int, request: WriteTxnMarkersRequest, now_ms: int, timestamp_ms: int
+    manager: WaitingReplicas, request_id: int, request: WriteTxnMarkersRequest, now_ms: int, timestamp_ms: int
 ) -> None:
     """Appends the markers, and answers once all are committed: the answer is among the manager's outputs.
 
@@ -114,7 +113,7 @@ def on_write_txn_markers(
 
 
 def _write(
-    manager: "ReplicaManager",
+    manager: WaitingReplicas,
     key: Key,
     marker: WritableTxnMarker,
     now_ms: int,

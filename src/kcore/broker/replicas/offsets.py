@@ -4,10 +4,11 @@ Source: Partition.fetchOffsetForTimestamp, lastOffsetForLeaderEpoch and KafkaApi
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kcore.broker.replicas.log import ReplicaLog, TimestampAndOffset
 from kcore.broker.replicas.partition import Partition
+from kcore.broker.replicas.protocols import StoredPartitions
 from kcore.constants import CONSUMER_REPLICA_ID
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.fetch import IsolationLevel
@@ -24,9 +25,6 @@ from kcore.schema.list_offsets import (
 )
 from kcore.wire.record_batch import NO_TIMESTAMP
 
-if TYPE_CHECKING:
-    from kcore.broker.replicas.replica_manager import ReplicaManager
-
 LATEST: Final = -1
 EARLIEST: Final = -2
 LARGEST_TIMESTAMP: Final = -3  # KIP-734
@@ -35,7 +33,7 @@ LEADER_EPOCH_SINCE: Final = 4  # ListOffsets: before it an answer has no leader 
 DEBUGGER: Final = -2
 
 
-def on_list_offsets(manager: "ReplicaManager", request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+def on_list_offsets(manager: StoredPartitions, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
     """Offsets by time: for consumers below the high watermark or the last stable offset, for followers to the end.
 
     A partition that is named twice is refused (ReplicaManager.fetchOffset): each look-up may read a whole segment.
@@ -99,7 +97,7 @@ def _by_time(log: ReplicaLog, timestamp_ms: int) -> TimestampAndOffset | None:
 
 
 def on_offset_for_leader_epoch(
-    manager: "ReplicaManager", request: OffsetForLeaderEpochRequest
+    manager: StoredPartitions, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """The end offsets of leader epochs (KIP-101), to which a follower truncates its log."""
     topics = []

@@ -6,9 +6,10 @@ Source: ReplicaManager.appendRecords and DelayedProduce of 3.9.1.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from kcore.broker.replicas import verifying
+from kcore.broker.replicas.cluster_view import ClusterView
 from kcore.broker.replicas.log_validator import (
     CheckedRecords,
     RecordValidationException,
@@ -17,8 +18,11 @@ from kcore.broker.replicas.log_validator import (
     transactional_producer,
 )
 from kcore.broker.replicas.outputs import SendResponse, Verify
+from kcore.broker.replicas.partition import Partition
+from kcore.broker.replicas.protocols import HeldPartitions
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.verifying import Produce, TransactionalBatch
+from kcore.broker.replicas.waiting import Waiting, WaitingReplicas
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.produce import (
     BatchIndexAndErrorMessage,
@@ -29,10 +33,15 @@ from kcore.schema.produce import (
     TopicProduceResponse,
 )
 
-if TYPE_CHECKING:
-    from kcore.broker.replicas.replica_manager import ReplicaManager
-
 NEWEST: Final = 11  # Produce of 3.9.1.
+
+
+class ProducingReplicas(WaitingReplicas, Protocol):
+    """What Produce uses of the broker's replicas."""
+
+    cluster: ClusterView
+    partitions: dict[Key, Partition]
+    verifying: Waiting[Produce]  # Requests that wait for a transaction coordinator.
 
 
 class Required(NamedTuple):
@@ -55,18 +64,18 @@ class WaitingProduce:
     def keys(self) -> set[Key]:
         return {*self.required}
 
-    def response(self, manager: "ReplicaManager") -> ProduceResponse | None:
+    def response(self, manager: HeldPartitions) -> ProduceResponse | None:
         """None while a partition is not decided yet."""
         found = {key: self._committed(manager, key) for key in self.required}
         if None in found.values():
             return None
         return self._with(found)
 
-    def timed_out(self, manager: "ReplicaManager") -> ProduceResponse:
+    def timed_out(self, manager: HeldPartitions) -> ProduceResponse:
         """The response at the time-out: records may still be committed later, or never."""
         return self._with({key: self._committed(manager, key) or Errors.REQUEST_TIMED_OUT for key in self.required})
 
-    def _committed(self, manager: "ReplicaManager", key: Key) -> Errors | None:
+    def _committed(self, manager: HeldPartitions, key: Key) -> Errors | None:
         try:
             return manager.partition(key).committed(self.required[key].offset)
         except ApiException as error:
@@ -92,7 +101,7 @@ def drop_repeated(request: ProduceRequest) -> None:
 
 
 def on_produce(
-    manager: "ReplicaManager",
+    manager: ProducingReplicas,
     request_id: int,
     request: ProduceRequest,
     now_ms: int,
@@ -120,7 +129,7 @@ def on_produce(
     manager.output(Verify(request_id, *transaction, tuple(produce.guards)))
 
 
-def on_verified(manager: "ReplicaManager", request_id: int, errors: Mapping[Key, Errors], now_ms: int) -> None:
+def on_verified(manager: ProducingReplicas, request_id: int, errors: Mapping[Key, Errors], now_ms: int) -> None:
     """The coordinator's answer: the partitions that are not in the transaction, and why; the others are appended."""
     produce = manager.verifying.by_id.get(request_id)
     if produce is not None and manager.verifying.remove(produce):
@@ -128,7 +137,7 @@ def on_verified(manager: "ReplicaManager", request_id: int, errors: Mapping[Key,
         _append_all(manager, produce, now_ms)
 
 
-def expire_verifications(manager: "ReplicaManager", now_ms: int) -> None:
+def expire_verifications(manager: ProducingReplicas, now_ms: int) -> None:
     """Answers those whose coordinator has not answered in time: the producer tries again."""
     for produce in manager.verifying.late(now_ms):
         if manager.verifying.remove(produce):
@@ -136,7 +145,7 @@ def expire_verifications(manager: "ReplicaManager", now_ms: int) -> None:
             _append_all(manager, produce, now_ms)
 
 
-def _first_look(manager: "ReplicaManager", produce: Produce) -> list[TransactionalBatch]:
+def _first_look(manager: ProducingReplicas, produce: Produce) -> list[TransactionalBatch]:
     """Collects errors that the headers alone show.
 
     Returns the transactional batches. Records of unknown partitions are only checked for being transactional
@@ -160,7 +169,7 @@ def _first_look(manager: "ReplicaManager", produce: Produce) -> list[Transaction
     return [TransactionalBatch(key, producer) for key, producer in taken if producer is not None]
 
 
-def _append_all(manager: "ReplicaManager", produce: Produce, now_ms: int) -> None:
+def _append_all(manager: ProducingReplicas, produce: Produce, now_ms: int) -> None:
     request, answer = produce.request, ProduceResponse(responses=[])
     required: dict[Key, Required] = {}
     for topic in request.topic_data:
@@ -183,7 +192,7 @@ def _append_all(manager: "ReplicaManager", produce: Produce, now_ms: int) -> Non
 
 
 def _append(
-    manager: "ReplicaManager", key: Key, data: PartitionProduceData, produce: Produce, now_ms: int
+    manager: ProducingReplicas, key: Key, data: PartitionProduceData, produce: Produce, now_ms: int
 ) -> tuple[PartitionProduceResponse, int | None]:
     """The answer for one partition; if the batch is in the log, the offset behind it."""
     acks, date_ms = produce.request.acks, now_ms + produce.date_ahead_ms

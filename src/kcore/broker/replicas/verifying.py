@@ -7,15 +7,13 @@ Source: ReplicaManager.handleProduceAppend and AddPartitionsToTxnManager of 3.9.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kcore.broker.replicas.log_validator import CheckedRecords, TransactionalProducer
+from kcore.broker.replicas.protocols import HeldPartitions
 from kcore.broker.replicas.replica import Key
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.produce import ProduceRequest
-
-if TYPE_CHECKING:
-    from kcore.broker.replicas.replica_manager import ReplicaManager
 
 ABORTABLE_SINCE: Final = 11  # The first version of Produce whose clients know TRANSACTION_ABORTABLE (KIP-890).
 # A client that does not know them tries again all the same after the error that stands for these.
@@ -52,7 +50,7 @@ class Produce:
     ahead: Mapping[Key, CheckedRecords] = field(default_factory=dict)  # Batches whose records were looked at already.
 
 
-def begin(manager: "ReplicaManager", produce: Produce, batches: list[TransactionalBatch]) -> None:
+def begin(manager: HeldPartitions, produce: Produce, batches: list[TransactionalBatch]) -> None:
     """Notes the guards of those whose transaction is not open here yet; the coordinator must be asked of these."""
     for key, producer in batches:
         try:

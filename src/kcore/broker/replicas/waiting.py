@@ -2,13 +2,12 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
+from kcore.broker.replicas.outputs import Output
+from kcore.broker.replicas.protocols import HeldPartitions, StoredPartitions
 from kcore.broker.replicas.replica import Key
 from kcore.schema.structure import Message
-
-if TYPE_CHECKING:
-    from kcore.broker.replicas.replica_manager import ReplicaManager
 
 
 class Waiter(Protocol):
@@ -27,11 +26,25 @@ class Waiter(Protocol):
 class Delayed(Waiter, Protocol):
     """A request whose answer depends on how far replicas are."""
 
-    def response(self, manager: "ReplicaManager") -> Message | None:
+    def response(self, manager: HeldPartitions) -> Message | None:
         """None while it has to wait."""
 
-    def timed_out(self, manager: "ReplicaManager") -> Message:
+    def timed_out(self, manager: HeldPartitions) -> Message:
         """The answer when time is up."""
+
+
+class WaitingReplicas(StoredPartitions, Protocol):
+    """What a request that appends or deletes records uses of the broker's replicas."""
+
+    @property
+    def producing(self) -> "Waiting[Delayed]":
+        """The requests that wait until replicas have records, or have deleted them."""
+
+    def output(self, output: Output) -> None:
+        """Adds an output for the edge."""
+
+    def wake(self, key: Key) -> None:
+        """Checks the requests that wait for the partition."""
 
 
 W = TypeVar("W", bound=Waiter)
