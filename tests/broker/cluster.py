@@ -262,7 +262,7 @@ class Cluster(Kernel):
         count = 0
         for fetcher in [*self.brokers[broker_id].fetchers.values()]:
             for _ in range(rounds):
-                ask = fetcher.next_ask(self.now_ms)
+                ask = fetcher.next_request(self.now_ms)
                 if ask is None:
                     break
                 count += 1

@@ -91,7 +91,7 @@ def test_like_the_slow_twin(seed: int) -> None:
     now_ms = 0
     for _ in range(60):
         now_ms += dice.choice([1, 1_000, 61_000, EVICTION_MS, EVICTION_MS + 1])
-        cache.tell_time(now_ms)
+        cache.set_time(now_ms)
         for name in dice.sample([*state], 3):
             state[name] = dice.random() < 0.1, dice.random() < 0.2, dice.randrange(3), dice.randrange(2)
         names = dice.sample([*state], dice.randrange(6))

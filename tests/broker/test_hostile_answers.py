@@ -58,7 +58,7 @@ def test_a_leaders_answers(kind: Any, seed: int) -> None:
                     break  # Its log could not do what the leader said: it is offline.
                 fetcher.states[KEY].stage = stage
                 fetcher.states[KEY].delayed_until_ms = 0
-                if fetcher.next_ask(cluster.now_ms) is None:
+                if fetcher.next_request(cluster.now_ms) is None:
                     break
                 fetcher.answered(hostile.message(kind, version), cluster.now_ms)
                 cluster.perform(2)

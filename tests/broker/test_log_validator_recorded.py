@@ -11,7 +11,7 @@ from kcore.broker.replicas.appending import Appended, append_as_leader
 from kcore.broker.replicas.log_validator import (
     LogConfig,
     RecordValidationException,
-    first_look,
+    check_headers,
     has_transactional_records,
     transactional_producer,
 )
@@ -49,7 +49,7 @@ def judged(case: dict[str, Any], log: MemoryLog) -> tuple[Appended | ApiExceptio
     log.producers = ProducersOfOldLog()
     try:
         has_transactional_records([data])
-        [refusal] = first_look([data], recorded["produceVersion"])
+        [refusal] = check_headers([data], recorded["produceVersion"])
         producer = transactional_producer(data) if refusal is None else None
     except ApiException as error:
         return error, True

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from broker.cluster import KEY, Cluster
-from kcore.broker.replicas.fetcher import Ask, ReplicaFetcher
+from kcore.broker.replicas.fetcher import LeaderRequest, ReplicaFetcher
 from kcore.protocol_errors import Errors
 from kcore.sim.kernel.network import Links, Network
 from kcore.sim.kernel.simulated_process import PAUSED
@@ -80,10 +80,10 @@ class World(Cluster):
     def poll(self, broker_id: int) -> None:
         """The follower asks its leader, unless a request to it is under way."""
         for fetcher in [*self.brokers[broker_id].fetchers.values()]:
-            if fetcher not in self.asked and (ask := fetcher.next_ask(self.now_ms)) is not None:
+            if fetcher not in self.asked and (ask := fetcher.next_request(self.now_ms)) is not None:
                 self._ask(broker_id, fetcher, ask)
 
-    def _ask(self, broker_id: int, fetcher: ReplicaFetcher, ask: Ask) -> None:
+    def _ask(self, broker_id: int, fetcher: ReplicaFetcher, ask: LeaderRequest) -> None:
         leader_id, follower = fetcher.leader_id, self.processes[broker_id]
         number = self.asked[fetcher] = next(self.numbers)
 

@@ -154,7 +154,7 @@ def test_sessions_of_consumers_leave_room_for_those_of_followers(monkeypatch: py
         assert opened(cache, begin, begin + 5)
     assert opened(cache, 10, 15) == 0, "a consumer's does not displace others that are in use"
     assert opened(cache, 0, 6, replica=2) and cache.num_partitions == 6
-    cache.tell_time(fetch_sessions.EVICTION_MS + 1)
+    cache.set_time(fetch_sessions.EVICTION_MS + 1)
     assert opened(cache, 0, 9), "one that nobody has used for long gives way"
 
 

@@ -23,7 +23,7 @@ class Fetcher:
     def failed(self, now_ms: int) -> None:
         self.failures += 1
 
-    def next_ask(self, now_ms: int) -> Any:
+    def next_request(self, now_ms: int) -> Any:
         return SimpleNamespace(request=FetchRequest(), version=17, fitted=lambda version: FetchRequest())
 
 

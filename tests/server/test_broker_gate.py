@@ -366,10 +366,10 @@ def test_a_topic_that_is_not_there_is_refused_to_who_may_not_make_it(
     topics = [(unknown, "t"), (unknown, None), (Errors.NONE, "there"), (Errors.INVALID_TOPIC_EXCEPTION, "a b")]
     described = [(DESCRIBE, TOPIC, name) for _, name in topics if name is not None]
     request = MetadataRequest(allow_auto_topic_creation=may_create)
-    told = a_gate(*rights, *described).told_of_uncreated(request, 12, False)
+    told = a_gate(*rights, *described).topic_filter_for_creation(request, 12, False)
     rows = [told(MetadataResponseTopic(error_code=code, name=name)) for code, name in topics]
     assert [row and row.error_code for row in rows] == [error, unknown, Errors.NONE, topics[-1][0]]
-    without = a_gate(*rights).told_of_uncreated(MetadataRequest(topics=None), 12, False)
+    without = a_gate(*rights).topic_filter_for_creation(MetadataRequest(topics=None), 12, False)
     assert without(MetadataResponseTopic(error_code=unknown, name="hidden")) is None
 
 

@@ -109,7 +109,7 @@ def test_13_leader_and_isr_and_stop_replica_of_what_cannot_be(
         assert files() == before
         assert manager.partitions.keys() == manager.replicas.keys() == {("good", 0)}
         [notice] = notices(manager)
-        assert f"controller 9 names what no topic can have: {name!r:.100}, partition {partition}" in notice
+        assert f"controller 9 has invalid topics or partitions: {name!r:.100}, partition {partition}" in notice
     assert manager.logs.online  # type: ignore[attr-defined]
 
 
@@ -120,7 +120,9 @@ def test_13_update_metadata_with_a_name_that_cannot_be(name: str, broker: Broker
     assert update_metadata(manager, ("one", 0), (name, 0), ("two", 0)) == Errors.INVALID_TOPIC_EXCEPTION
     assert {each for each in manager.cluster.table.topics.names if each} == {"one", "two"}
     assert manager.cluster.knows(("two", 0)) and not manager.cluster.knows((name, 0))
-    assert notices(manager) == [f"UpdateMetadata of controller 9 names what no topic can have: topic {name!r:.100}"]
+    assert notices(manager) == [
+        f"UpdateMetadata from controller 9 has invalid topics or partitions: topic {name!r:.100}"
+    ]
     assert update_metadata(manager, ("one", 0)) == Errors.NONE
     assert update_metadata(manager, (name, 0)) == Errors.INVALID_TOPIC_EXCEPTION
 
@@ -232,9 +234,9 @@ def test_18_who_controls_and_who_is_refused_for_it_is_told(broker: Broker) -> No
     manager.broker_epoch = 10
     assert control(manager, UpdateMetadataRequest, 8, stranger | {"brokerEpoch": 9}).error_code != Errors.NONE
     assert notices(manager) == [
-        "the controller epoch rises from 1 to 2147483647: controller 66 controls from now on",
-        "UpdateMetadata of controller 9 is refused: it has controller epoch 1, and 2147483647 is known",
-        "UpdateMetadata of controller 66 is refused: it is for broker epoch 9, this is 10",
+        "the controller epoch rises from 1 to 2147483647: controller 66 is the controller now",
+        "UpdateMetadata from controller 9 is refused: its controller epoch 1 is older than 2147483647",
+        "UpdateMetadata from controller 66 is refused: it is for broker epoch 9, this broker has 10",
     ]
 
 

@@ -456,7 +456,7 @@ def test_the_level_is_that_of_the_protocol(protocol: str, directories: int, leve
     ("protocol", "directories", "why"),
     [
         ("3.3", 1, "needs 3.4-IV0 or newer"),
-        ("2.8", 1, "no migration from ZooKeeper"),
+        ("2.8", 1, "it cannot migrate from ZooKeeper"),
         ("3.6", 2, "with several log directories needs 3.7-IV2 or newer"),
     ],
 )

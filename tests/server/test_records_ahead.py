@@ -11,7 +11,7 @@ import pytest
 
 from kcore import schema as s
 from kcore.broker.replicas import log_validator
-from kcore.broker.replicas.log_validator import FEW_BYTES, LogConfig, check_ahead, validate
+from kcore.broker.replicas.log_validator import FEW_BYTES, LogConfig, precheck_records, validate
 from kcore.broker.replicas.roles import Role
 from kcore.errors import DisconnectedError
 from kcore.protocol_errors import ApiException, Errors
@@ -83,12 +83,12 @@ def test_what_is_known_ahead_is_what_would_be_found(damage: bool) -> None:
         except ApiException as refusal:
             return refusal.error, str(refusal)
 
-    ahead = check_ahead(data, config, 99)
+    ahead = precheck_records(data, config, 99)
     assert outcome(ahead) == outcome(None)
     assert isinstance(ahead.found, ApiException) == damage
     # Of other bytes, or by another configuration, nothing is known.
-    assert outcome(check_ahead(large("snappy"), config, 99)) == outcome(None)
-    assert outcome(check_ahead(data, LogConfig(), 99)) == outcome(None)
+    assert outcome(precheck_records(large("snappy"), config, 99)) == outcome(None)
+    assert outcome(precheck_records(data, LogConfig(), 99)) == outcome(None)
 
 
 class _Asking:
@@ -100,7 +100,7 @@ class _Asking:
         self._ahead = RecordChecks()
         partition = SimpleNamespace(role=Role.LEADER, settings=SimpleNamespace(log=LogConfig()))
         self._manager: Any = SimpleNamespace(partitions={("t", 0): partition})
-        monkeypatch.setattr(records_ahead, "check_ahead", self._check)
+        monkeypatch.setattr(records_ahead, "precheck_records", self._check)
 
     def _check(self, records: bytes, *_: Any) -> None:
         self.goes_on.wait(60)

@@ -208,7 +208,7 @@ async def test_why_a_topic_does_not_come_is_told(
         await until(lambda: not creation._in_flight)
         await creation.close()
     assert caplog.messages[0] == "the controller refused to create t: CLUSTER_AUTHORIZATION_FAILED"
-    assert caplog.messages[1].startswith("the controller's answer about t cannot be read: ")
+    assert caplog.messages[1].startswith("the controller's answer about t cannot be decoded: ")
     assert caplog.messages[2] == "no controller has created t within 0.05 s"
 
 

@@ -363,7 +363,7 @@ async def test_a_token_of_a_znode_is_its_owner(tmp_path: Path, authority: Author
     ("name", "value", "told"),
     [
         ("control.plane.listener.name", "OTHER", "it is not among the listeners"),
-        ("control.plane.listener.name", "SECURE", "brokers among themselves have another listener"),
+        ("control.plane.listener.name", "SECURE", "it must differ from the inter-broker listener"),
         ("inter.broker.listener.name", "OTHER", "OTHER: it is not among the listeners"),
         ("security.inter.broker.protocol", "SSL", "give either"),
         ("listeners", "SECURE://:1,SECURE://:2", "SECURE is there twice"),

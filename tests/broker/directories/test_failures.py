@@ -3,7 +3,7 @@
 import pytest
 
 from broker.directories.placements import A, B, C
-from kcore.broker.directories.failures import LOOK_AGAIN_MS, DirectoryFailures
+from kcore.broker.directories.failures import RECHECK_MS, DirectoryFailures
 from kcore.broker.directories.outputs import HeartbeatNow, ShutDown
 from kcore.types import Uuid
 
@@ -105,5 +105,5 @@ def test_a_broker_that_does_not_lead_there_goes_on_until_it_would() -> None:
     made = failures()
     made.on_failed(A, 0)
     assert not stops(made, TIMEOUT_MS, led=B)
-    assert made.next_deadline_ms == TIMEOUT_MS + LOOK_AGAIN_MS
-    assert stops(made, TIMEOUT_MS + LOOK_AGAIN_MS)
+    assert made.next_deadline_ms == TIMEOUT_MS + RECHECK_MS
+    assert stops(made, TIMEOUT_MS + RECHECK_MS)

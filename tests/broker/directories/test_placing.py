@@ -24,7 +24,7 @@ EITHER = pytest.mark.parametrize("offline", [False, True], ids=["all online", "s
 
 @EITHER
 @pytest.mark.covers("KIP-858 catch-up unassigned, exists")
-def test_unassigned_and_there_the_controller_is_told_where(offline: bool) -> None:
+def test_unassigned_and_there_its_directory_is_reported(offline: bool) -> None:
     assert actions(UNASSIGNED_UUID, A, offline=offline) == [ASSIGN]
     assert actions(UNASSIGNED_UUID, A, B, offline=offline) == [ASSIGN, COPY]
 
@@ -63,7 +63,7 @@ def test_online_with_the_future_replica_there_that_replaces_the_current_one_once
 
 @EITHER
 @pytest.mark.covers("KIP-858 catch-up online, elsewhere")
-def test_online_and_elsewhere_the_controller_is_told_where(offline: bool) -> None:
+def test_online_and_elsewhere_its_directory_is_reported(offline: bool) -> None:
     assert actions(A, B, offline=offline) == [ASSIGN]
     assert [*decide(case_of(A, (A, B, C), B, C, has_offline=offline)).actions] == [ASSIGN, COPY]
 

@@ -1,4 +1,4 @@
-"""DeleteRecords: raises a log's start offset, here and on all its live followers (KIP-107).
+"""DeleteRecords: raises the start offsets of logs here and on their live followers (KIP-107).
 
 Source: ReplicaManager.deleteRecords, Partition.deleteRecordsOnLeader and DelayedDeleteRecords of 3.9.1.
 """
@@ -23,7 +23,7 @@ NO_LOW_WATERMARK: Final = -1
 
 
 class Wanted(NamedTuple):
-    """The start offset that a partition's replicas should have, and its part of the response."""
+    """The requested start offset of a partition, and its part of the response."""
 
     key: Key
     offset: int
@@ -44,20 +44,20 @@ class WaitingDeletion:
         return {each.key for each in self.wanted}
 
     def response(self, manager: HeldPartitions) -> DeleteRecordsResponse | None:
-        """None while a replica begins earlier."""
-        done = [_look(manager, *each) for each in self.wanted]
+        """The response; None while a live replica has an older start offset."""
+        done = [_is_decided(manager, *each) for each in self.wanted]
         return self.answer if all(done) else None
 
     def timed_out(self, manager: HeldPartitions) -> DeleteRecordsResponse:
-        """Replicas that come back later still get the new start offset."""
+        """The response at the time-out. Replicas that come back later still get the new start offset."""
         for each in self.wanted:
-            if not _look(manager, *each):
+            if not _is_decided(manager, *each):
                 each.result.error_code = Errors.REQUEST_TIMED_OUT
         return self.answer
 
 
-def _look(manager: HeldPartitions, key: Key, offset: int, result: DeleteRecordsPartitionResult) -> bool:
-    """Whether the partition is decided; the answer for it as it is now."""
+def _is_decided(manager: HeldPartitions, key: Key, offset: int, result: DeleteRecordsPartitionResult) -> bool:
+    """Writes the partition's low watermark or error into `result`; True if it is final."""
     try:
         result.low_watermark = manager.partition(key).low_watermark
     except ApiException as error:
@@ -67,7 +67,7 @@ def _look(manager: HeldPartitions, key: Key, offset: int, result: DeleteRecordsP
 
 
 def on_delete_records(manager: WaitingReplicas, request_id: int, request: DeleteRecordsRequest, now_ms: int) -> None:
-    """Raises start offsets, and answers once all live replicas have: the response is among the manager's outputs."""
+    """Raises start offsets. The response is an output of the manager, once all live replicas have the offsets."""
     answer = DeleteRecordsResponse(topics=[])
     wanted: list[Wanted] = []
     for topic in request.topics:
@@ -94,7 +94,7 @@ def on_delete_records(manager: WaitingReplicas, request_id: int, request: Delete
 
 
 def _delete(manager: WaitingReplicas, key: Key, offset: int) -> int:
-    """Raises the log start offset, unless it is higher already. Returns it."""
+    """Raises the log start offset to at least `offset`. Returns the requested offset."""
     if key[0] in INTERNAL_TOPICS:
         Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Cannot delete records of internal topic {key[0]}")
     return manager.partition(key).delete_records(offset)

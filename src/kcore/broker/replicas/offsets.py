@@ -28,15 +28,15 @@ from kcore.wire.record_batch import NO_TIMESTAMP
 LATEST: Final = -1
 EARLIEST: Final = -2
 LARGEST_TIMESTAMP: Final = -3  # KIP-734
-EARLIEST_LOCAL: Final = -4  # KIP-405; nothing is remote here.
-LEADER_EPOCH_SINCE: Final = 4  # ListOffsets: before it an answer has no leader epoch.
+EARLIEST_LOCAL: Final = -4  # KIP-405; there is no remote storage here.
+LEADER_EPOCH_SINCE: Final = 4  # The first version of ListOffsets with a leader epoch in the response.
 DEBUGGER: Final = -2
 
 
 def on_list_offsets(manager: StoredPartitions, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
     """Offsets by time: for consumers below the high watermark or the last stable offset, for followers to the end.
 
-    A partition that is named twice is refused (ReplicaManager.fetchOffset): each look-up may read a whole segment.
+    A partition that the request has twice is refused (ReplicaManager.fetchOffset): a look-up may read a segment.
     """
     named = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     topics = []
@@ -72,7 +72,7 @@ def _find(
     limit = log.high_watermark if is_consumer else log.end_offset
     if is_consumer and request.isolation_level == IsolationLevel.READ_COMMITTED:
         limit = log.producers.last_stable_offset(log.high_watermark, log.start_offset)
-    # A leader whose high watermark has not reached its own epoch does not know what is committed (KIP-207).
+    # Until its high watermark has reached its own epoch, a leader's committed end is uncertain (KIP-207).
     start = partition.leader_epoch_start_offset
     lags = is_consumer and start is not None and start > log.high_watermark
     if requested.timestamp == LATEST:

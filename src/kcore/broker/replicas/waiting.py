@@ -1,4 +1,4 @@
-"""Requests that wait: for records to be committed, or for records to come (Kafka's purgatories), with deadlines."""
+"""Requests that wait for commits or for new records, with deadlines (Kafka's purgatories)."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from kcore.schema.structure import Message
 
 
 class Waiter(Protocol):
-    """One request."""
+    """One waiting request."""
 
     @property
     def request_id(self) -> int: ...
@@ -24,13 +24,13 @@ class Waiter(Protocol):
 
 
 class Delayed(Waiter, Protocol):
-    """A request whose answer depends on how far replicas are."""
+    """A request whose response depends on the progress of replicas."""
 
     def response(self, manager: HeldPartitions) -> Message | None:
-        """None while it has to wait."""
+        """The response; None while the request has to wait."""
 
     def timed_out(self, manager: HeldPartitions) -> Message:
-        """The answer when time is up."""
+        """The response at the time-out."""
 
 
 class WaitingReplicas(StoredPartitions, Protocol):
@@ -52,7 +52,7 @@ W = TypeVar("W", bound=Waiter)
 
 @dataclass
 class Waiting(Generic[W]):
-    """Waiting requests, by the partitions that they wait for."""
+    """Waiting requests by id and by partition."""
 
     by_id: dict[int, W] = field(default_factory=dict)
     by_key: dict[Key, dict[int, W]] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Waiting(Generic[W]):
             self.by_key.setdefault(key, {})[waiter.request_id] = waiter
 
     def remove(self, waiter: W) -> bool:
-        """Removes a request that is about to be answered; False if it was removed before."""
+        """Removes a request before its response is sent; False if it was removed before."""
         if self.by_id.pop(waiter.request_id, None) is None:
             return False
         for key in waiter.keys:
@@ -83,7 +83,7 @@ class Waiting(Generic[W]):
         return [*self.by_key.get(key, {}).values()]
 
     def late(self, now_ms: int) -> Iterator[W]:
-        """The requests whose time-out is over."""
+        """The requests whose deadline has passed."""
         yield from [each for each in self.by_id.values() if each.deadline_ms <= now_ms]
 
     @property
