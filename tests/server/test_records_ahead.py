@@ -38,7 +38,7 @@ def request_of(batch: bytes) -> ProduceRequest:
 
 
 @story
-async def test_18_others_are_served_while_a_large_batch_is_decompressed(
+async def test_other_clients_are_served_while_a_large_batch_is_decompressed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     goes_on, begun, found = threading.Event(), threading.Event(), []
@@ -60,8 +60,8 @@ async def test_18_others_are_served_while_a_large_batch_is_decompressed(
         assert found == [False]
         assert (await brokers.ask(1, s.DescribeClusterRequest())).error_code == Errors.NONE
         goes_on.set()
-        [told] = (await task).responses[0].partition_responses
-        assert (told.error_code, told.base_offset) == (Errors.NONE, 0)
+        [response] = (await task).responses[0].partition_responses
+        assert (response.error_code, response.base_offset) == (Errors.NONE, 0)
         assert found == [False]  # Not once more on the loop.
         assert (await brokers.produce(1, b"small", acks=1)).base_offset == len(VALUES)
         assert found == [False, True]
@@ -86,7 +86,7 @@ def test_what_is_known_ahead_is_what_would_be_found(damage: bool) -> None:
     ahead = precheck_records(data, config, 99)
     assert outcome(ahead) == outcome(None)
     assert isinstance(ahead.found, ApiException) == damage
-    # Of other bytes, or by another configuration, nothing is known.
+    # The result is not used for other bytes or another configuration.
     assert outcome(precheck_records(large("snappy"), config, 99)) == outcome(None)
     assert outcome(precheck_records(data, LogConfig(), 99)) == outcome(None)
 

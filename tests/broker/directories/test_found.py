@@ -1,4 +1,4 @@
-"""What a broker makes of the logs of one replica that it finds at its start."""
+"""The choice among several logs of one replica at a broker's start."""
 
 import pytest
 

@@ -1,7 +1,7 @@
 """Loads the metadata log of a quorum into a broker's image, as an observer (MetadataLoader of 4.3.1)."""
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, Never, TypeAlias
 
 from kcore.errors import RaftLogError
 from kcore.metadata.image.image import ClusterImage
@@ -24,11 +24,25 @@ class ReadSnapshotSlice(NamedTuple):
 Effect: TypeAlias = ImageChanged | ReadSnapshotSlice
 
 
-class MetadataLoader:
-    """Applies committed records to `image`. It never leads, because a broker's node is an observer."""
+class ObserverMachine:
+    """The part of a raft state machine that is the same for all observers, which never lead."""
+
+    is_at_work: ClassVar = False
+
+    def on_leader(self, epoch: int, offset: int) -> Sequence[Never]:
+        raise RaftLogError("a broker cannot lead the quorum")
+
+    def on_resigned(self, epoch: int) -> Sequence[Never]:
+        raise RaftLogError("a broker cannot lead the quorum")
+
+    def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Never]:
+        raise RaftLogError("a broker cannot append to the metadata log")
+
+
+class MetadataLoader(ObserverMachine):
+    """Applies committed records to `image`."""
 
     reads_batches: ClassVar = True
-    is_at_work: ClassVar = False
 
     def __init__(self) -> None:
         self.image = ClusterImage()
@@ -65,12 +79,3 @@ class MetadataLoader:
         self.image = self._loading
         self.end_offset = self.image.end_offset = reader.snapshot.offset
         return [ImageChanged(self.end_offset, is_new=True)]
-
-    def on_leader(self, epoch: int, offset: int) -> Sequence[Effect]:
-        raise RaftLogError("a broker cannot lead the quorum")
-
-    def on_resigned(self, epoch: int) -> Sequence[Effect]:
-        raise RaftLogError("a broker cannot lead the quorum")
-
-    def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Effect]:
-        raise RaftLogError("a broker cannot append to the metadata log")

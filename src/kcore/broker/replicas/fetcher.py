@@ -143,8 +143,8 @@ class ReplicaFetcher:
         self._truncate_without_epochs(now_ms)
         for stage, ask in (
             (Stage.TRUNCATING, self._ask_epochs),
-            (Stage.FINDING_END, self._ask_end),
-            (Stage.FINDING_START, self._ask_start),
+            (Stage.FINDING_END, partial(self._ask_offsets, LATEST)),
+            (Stage.FINDING_START, partial(self._ask_offsets, EARLIEST)),
             (Stage.FETCHING, self._ask_records),
         ):
             ready = self._ready(stage, now_ms)
@@ -209,13 +209,7 @@ class ReplicaFetcher:
         request = OffsetForLeaderEpochRequest(replica_id=self._config.broker_id, topics=[*topics.values()])
         return LeaderRequest(request, OFFSET_FOR_LEADER_EPOCH_VERSION)
 
-    def _ask_end(self, ready: dict[Key, FetchState]) -> LeaderRequest:
-        return self._ask_offsets(ready, LATEST)
-
-    def _ask_start(self, ready: dict[Key, FetchState]) -> LeaderRequest:
-        return self._ask_offsets(ready, EARLIEST)
-
-    def _ask_offsets(self, ready: dict[Key, FetchState], timestamp: int) -> LeaderRequest:
+    def _ask_offsets(self, timestamp: int, ready: dict[Key, FetchState]) -> LeaderRequest:
         topics: dict[str, ListOffsetsTopic] = {}
         for key, state in ready.items():
             topic = topics.setdefault(key[0], ListOffsetsTopic(name=key[0], partitions=[]))

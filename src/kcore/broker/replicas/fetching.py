@@ -18,9 +18,8 @@ from kcore.broker.replicas.fetch_sessions import (
     Row,
     replica_of,
 )
-from kcore.broker.replicas.log_validator import Bytes
 from kcore.broker.replicas.outputs import Output, SendResponse
-from kcore.broker.replicas.partition import IsrChange, Partition, Read
+from kcore.broker.replicas.partition import IsrChange, Partition, Read, end_of
 from kcore.broker.replicas.protocols import StoredPartitions
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.waiting import Waiting
@@ -34,7 +33,6 @@ from kcore.schema.fetch import (
     IsolationLevel,
     PartitionData,
 )
-from kcore.wire.record_batch import scan_batches
 
 MayRead: TypeAlias = Callable[[str], bool] | None  # Whether the client may fetch a topic; None: all topics.
 FROM_FOLLOWERS_SINCE = 11  # Consumers may read from any replica (KIP-392).
@@ -111,7 +109,7 @@ class WaitingFetch:
             return True
         if data.records:
             size = len(data.records)
-            found.bytes, found.next_offset = found.bytes + size, _end_of(data.records)
+            found.bytes, found.next_offset = found.bytes + size, end_of(data.records)
             self._bytes += size
         return self._bytes >= least_bytes(manager, self.request)
 
@@ -142,7 +140,7 @@ def on_fetch(
     found = {}
     for asked, data in rows:
         if (name := _name(manager, asked, version)) is not None:
-            end = _end_of(data.records) if data.records else asked.fetch_offset
+            end = end_of(data.records) if data.records else asked.fetch_offset
             found[name, asked.index] = _Found(asked, len(data.records or b""), end)
     manager.fetching.add(
         WaitingFetch(request_id, now_ms + request.max_wait_ms, request, context, version, found, may_read)
@@ -184,11 +182,6 @@ def read_all(
 def least_bytes(manager: FetchedReplicas, request: FetchRequest) -> int:
     """The minimum bytes of a response, at most its maximum (KafkaApis.handleFetchRequest)."""
     return min(request.min_bytes, request.max_bytes, manager.config.fetch_max_bytes)
-
-
-def _end_of(records: Bytes) -> int:
-    """The offset after complete batches."""
-    return int(scan_batches(records, check_crc=False).last_offset[-1]) + 1
 
 
 def _name(manager: FetchedReplicas, asked: CachedPartition, version: int) -> str | None:

@@ -14,7 +14,7 @@ from kcore.broker.replicas.outputs import SendResponse
 from kcore.broker.replicas.protocols import HeldPartitions
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.transactions import EndMarker
-from kcore.broker.replicas.waiting import WaitingReplicas
+from kcore.broker.replicas.waiting import WaitingReplicas, committed
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.transactions import (
     WritableTxnMarker,
@@ -61,7 +61,7 @@ class WaitingMarkers:
 
     def response(self, manager: HeldPartitions) -> WriteTxnMarkersResponse | None:
         """The response; None while a marker is not committed."""
-        found = [_committed(manager, each) for each in self.written]
+        found = [committed(manager, each.key, each.end_offset) for each in self.written]
         if None in found:
             return None
         return self._with(found)
@@ -69,20 +69,13 @@ class WaitingMarkers:
     def timed_out(self, manager: HeldPartitions) -> WriteTxnMarkersResponse:
         """The response at the time-out; the other markers may still be committed later."""
         undecided = Errors.REQUEST_TIMED_OUT
-        found = (_committed(manager, each) for each in self.written)
+        found = (committed(manager, each.key, each.end_offset) for each in self.written)
         return self._with([undecided if error is None else error for error in found])
 
     def _with(self, found: "list[Errors | None]") -> WriteTxnMarkersResponse:
         for each, error in zip(self.written, found, strict=True):
             each.result.error_code = error or Errors.NONE
         return self.answer
-
-
-def _committed(manager: HeldPartitions, written: Written) -> Errors | None:
-    try:
-        return manager.partition(written.key).committed(written.end_offset)
-    except ApiException as error:
-        return error.error
 
 
 def on_write_txn_markers(

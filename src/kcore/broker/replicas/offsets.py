@@ -6,7 +6,7 @@ Source: Partition.fetchOffsetForTimestamp, lastOffsetForLeaderEpoch and KafkaApi
 from collections import Counter
 from typing import Final
 
-from kcore.broker.replicas.log import ReplicaLog, TimestampAndOffset
+from kcore.broker.replicas.log import TimestampAndOffset
 from kcore.broker.replicas.partition import Partition
 from kcore.broker.replicas.protocols import StoredPartitions
 from kcore.constants import CONSUMER_REPLICA_ID
@@ -83,17 +83,14 @@ def _find(
         epoch = log.epochs.epoch_for_offset(log.start_offset)
         found = TimestampAndOffset(NO_TIMESTAMP, log.start_offset, -1 if epoch is None else epoch)
     else:
-        found = _by_time(log, requested.timestamp)
+        is_largest = requested.timestamp == LARGEST_TIMESTAMP
+        found = log.find_latest_timestamp() if is_largest else log.find_timestamp(requested.timestamp)
         if found is not None and found.offset >= limit:
             found = None
         if found is None and lags:
             raise exception_of(Errors.OFFSET_NOT_AVAILABLE)(str(partition))
     if found is not None:
         answer.timestamp, answer.offset, answer.leader_epoch = found
-
-
-def _by_time(log: ReplicaLog, timestamp_ms: int) -> TimestampAndOffset | None:
-    return log.find_latest_timestamp() if timestamp_ms == LARGEST_TIMESTAMP else log.find_timestamp(timestamp_ms)
 
 
 def on_offset_for_leader_epoch(

@@ -403,5 +403,9 @@ class Partition:
         records = log.read(offset, max_bytes, limit, at_least_one=at_least_one)
         if not committed or not records:
             return found._replace(records=records)
-        read_end = int(scan_batches(records, check_crc=False).last_offset[-1]) + 1
-        return found._replace(records=records, aborted=log.aborted_transactions(offset, read_end))
+        return found._replace(records=records, aborted=log.aborted_transactions(offset, end_of(records)))
+
+
+def end_of(records: Bytes) -> int:
+    """The offset after complete batches."""
+    return int(scan_batches(records, check_crc=False).last_offset[-1]) + 1

@@ -22,7 +22,7 @@ from kcore.broker.replicas.partition import Partition
 from kcore.broker.replicas.protocols import HeldPartitions
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.verifying import Produce, TransactionalBatch
-from kcore.broker.replicas.waiting import Waiting, WaitingReplicas
+from kcore.broker.replicas.waiting import Waiting, WaitingReplicas, committed
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.produce import (
     BatchIndexAndErrorMessage,
@@ -66,20 +66,15 @@ class WaitingProduce:
 
     def response(self, manager: HeldPartitions) -> ProduceResponse | None:
         """The response; None while a batch is not committed."""
-        found = {key: self._committed(manager, key) for key in self.required}
+        found = {key: committed(manager, key, each.offset) for key, each in self.required.items()}
         if None in found.values():
             return None
         return self._with(found)
 
     def timed_out(self, manager: HeldPartitions) -> ProduceResponse:
         """The response at the time-out; the records may still be committed later."""
-        return self._with({key: self._committed(manager, key) or Errors.REQUEST_TIMED_OUT for key in self.required})
-
-    def _committed(self, manager: HeldPartitions, key: Key) -> Errors | None:
-        try:
-            return manager.partition(key).committed(self.required[key].offset)
-        except ApiException as error:
-            return error.error
+        found = {key: committed(manager, key, each.offset) for key, each in self.required.items()}
+        return self._with({key: error or Errors.REQUEST_TIMED_OUT for key, error in found.items()})
 
     def _with(self, found: "dict[Key, Errors | None]") -> ProduceResponse:
         for key, error in found.items():

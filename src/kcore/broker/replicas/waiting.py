@@ -7,6 +7,7 @@ from typing import Generic, Protocol, TypeVar
 from kcore.broker.replicas.outputs import Output
 from kcore.broker.replicas.protocols import HeldPartitions, StoredPartitions
 from kcore.broker.replicas.replica import Key
+from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.structure import Message
 
 
@@ -45,6 +46,14 @@ class WaitingReplicas(StoredPartitions, Protocol):
 
     def wake(self, key: Key) -> None:
         """Checks the requests that wait for the partition."""
+
+
+def committed(manager: HeldPartitions, key: Key, required_offset: int) -> Errors | None:
+    """The result for a request that waits for the commit of `required_offset`; None while it has to wait."""
+    try:
+        return manager.partition(key).committed(required_offset)
+    except ApiException as error:
+        return error.error
 
 
 W = TypeVar("W", bound=Waiter)

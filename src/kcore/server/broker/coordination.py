@@ -126,19 +126,26 @@ def refuse(
     return _REFUSALS[type(request)](request, version, error_of)
 
 
-def _offset_commit(request: OffsetCommitRequest, version: int, error_of: ErrorOf) -> Message:
-    error = error_of(request.group_id, GROUPS)
-    topics = [
-        OffsetCommitResponseTopic(
-            name=topic.name,
-            partitions=[
-                OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error)
-                for each in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
-    return OffsetCommitResponse(topics=topics)
+def _of_commit(
+    response: type[Message], topic_result: type[Struct], partition_result: type[Struct]
+) -> Callable[[Any, int, ErrorOf], Message]:
+    """A refusal of a commit of offsets, in each partition."""
+
+    def refused(request: Any, version: int, error_of: ErrorOf) -> Message:
+        error = error_of(request.group_id, GROUPS)
+        topics = [
+            topic_result(
+                name=topic.name,
+                partitions=[
+                    partition_result(partition_index=each.partition_index, error_code=error)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return response(topics=topics)
+
+    return refused
 
 
 def _offset_fetch(request: OffsetFetchRequest, version: int, error_of: ErrorOf) -> Message:
@@ -159,21 +166,6 @@ def _offset_fetch(request: OffsetFetchRequest, version: int, error_of: ErrorOf) 
         for topic in (request.topics or () if version < 2 else ())
     ]
     return OffsetFetchResponse(topics=topics, error_code=error)
-
-
-def _txn_offset_commit(request: TxnOffsetCommitRequest, version: int, error_of: ErrorOf) -> Message:
-    error = error_of(request.group_id, GROUPS)
-    topics = [
-        TxnOffsetCommitResponseTopic(
-            name=topic.name,
-            partitions=[
-                TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error)
-                for each in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
-    return TxnOffsetCommitResponse(topics=topics)
 
 
 def _add_partitions_to_txn(request: AddPartitionsToTxnRequest, version: int, error_of: ErrorOf) -> Message:
@@ -237,7 +229,7 @@ _REFUSALS: Final[dict[type[Message], Callable[[Any, int, ErrorOf], Message]]] = 
     SyncGroupRequest: _of_group(SyncGroupResponse),
     HeartbeatRequest: _of_group(HeartbeatResponse),
     LeaveGroupRequest: _of_group(LeaveGroupResponse),
-    OffsetCommitRequest: _offset_commit,
+    OffsetCommitRequest: _of_commit(OffsetCommitResponse, OffsetCommitResponseTopic, OffsetCommitResponsePartition),
     OffsetFetchRequest: _offset_fetch,
     OffsetDeleteRequest: _of_group(OffsetDeleteResponse),
     DescribeGroupsRequest: _of_groups(DescribeGroupsResponse, "groups", DescribedGroup, lambda each: each.groups),
@@ -251,6 +243,8 @@ _REFUSALS: Final[dict[type[Message], Callable[[Any, int, ErrorOf], Message]]] = 
     AddPartitionsToTxnRequest: _add_partitions_to_txn,
     AddOffsetsToTxnRequest: _of_transaction(AddOffsetsToTxnResponse),
     EndTxnRequest: _of_transaction(EndTxnResponse),
-    TxnOffsetCommitRequest: _txn_offset_commit,
+    TxnOffsetCommitRequest: _of_commit(
+        TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition
+    ),
     DescribeTransactionsRequest: _describe_transactions,
 }

@@ -37,7 +37,6 @@ from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.connection_metrics import Metrics
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
-from kcore.schema.broker_lifecycle import Feature, Listener
 from kcore.server.broker.broker_connections import Dialer
 from kcore.server.broker.broker_request_handlers import is_exempt
 from kcore.server.broker.broker_server import BrokerServer, date_ms, now_ms, until_first
@@ -49,7 +48,7 @@ from kcore.server.kraft_broker.directory_tasks import DirectoryTasks, Hooks
 from kcore.server.kraft_broker.kraft_broker_request_handlers import NOT_YET, KraftBrokerRequestHandlers, apis
 from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings
 from kcore.server.kraft_broker.kraft_configs import BrokerConfigs
-from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks
+from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks, features_of, listeners_of
 from kcore.server.kraft_broker.metadata_observer import MetadataObserver, open_log
 from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.kraft_controller.credentials import LogCredentials
@@ -203,14 +202,8 @@ class KraftBrokerServer(BrokerServer):
             self.config.broker_id,
             self.logs.cluster_id,
             random_directory_id(),
-            [
-                Listener(name=each.listener, host=each.host, port=each.port, security_protocol=each.security_protocol)
-                for each in self.listeners.endpoints(self.ports)
-            ],
-            [
-                Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name, (lowest, highest) in sorted(FEATURES[self._kraft.release].items())
-            ],
+            listeners_of(self.listeners.endpoints(self.ports)),
+            features_of(FEATURES[self._kraft.release]),
             [each.directory_id for each in self.logs.online if each.directory_id is not None],
             rack=self._rack,
             previous_broker_epoch=previous_epoch,

@@ -6,17 +6,16 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Any, ClassVar, Final, NamedTuple, Never, Protocol
 
-from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ReadSnapshotSlice
+from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ObserverMachine, ReadSnapshotSlice
 from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE
 from kcore.controller.kraft.slices import SnapshotNeed, snapshot_slices
-from kcore.errors import RaftLogError
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.security.listener_security import PROTOCOLS, ListenerSecurity
 from kcore.raft.log.raft_log import RaftLog
 from kcore.raft.membership.replicas import Address, Voter
 from kcore.raft.raft_config import RaftConfig
-from kcore.raft.state_machine import AnyAppend, SnapshotReader, StateMachine
+from kcore.raft.state_machine import SnapshotReader, StateMachine
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.server.kraft_controller.apis import RAFT_LEVELS
 from kcore.server.quorum_node.election_file import DirectoryElections
@@ -28,11 +27,10 @@ from kcore.storage.raft.raft_dir import RaftDirectory
 SNAPSHOT_CHECK_S: Final = 1.0
 
 
-class LogEnd:
+class LogEnd(ObserverMachine):
     """The state machine of a node that needs the leader and the committed end of the log, but no records."""
 
     reads_batches: ClassVar = False
-    is_at_work: ClassVar = False
 
     def __init__(self) -> None:
         self.end_offset = 0
@@ -45,15 +43,6 @@ class LogEnd:
         self.end_offset = reader.snapshot.offset
         reader.close()
         return ()
-
-    def on_leader(self, epoch: int, offset: int) -> Sequence[Never]:
-        raise RaftLogError("a broker cannot lead the quorum")
-
-    def on_resigned(self, epoch: int) -> Sequence[Never]:
-        raise RaftLogError("a broker cannot lead the quorum")
-
-    def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Never]:
-        raise RaftLogError("a broker cannot append to the metadata log")
 
 
 class Controllers(Protocol):

@@ -30,9 +30,8 @@ from kcore.constants import METADATA_TOPIC
 from kcore.errors import StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.table.broker_table import Endpoint
-from kcore.schema.broker_lifecycle import Feature, Listener
 from kcore.server.broker.controller_client import ControllerClient
-from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks
+from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks, features_of, listeners_of
 from kcore.server.kraft_broker.metadata_observer import BrokerObserver, LogEnd, open_log
 from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.zk_broker.migration_settings import RELEASE, MigrationSettings, feature_level
@@ -116,14 +115,8 @@ class BrokerMigration:
             node.config.broker_id,
             node.cluster_id,
             random_directory_id(),
-            [
-                Listener(name=each.listener, host=each.host, port=each.port, security_protocol=each.security_protocol)
-                for each in node.listeners
-            ],
-            [
-                Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name, (lowest, highest) in sorted(features.items())
-            ],
+            listeners_of(node.listeners),
+            features_of(features),
             [*node.directory_ids.values()],
             rack=node.rack,
             is_migrating_zk_broker=True,
