@@ -251,9 +251,9 @@ def test_refused_records_are_reported() -> None:
 
 def test_at_most_a_thousand_refused_records_are_reported() -> None:
     data = encode_records([Record(index, BASE, None, b"") for index in range(5000)])
-    with pytest.raises(RecordValidationException) as told_of:
+    with pytest.raises(RecordValidationException) as refused:
         validate(data, LogConfig(is_compacted=True), 0, 0, BASE)
-    assert len(told_of.value.record_errors) == 1000
+    assert len(refused.value.record_errors) == 1000
 
 
 @pytest.mark.parametrize("source", CODECS)
@@ -307,9 +307,9 @@ def test_a_bomb_takes_little_memory_and_is_refused() -> None:
     data = payload(b"".join([*parts, deflate.compress(b"\0"), deflate.flush()]), "gzip")
     assert len(data) < MAX_MESSAGE_BYTES
     done = subprocess.run([sys.executable, "-c", BOMB], input=data, capture_output=True, check=True)
-    told_of = [line.split() for line in done.stdout.decode().splitlines()]
-    assert [error for error, _ in told_of] == ["MESSAGE_TOO_LARGE"] * 2
-    kept, anew = [int(mib) for _, mib in told_of]
+    refused = [line.split() for line in done.stdout.decode().splitlines()]
+    assert [error for error, _ in refused] == ["MESSAGE_TOO_LARGE"] * 2
+    kept, anew = [int(mib) for _, mib in refused]
     assert kept < 8 and anew <= LEAST_BUDGET // 2**20
 
 

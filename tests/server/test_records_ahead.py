@@ -16,7 +16,7 @@ from kcore.broker.replicas.roles import Role
 from kcore.errors import DisconnectedError
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kcore.server.broker import record_checks as records_ahead
+from kcore.server.broker import record_checks
 from kcore.server.broker.record_checks import RecordChecks
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
@@ -100,7 +100,7 @@ class _Asking:
         self._ahead = RecordChecks()
         partition = SimpleNamespace(role=Role.LEADER, settings=SimpleNamespace(log=LogConfig()))
         self._manager: Any = SimpleNamespace(partitions={("t", 0): partition})
-        monkeypatch.setattr(records_ahead, "precheck_records", self._check)
+        monkeypatch.setattr(record_checks, "precheck_records", self._check)
 
     def _check(self, records: bytes, *_: Any) -> None:
         self.goes_on.wait(60)

@@ -10,7 +10,7 @@ import numpy as np
 from kcore.broker.replicas.log import ReplicaLog
 from kcore.broker.replicas.log_validator import Bytes, CheckedRecords, LogConfig, validate
 from kcore.broker.replicas.transactions import EndMarker, encode_end_marker
-from kcore.protocol_errors import ApiException, Errors, exception_of
+from kcore.protocol_errors import Errors
 from kcore.wire.record_batch import NO_TIMESTAMP, scan_batches
 
 
@@ -71,19 +71,19 @@ def append_as_follower(log: ReplicaLog, data: Bytes) -> int:
     batches = scan_batches(data, stop=True)
     if not len(batches):
         if len(data) and batches.problem is not None and batches.problem.offset == 0 and _is_whole(data):
-            raise _refused(Errors.CORRUPT_MESSAGE, str(batches.problem))
+            Errors.CORRUPT_MESSAGE.raise_for(str(batches.problem))
         return 0  # Only the beginning of a batch that is larger than the requested size.
     if not batches.crc_matches.all():
-        raise _refused(Errors.CORRUPT_MESSAGE, "a batch whose CRC does not match")
+        Errors.CORRUPT_MESSAGE.raise_for("a batch whose CRC does not match")
     first_offset, start_offset = int(batches.base_offset[0]), log.start_offset
     is_cut = 0 <= first_offset < start_offset == log.end_offset <= int(batches.last_offset[0])
     floors = np.concatenate([[first_offset if is_cut else log.end_offset], batches.last_offset[:-1] + 1])
     if (batches.base_offset < floors).any() or (batches.last_offset_delta < 0).any():
-        raise _refused(Errors.CORRUPT_MESSAGE, f"offsets from {batches.base_offset[0]} cannot follow {floors[0] - 1}")
+        Errors.CORRUPT_MESSAGE.raise_for(f"offsets from {batches.base_offset[0]} cannot follow {floors[0] - 1}")
     latest = log.epochs.latest_epoch
     epochs = batches.partition_leader_epoch
     if epochs[0] < (-1 if latest is None else latest) or (np.diff(epochs) < 0).any():
-        raise _refused(Errors.CORRUPT_MESSAGE, f"leader epoch {epochs[0]} cannot follow {latest}")
+        Errors.CORRUPT_MESSAGE.raise_for(f"leader epoch {epochs[0]} cannot follow {latest}")
     if is_cut:
         log.truncate_fully_and_start_at(first_offset)
     log.append(bytes(data[: batches.end]), batches)
@@ -94,7 +94,3 @@ def append_as_follower(log: ReplicaLog, data: Bytes) -> int:
 def _is_whole(data: Bytes) -> bool:
     """Whether the data has as many bytes as the length field of the first batch says."""
     return len(data) >= 12 and 0 <= int.from_bytes(data[8:12], signed=True) <= len(data) - 12
-
-
-def _refused(error: Errors, why: str) -> ApiException:
-    return exception_of(error)(why)

@@ -18,9 +18,9 @@ from kcore.broker.replicas.fetch_sessions import (
     Row,
     replica_of,
 )
-from kcore.broker.replicas.outputs import Output, SendResponse
+from kcore.broker.replicas.outputs import SendResponse
 from kcore.broker.replicas.partition import IsrChange, Partition, Read, end_of
-from kcore.broker.replicas.protocols import StoredPartitions
+from kcore.broker.replicas.protocols import AnsweringReplicas
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.waiting import Waiting
 from kcore.constants import CONSUMER_REPLICA_ID, UNDEFINED_EPOCH
@@ -38,7 +38,7 @@ MayRead: TypeAlias = Callable[[str], bool] | None  # Whether the client may fetc
 FROM_FOLLOWERS_SINCE = 11  # Consumers may read from any replica (KIP-392).
 
 
-class FetchedReplicas(StoredPartitions, Protocol):
+class FetchedReplicas(AnsweringReplicas, Protocol):
     """What Fetch uses of the broker's replicas."""
 
     config: BrokerConfig
@@ -49,14 +49,8 @@ class FetchedReplicas(StoredPartitions, Protocol):
     def fetching(self) -> "Waiting[WaitingFetch]":
         """The fetches that wait for records."""
 
-    def output(self, output: Output) -> None:
-        """Adds an output for the edge."""
-
     def propose(self, change: IsrChange) -> None:
         """Asks the controller to change an ISR."""
-
-    def wake(self, key: Key) -> None:
-        """Checks the requests that wait for the partition."""
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from kcore.broker.replicas.outputs import Output
 from kcore.broker.replicas.partition import Partition
 from kcore.broker.replicas.replica import Key
 
@@ -17,4 +18,14 @@ class StoredPartitions(HeldPartitions, Protocol):
     """The partitions, and the report of a disk that fails."""
 
     def log_failed(self, key: Key, error: Exception) -> None:
-        """Takes the partition offline, and asks the edge to take its log directory offline."""
+        """Takes the partition offline, and asks the server to take its log directory offline."""
+
+
+class AnsweringReplicas(StoredPartitions, Protocol):
+    """The partitions, and the outputs and waiting requests of their broker."""
+
+    def output(self, output: Output) -> None:
+        """Adds an output for the server."""
+
+    def wake(self, key: Key) -> None:
+        """Checks the requests that wait for the partition."""

@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from kcore.broker.replicas.outputs import Output
-from kcore.broker.replicas.protocols import HeldPartitions, StoredPartitions
+from kcore.broker.replicas.protocols import AnsweringReplicas, HeldPartitions
 from kcore.broker.replicas.replica import Key
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.structure import Message
@@ -34,18 +33,12 @@ class Delayed(Waiter, Protocol):
         """The response at the time-out."""
 
 
-class WaitingReplicas(StoredPartitions, Protocol):
+class WaitingReplicas(AnsweringReplicas, Protocol):
     """What a request that appends or deletes records uses of the broker's replicas."""
 
     @property
     def producing(self) -> "Waiting[Delayed]":
         """The requests that wait until replicas have records, or have deleted them."""
-
-    def output(self, output: Output) -> None:
-        """Adds an output for the edge."""
-
-    def wake(self, key: Key) -> None:
-        """Checks the requests that wait for the partition."""
 
 
 def committed(manager: HeldPartitions, key: Key, required_offset: int) -> Errors | None:

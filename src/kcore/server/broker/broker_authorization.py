@@ -5,7 +5,7 @@ and their fields are those of KafkaApis of 4.3.1 and 3.9.1. Requests to coordina
 (`coordination.py`); the error of a missing right comes first.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kcore.broker.replicas.fetch_sessions import replica_of
@@ -58,7 +58,7 @@ from kcore.schema.scram import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from kcore.schema.structure import Message
+from kcore.schema.structure import Message, Struct
 from kcore.schema.topics import DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsTopicResult
 from kcore.schema.transactions import (
     AddOffsetsToTxnRequest,
@@ -197,10 +197,7 @@ class BrokerAuthorization(Rights):
         rows = [
             AlterReplicaLogDirTopicResult(
                 topic_name=topic.name,
-                partitions=[
-                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=NO_CLUSTER)
-                    for index in topic.partitions
-                ],
+                partitions=_rows(AlterReplicaLogDirPartitionResult, topic.partitions, NO_CLUSTER),
             )
             for directory in request.dirs
             for topic in directory.topics
@@ -278,12 +275,14 @@ def _not_written(topic: Any, error: Errors) -> TopicProduceResponse:
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=rows)
 
 
+def _rows(result: type[Struct], indexes: Iterable[int], error: Errors = NO_TOPIC, **fields: Any) -> list[Any]:
+    """A result with the error for each partition."""
+    return [result(partition_index=index, error_code=error, **fields) for index in indexes]
+
+
 def _not_listed(topic: Any) -> ListOffsetsTopicResponse:
-    rows = [
-        ListOffsetsPartitionResponse(partition_index=each.partition_index, error_code=NO_TOPIC)
-        for each in topic.partitions
-    ]
-    return ListOffsetsTopicResponse(name=topic.name, partitions=rows)
+    indexes = (each.partition_index for each in topic.partitions)
+    return ListOffsetsTopicResponse(name=topic.name, partitions=_rows(ListOffsetsPartitionResponse, indexes))
 
 
 def _no_offset(topic: Any) -> OffsetForLeaderTopicResult:
@@ -292,31 +291,22 @@ def _no_offset(topic: Any) -> OffsetForLeaderTopicResult:
 
 
 def _not_deleted(topic: Any) -> DeleteRecordsTopicResult:
-    rows = [
-        DeleteRecordsPartitionResult(partition_index=each.partition_index, low_watermark=-1, error_code=NO_TOPIC)
-        for each in topic.partitions
-    ]
+    indexes = (each.partition_index for each in topic.partitions)
+    rows = _rows(DeleteRecordsPartitionResult, indexes, low_watermark=-1)
     return DeleteRecordsTopicResult(name=topic.name, partitions=rows)
 
 
 def _producers_hidden(topic: Any) -> ProducersTopicResponse:
-    rows = [
-        PartitionResponse(partition_index=index, error_code=NO_TOPIC, error_message=OF_TOPIC[1], active_producers=[])
-        for index in topic.partition_indexes
-    ]
+    rows = _rows(PartitionResponse, topic.partition_indexes, error_message=OF_TOPIC[1], active_producers=[])
     return ProducersTopicResponse(name=topic.name, partitions=rows)
 
 
 def _not_marked(marker: Any) -> WritableTxnMarkerResult:
     topics = [
         WritableTxnMarkerTopicResult(
-            name=topic.name,
-            partitions=[
-                WritableTxnMarkerPartitionResult(partition_index=index, error_code=NO_CLUSTER)
-                for index in topic.partition_indexes
-            ],
+            name=each.name, partitions=_rows(WritableTxnMarkerPartitionResult, each.partition_indexes, NO_CLUSTER)
         )
-        for topic in marker.topics
+        for each in marker.topics
     ]
     return WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics)
 
