@@ -9,7 +9,7 @@ requests read and append; some requests wait. `take_outputs` returns what the se
 - `producing.py`, `verifying.py`, `markers.py`: Produce, the check of its transaction, and WriteTxnMarkers.
 - `fetching.py`, `fetch_sessions.py`: Fetch and its incremental sessions.
 - `offsets.py`, `deleting.py`, `describing.py`: ListOffsets, OffsetForLeaderEpoch, DeleteRecords, DescribeProducers.
-- `waiting.py`, `protocols.py`: waiting requests, and the views of the replicas that handlers use.
+- `waiting.py`: waiting requests, and the views of the replicas that handlers use.
 - `fetcher.py`, `fetch_session_handler.py`: the follower's side of Fetch.
 - `isr_changes.py`: AlterPartition requests of leaders.
 - `cluster_view.py`, `broker_config.py`, `outputs.py`, `log_lines.py`: the metadata cache, settings, outputs.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kcore.broker.replicas.outputs import SendResponse
-from kcore.broker.replicas.protocols import HeldPartitions
+from kcore.broker.replicas.partition import HeldPartitions
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.waiting import WaitingReplicas
 from kcore.constants import INTERNAL_TOPICS

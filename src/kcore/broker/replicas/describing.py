@@ -1,7 +1,7 @@
 """DescribeProducers: the active producers of a partition's log (KIP-664; Partition.activeProducerState)."""
 
+from kcore.broker.replicas.partition import HeldPartitions
 from kcore.broker.replicas.producers import Producer
-from kcore.broker.replicas.protocols import HeldPartitions
 from kcore.broker.replicas.replica import Key
 from kcore.protocol_errors import ApiException
 from kcore.schema.producers import (

@@ -20,9 +20,8 @@ from kcore.broker.replicas.fetch_sessions import (
 )
 from kcore.broker.replicas.outputs import SendResponse
 from kcore.broker.replicas.partition import IsrChange, Partition, Read, end_of
-from kcore.broker.replicas.protocols import AnsweringReplicas
 from kcore.broker.replicas.replica import Key
-from kcore.broker.replicas.waiting import Waiting
+from kcore.broker.replicas.waiting import AnsweringReplicas, Waiting
 from kcore.constants import CONSUMER_REPLICA_ID, UNDEFINED_EPOCH
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.fetch import (

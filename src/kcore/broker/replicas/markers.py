@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kcore.broker.replicas.outputs import SendResponse
-from kcore.broker.replicas.protocols import HeldPartitions
+from kcore.broker.replicas.partition import HeldPartitions
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.transactions import EndMarker
 from kcore.broker.replicas.waiting import WaitingReplicas, committed

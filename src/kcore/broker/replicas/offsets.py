@@ -7,8 +7,7 @@ from collections import Counter
 from typing import Final
 
 from kcore.broker.replicas.log import TimestampAndOffset
-from kcore.broker.replicas.partition import Partition
-from kcore.broker.replicas.protocols import StoredPartitions
+from kcore.broker.replicas.partition import Partition, StoredPartitions
 from kcore.constants import CONSUMER_REPLICA_ID
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.fetch import IsolationLevel

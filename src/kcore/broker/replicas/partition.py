@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kcore.broker.replicas.appending import Appended, append_as_leader, append_end_marker
 from kcore.broker.replicas.followers import Follower
@@ -409,3 +409,17 @@ class Partition:
 def end_of(records: Bytes) -> int:
     """The offset after complete batches."""
     return int(scan_batches(records, check_crc=False).last_offset[-1]) + 1
+
+
+class HeldPartitions(Protocol):
+    """Finds the partitions that this broker holds. `ReplicaManager` implements it, as the other views of replicas."""
+
+    def partition(self, key: Key) -> Partition:
+        """ApiException if this broker does not serve the partition."""
+
+
+class StoredPartitions(HeldPartitions, Protocol):
+    """The partitions, and the report of a disk that fails."""
+
+    def log_failed(self, key: Key, error: Exception) -> None:
+        """Takes the partition offline, and asks the server to take its log directory offline."""

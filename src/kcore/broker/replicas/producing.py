@@ -18,8 +18,7 @@ from kcore.broker.replicas.log_validator import (
     transactional_producer,
 )
 from kcore.broker.replicas.outputs import SendResponse, Verify
-from kcore.broker.replicas.partition import Partition
-from kcore.broker.replicas.protocols import HeldPartitions
+from kcore.broker.replicas.partition import HeldPartitions, Partition
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.verifying import Produce, TransactionalBatch
 from kcore.broker.replicas.waiting import Waiting, WaitingReplicas, committed

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kcore.broker.replicas.log_validator import CheckedRecords, TransactionalProducer
-from kcore.broker.replicas.protocols import HeldPartitions
+from kcore.broker.replicas.partition import HeldPartitions
 from kcore.broker.replicas.replica import Key
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.produce import ProduceRequest

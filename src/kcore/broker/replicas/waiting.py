@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from kcore.broker.replicas.protocols import AnsweringReplicas, HeldPartitions
+from kcore.broker.replicas.outputs import Output
+from kcore.broker.replicas.partition import HeldPartitions, StoredPartitions
 from kcore.broker.replicas.replica import Key
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.structure import Message
@@ -31,6 +32,16 @@ class Delayed(Waiter, Protocol):
 
     def timed_out(self, manager: HeldPartitions) -> Message:
         """The response at the time-out."""
+
+
+class AnsweringReplicas(StoredPartitions, Protocol):
+    """The partitions, and the outputs and waiting requests of their broker."""
+
+    def output(self, output: Output) -> None:
+        """Adds an output for the server."""
+
+    def wake(self, key: Key) -> None:
+        """Checks the requests that wait for the partition."""
 
 
 class WaitingReplicas(AnsweringReplicas, Protocol):
