@@ -1,4 +1,4 @@
-"""Brokers' machines and a controller that does as the test says, in a world of the simulator's kernel."""
+"""Brokers without sockets and a controller that a test drives, on the simulator's kernel."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -53,7 +53,7 @@ class Cluster(Kernel):
         self.processes: dict[int, Process] = {}  # By broker: its last incarnation.
         self.answers: dict[int, Any] = {}
         self.failed_logs: list[LogFailed] = []
-        self.verifications: list[Verify] = []  # What coordinators were asked, and have not answered.
+        self.verifications: list[Verify] = []  # Verifications that coordinators have not answered.
         self.requests = 0
         self.leader, self.epoch, self.partition_epoch, self.isr = 1, 0, 0, [*self.ids]
         self.paused: set[int] = set()  # Left out by `run`, `settle_isr` and `pass_time`.
@@ -136,13 +136,18 @@ class Cluster(Kernel):
         return self.control(broker_id, StopReplicaRequest, {"topicStates": topics}).partition_errors[0].error_code
 
     def alter_partition(self, broker_id: int) -> AlterPartitionRequest:
-        """What the broker asks."""
+        """The broker's waiting AlterPartition request."""
         return self.brokers[broker_id].isr_changes.next_request(self.brokers[broker_id].broker_epoch)
 
     def answer_isr(self, broker_id: int, error: Errors = Errors.NONE, **state: Any) -> None:
-        told = {"leader_id": self.leader, "leader_epoch": self.epoch, "isr": self.isr, "leader_recovery_state": 0}
-        told |= {"partition_epoch": self.partition_epoch} | state
-        data = AlterPartitionResponsePartitionData(partition_index=0, error_code=error, **told)
+        response_to = {
+            "leader_id": self.leader,
+            "leader_epoch": self.epoch,
+            "isr": self.isr,
+            "leader_recovery_state": 0,
+        }
+        response_to |= {"partition_epoch": self.partition_epoch} | state
+        data = AlterPartitionResponsePartitionData(partition_index=0, error_code=error, **response_to)
         topic = AlterPartitionResponseTopicData(topic_id=TOPIC_ID, partitions=[data])
         self.brokers[broker_id].on_alter_partition(AlterPartitionResponse(topics=[topic]), self.now_ms)
         self.perform(broker_id)
@@ -221,12 +226,12 @@ class Cluster(Kernel):
             return None
         return Errors(self.answers[request_id].markers[0].topics[0].partitions[0].error_code)
 
-    def told(self, request_id: int) -> Any:
+    def response_to(self, request_id: int) -> Any:
         """A producer's answer for the partition."""
         return self.answers[request_id].responses[0].partition_responses[0]
 
     def code(self, request_id: int) -> Errors | None:
-        return Errors(self.told(request_id).error_code) if request_id in self.answers else None
+        return Errors(self.response_to(request_id).error_code) if request_id in self.answers else None
 
     def fetch(self, to: int, offset: int, *, version: int = 12, wait_ms: int = 0, epoch: int = -1, **asked: Any) -> Any:
         """A consumer's fetch; the partition's part of the answer, None while it waits."""
@@ -250,7 +255,7 @@ class Cluster(Kernel):
         return answer.responses[0].partitions[0] if answer is not None and answer.responses else answer
 
     def values(self, to: int, offset: int = 0) -> list[bytes]:
-        """What a consumer sees."""
+        """The records that a consumer reads."""
         found = []
         while records := self.fetch(to, offset).records:
             found += [record.value or b"" for record in decode_records(records)]
@@ -262,7 +267,7 @@ class Cluster(Kernel):
         count = 0
         for fetcher in [*self.brokers[broker_id].fetchers.values()]:
             for _ in range(rounds):
-                ask = fetcher.next_ask(self.now_ms)
+                ask = fetcher.next_request(self.now_ms)
                 if ask is None:
                     break
                 count += 1
@@ -305,7 +310,7 @@ class Cluster(Kernel):
                 self.tick(broker_id)
 
     def tick(self, broker_id: int) -> None:
-        """The broker does what is due."""
+        """Runs the broker's time-outs."""
         self.brokers[broker_id].tick(self.now_ms)
         self.brokers[broker_id].shrink_isrs(self.now_ms)
         self.perform(broker_id)

@@ -1,4 +1,4 @@
-"""The replicas of a broker together with what takes a ZooKeeper-mode controller's requests for them."""
+"""A broker's replicas with the receiver of a ZooKeeper-mode controller's requests."""
 
 from random import Random
 from typing import Any, Final
@@ -13,7 +13,7 @@ SESSIONS: Final = 100
 
 
 class ControlledManager(ReplicaManager):
-    """As a broker's process in ZooKeeper mode has it."""
+    """The replicas and the receiver, as in a ZooKeeper-mode broker's process."""
 
     def __init__(self, config: BrokerConfig, broker_epoch: int, logs: Logs) -> None:
         dice = Random(broker_epoch)

@@ -1,4 +1,4 @@
-"""A replica's log in memory: what ReplicaLog says, the slow way."""
+"""A slow ReplicaLog in memory."""
 
 from functools import lru_cache
 
@@ -108,7 +108,7 @@ class MemoryLog:
 
 
 class MemoryLogs:
-    """What lies in a broker's log directory; it outlives the broker's machine."""
+    """The logs of a broker, which survive a crash of the broker."""
 
     def __init__(self) -> None:
         self.by_key: dict[Key, MemoryLog] = {}

@@ -1,4 +1,4 @@
-"""Random logs of producers, and what a partition knows of them behind each batch."""
+"""Random logs of producers, and the partition's state of them after each batch."""
 
 import struct
 from random import Random

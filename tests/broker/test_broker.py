@@ -1,4 +1,4 @@
-"""A broker takes control requests that are for it and new, and says why it refuses others."""
+"""A broker applies new control requests, and refuses stale ones with their error."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ ALL = {"LeaderAndIsrRequest": 7, "UpdateMetadataRequest": 8, "StopReplicaRequest
 
 
 def request(message: str, *, broker_epoch: int = OWN_EPOCH, controller_epoch: int = 5, **fields: Any) -> bytes:
-    """A request of the newest version about partition t-0, led by 1 in epoch 3 unless told otherwise."""
+    """A request of the newest version about partition t-0, led by 1 in epoch 3 by default."""
     state = {"partitionIndex": 0}
     if message != "StopReplicaRequest":
         state |= {"controllerEpoch": 5, "leader": 1, "leaderEpoch": 3, "isr": [1, 2], "replicas": [1, 2]}
@@ -93,12 +93,12 @@ def test_a_broker_that_does_not_migrate_refuses_a_kraft_controller(message: str)
 @pytest.mark.covers("E27")
 @pytest.mark.parametrize(("type_", "topics"), [(2, ["u"]), (1, ["t", "u"]), (0, ["t", "u"])])
 def test_a_full_update_metadata_of_a_kraft_controller_lists_all_topics(type_: int, topics: list[str]) -> None:
-    """What was deleted while nobody told the broker is deleted (ZkMetadataCache.updateMetadata)."""
+    """Topics deleted while the broker was offline are removed (ZkMetadataCache.updateMetadata)."""
     broker = Broker(1, OWN_EPOCH)
     broker.kraft_broker_epoch = lambda: KRAFT_EPOCH
     assert answer(broker, "UpdateMetadataRequest", broker_epoch=-1, is_kraft=True).error_code == 0
-    told = {"broker_epoch": -1, "is_kraft": True, "type_": type_, "topic": "u", "topicId": B}
-    assert answer(broker, "UpdateMetadataRequest", **told).error_code == 0
+    result = {"broker_epoch": -1, "is_kraft": True, "type_": type_, "topic": "u", "topicId": B}
+    assert answer(broker, "UpdateMetadataRequest", **result).error_code == 0
     table = broker.table
     assert sorted({table.topics.names[row] for row in table.topic_row__p.tolist()}) == topics
 
@@ -106,12 +106,12 @@ def test_a_full_update_metadata_of_a_kraft_controller_lists_all_topics(type_: in
 @pytest.mark.covers("E27")
 @pytest.mark.parametrize(("type_", "error"), [(2, 0), (1, 103)])
 def test_a_full_leader_and_isr_of_a_kraft_controller_makes_a_topic_anew(type_: int, error: int) -> None:
-    """It was deleted and made again while nobody told the broker (LogManager.findStrayReplicas)."""
+    """The topic was created again while the broker was offline (LogManager.findStrayReplicas)."""
     broker = Broker(1, OWN_EPOCH)
     broker.kraft_broker_epoch = lambda: KRAFT_EPOCH
     assert codes(answer(broker, "LeaderAndIsrRequest")) == [0]
-    told = {"broker_epoch": -1, "is_kraft": True, "type_": type_, "topicId": B, "leaderEpoch": 0}
-    assert codes(answer(broker, "LeaderAndIsrRequest", **told)) == [error]
+    result = {"broker_epoch": -1, "is_kraft": True, "type_": type_, "topicId": B, "leaderEpoch": 0}
+    assert codes(answer(broker, "LeaderAndIsrRequest", **result)) == [error]
     assert broker.replicas["t", 0].topic_id == (A if error else B)
 
 
@@ -120,11 +120,11 @@ def test_an_equal_leader_epoch_is_new_of_a_kraft_controller_alone(is_kraft: bool
     """It changes the ISR without another leader epoch (ReplicaManager.becomeLeaderOrFollower of 3.9.1)."""
     broker = Broker(1, OWN_EPOCH)
     broker.kraft_broker_epoch = lambda: KRAFT_EPOCH
-    told = {"broker_epoch": -1, "is_kraft": is_kraft}
-    assert codes(answer(broker, "LeaderAndIsrRequest", **told)) == [0]
-    assert codes(answer(broker, "LeaderAndIsrRequest", isr=[1], partitionEpoch=5, **told)) == [error]
+    result = {"broker_epoch": -1, "is_kraft": is_kraft}
+    assert codes(answer(broker, "LeaderAndIsrRequest", **result)) == [0]
+    assert codes(answer(broker, "LeaderAndIsrRequest", isr=[1], partitionEpoch=5, **result)) == [error]
     assert broker.replicas["t", 0].isr == ((1,) if is_kraft else (1, 2))
-    assert codes(answer(broker, "LeaderAndIsrRequest", leaderEpoch=2, partitionEpoch=6, **told)) == [11]
+    assert codes(answer(broker, "LeaderAndIsrRequest", leaderEpoch=2, partitionEpoch=6, **result)) == [11]
 
 
 @pytest.mark.covers("A5", "A1", "assumption 1")
@@ -163,7 +163,7 @@ def test_a_refused_leader_and_isr_says_so_of_every_partition(epochs: dict[str, i
     ("fields", "error"),
     [
         ({"leaderEpoch": 4, "leader": 2}, 0),
-        ({"leaderEpoch": 3, "leader": 2}, 11),  # A resend: the leader epoch is no news.
+        ({"leaderEpoch": 3, "leader": 2}, 11),  # A repeated request: the leader epoch is not new.
         ({"leaderEpoch": 2}, 11),
         ({"leaderEpoch": 4, "topicId": B}, 103),
         ({"leaderEpoch": 2, "topicId": B}, 103),  # The id is checked first.

@@ -1,4 +1,4 @@
-"""A disk that fails under a replica: nothing that was acknowledged is lost, and whoever waits is told."""
+"""A disk fails: no acknowledged record is lost, and waiting requests are answered."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, 
 
 @pytest.mark.parametrize("role", ["leader", "follower"])
 def test_a_full_disk(role: str) -> None:
-    """Nothing that was acknowledged is lost: what the disk refused was not."""
+    """No acknowledged record is lost: failed appends were not acknowledged."""
     cluster = led()
     cluster.produce(1, b"a")
     cluster.run()
@@ -37,7 +37,7 @@ def test_a_full_disk(role: str) -> None:
 
 
 def test_a_disk_that_fails_when_those_who_wait_look() -> None:
-    """Each is answered once, though the failure wakes them all while one is looked at."""
+    """Each request is answered once, though the failure wakes all while one is checked."""
     cluster = led(min_insync_replicas=2)
     cluster.elect(1, [1])
     assert cluster.fetch(1, 0, wait_ms=5_000) is None

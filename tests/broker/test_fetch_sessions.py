@@ -87,20 +87,20 @@ def test_like_the_slow_twin(seed: int) -> None:
     slots = dice.randrange(4)
     cache, twin = FetchSessionCache(slots, lambda most: next(ids)), Sessions(slots)
     state: State = {(name, index): (False, False, 0, 0) for name in IDS for index in range(3)}
-    epochs = {0: 1}  # Of the next fetch, by session.
+    epochs = {0: 1}  # The epoch of the next fetch, by session.
     now_ms = 0
     for _ in range(60):
         now_ms += dice.choice([1, 1_000, 61_000, EVICTION_MS, EVICTION_MS + 1])
-        cache.tell_time(now_ms)
+        cache.set_time(now_ms)
         for name in dice.sample([*state], 3):
             state[name] = dice.random() < 0.1, dice.random() < 0.2, dice.randrange(3), dice.randrange(2)
         names = dice.sample([*state], dice.randrange(6))
         privileged, version = dice.random() < 0.4, dice.choice([VERSION, VERSION, 12])
         session_id = dice.choice([0, *cache.sessions, [*epochs][-1]])
-        told: dict[str, Any] = {"now_ms": now_ms, "by_id": version == VERSION}
+        result: dict[str, Any] = {"now_ms": now_ms, "by_id": version == VERSION}
         if dice.random() < 0.3:
             request = request_of(names, (session_id, 0), replica=1 if privileged else -1)
-            expected = twin.full(names, session_id, state.get, privileged=privileged, **told)
+            expected = twin.full(names, session_id, state.get, privileged=privileged, **result)
         elif dice.random() < 0.05:
             request = request_of(names, (session_id, -1))
             twin.close(session_id)
@@ -109,7 +109,7 @@ def test_like_the_slow_twin(seed: int) -> None:
             epoch = epochs[session_id] + (dice.random() < 0.1)
             forget = dice.sample([*state], dice.randrange(6))
             request = request_of(names, (session_id, epoch), forget)
-            expected = twin.incremental(session_id, epoch, names, forget, state.get, **told)
+            expected = twin.incremental(session_id, epoch, names, forget, state.get, **result)
         answer = answer_of(cache, request, version, state)
         assert answer == expected
         if isinstance(answer, tuple) and answer[0] is not None:
@@ -124,7 +124,7 @@ def test_epochs_begin_anew_behind_the_last() -> None:
 
 @pytest.mark.parametrize("refused", [0, 1, 2, 3])
 def test_a_client_that_may_read_nothing_has_no_session(refused: int) -> None:
-    """As a stranger: 48 bytes would have a hundred thousand refusals made, again and again."""
+    """A client without rights: 48 bytes would cost a hundred thousand refusals each time."""
     cache = FetchSessionCache(10, Random(1).randrange)
     names = [("a", index) for index in range(3)]
     state: State = {name: (place < refused, False, 0, 0) for place, name in enumerate(names)}
@@ -197,8 +197,8 @@ def test_a_fetch_that_waits_is_answered_with_what_comes() -> None:
     assert answered(cluster, again) == (Errors.NONE, 0)
 
 
-def test_news_that_were_read_and_not_sent_come_later() -> None:
-    """What was read of a fetch that goes on waiting is no answer: nobody has seen it."""
+def test_changes_that_were_read_and_not_sent_come_later() -> None:
+    """Records that a waiting fetch has read do not count as sent."""
     cluster = led()
     session_id = cluster.answers[fetch(cluster, (0, 0), 0)].session_id
     cluster.produce(1, b"a")
@@ -240,7 +240,7 @@ def test_an_error_is_repeated_and_its_end_is_seen() -> None:
 
 
 def test_the_right_to_read_counts_with_each_fetch_of_a_session() -> None:
-    """What was allowed when a partition came into the session says nothing of later."""
+    """Rights are checked for each fetch of a session."""
     cluster = led()
     session_id = cluster.answers[fetch(cluster, (0, 0), 0)].session_id
     refused = fetch(cluster, (session_id, 1), wait_ms=500, may_read=lambda name: name != "t")
@@ -253,7 +253,7 @@ def test_the_right_to_read_counts_with_each_fetch_of_a_session() -> None:
 
 
 class Wire(Cluster):
-    """Keeps what followers asked and were answered."""
+    """Records the followers' requests and their responses."""
 
     def __init__(self, **settings: Any) -> None:
         self.fetches: list[tuple[FetchRequest, Any]] = []
@@ -266,7 +266,7 @@ class Wire(Cluster):
         return answer
 
     def taken(self) -> list[tuple[int, int, int]]:
-        """Of the fetches since the last call: error, partitions asked for, partitions answered."""
+        """The fetches since the last call: error, requested partitions, answered partitions."""
         found, self.fetches = self.fetches, []
         return [
             (
@@ -315,7 +315,7 @@ def test_without_slots_a_follower_asks_for_all_each_time() -> None:
     assert set(cluster.taken()) == {(0, 1, 1)}
 
 
-def told(handler: FetchSessionHandler, wanted: dict[Any, Any], *answer: int, session_id: int = 7) -> tuple[Any, ...]:
+def result(handler: FetchSessionHandler, wanted: dict[Any, Any], *answer: int, session_id: int = 7) -> tuple[Any, ...]:
     """What the handler asks for: epoch, topics, forgotten topics; and whether the answer, of partitions, counts."""
     request = FetchRequest()
     handler.fill(request, wanted)
@@ -332,15 +332,15 @@ def test_the_handler_of_a_session() -> None:
     handler, key = FetchSessionHandler(), KEY
     one, two = (TOPIC_ID, FetchPartition(partition=0)), (TOPIC_ID, FetchPartition(partition=1))
     other = IDS["a"], FetchPartition(partition=0)
-    assert told(handler, {key: one}, 0) == (0, [(TOPIC_ID, [0])], [], True)
-    assert told(handler, {key: one, ("t", 1): two}, 1) == (1, [(TOPIC_ID, [1])], [], True)
-    assert told(handler, {("t", 1): two}) == (2, [], [(TOPIC_ID, [0])], True)
-    assert told(handler, {key: one}) == (3, [(TOPIC_ID, [0])], [(TOPIC_ID, [1])], True)
-    assert told(handler, {key: other}) == (4, [(IDS["a"], [0])], [(TOPIC_ID, [0])], True)
-    assert told(handler, {key: other}, 0) == (5, [], [], False), "an answer of another topic"
-    assert told(handler, {key: one, ("t", 1): two}, 0) == (0, [(TOPIC_ID, [0, 1])], [], False), "not of all"
-    assert told(handler, {key: one}, 0, session_id=0) == (0, [(TOPIC_ID, [0])], [], True), "no session is kept"
-    assert told(handler, {key: one}, 0) == (0, [(TOPIC_ID, [0])], [], True)
+    assert result(handler, {key: one}, 0) == (0, [(TOPIC_ID, [0])], [], True)
+    assert result(handler, {key: one, ("t", 1): two}, 1) == (1, [(TOPIC_ID, [1])], [], True)
+    assert result(handler, {("t", 1): two}) == (2, [], [(TOPIC_ID, [0])], True)
+    assert result(handler, {key: one}) == (3, [(TOPIC_ID, [0])], [(TOPIC_ID, [1])], True)
+    assert result(handler, {key: other}) == (4, [(IDS["a"], [0])], [(TOPIC_ID, [0])], True)
+    assert result(handler, {key: other}, 0) == (5, [], [], False), "an answer of another topic"
+    assert result(handler, {key: one, ("t", 1): two}, 0) == (0, [(TOPIC_ID, [0, 1])], [], False), "not of all"
+    assert result(handler, {key: one}, 0, session_id=0) == (0, [(TOPIC_ID, [0])], [], True), "no session is kept"
+    assert result(handler, {key: one}, 0) == (0, [(TOPIC_ID, [0])], [], True)
     handler.failed()
     request = FetchRequest()
     handler.fill(request, {key: one})

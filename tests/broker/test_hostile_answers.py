@@ -1,4 +1,4 @@
-"""What a broken leader or controller answers: a follower takes no harm but what a leader may do to it, and goes on."""
+"""Invalid answers of a leader or controller do not damage a follower beyond a leader's rights."""
 
 from random import Random
 from typing import Any
@@ -56,10 +56,10 @@ def test_a_leaders_answers(kind: Any, seed: int) -> None:
             fetcher = cluster.brokers[2].fetchers[1]
             for _ in range(5):
                 if KEY not in fetcher.states:
-                    break  # Its log could not do what the leader said: it is offline.
+                    break  # The log could not be truncated as requested: it is offline.
                 fetcher.states[KEY].stage = stage
                 fetcher.states[KEY].delayed_until_ms = 0
-                if fetcher.next_ask(cluster.now_ms) is None:
+                if fetcher.next_request(cluster.now_ms) is None:
                     break
                 fetcher.answered(hostile.message(kind, version), cluster.now_ms)
                 cluster.perform(2)

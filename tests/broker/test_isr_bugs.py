@@ -1,4 +1,4 @@
-"""What went wrong in Kafka around the ISR and the commit (B4, B8, B9, KAFKA-12686), and must not here."""
+"""Bugs of Kafka around the ISR and commits that kcore must not have (B4, B8, B9, KAFKA-12686)."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def fetch_of_3(cluster: Cluster, offset: int, broker_epoch: int) -> Any:
 
 
 def members(cluster: Cluster) -> dict[int, int]:
-    """Whom the leader wants in the ISR, with the epochs."""
+    """The proposed ISR with its broker epochs."""
     [asked] = cluster.alter_partition(1).topics[0].partitions
     return {each.broker_id: each.broker_epoch for each in asked.new_isr_with_epochs}
 
@@ -86,7 +86,7 @@ def came_back_empty() -> Cluster:
 
 
 @pytest.mark.covers("B8")
-def test_b8_a_fetch_of_the_incarnation_before_takes_nobody_into_the_isr() -> None:
+def test_b8_a_fetch_of_an_earlier_incarnation_does_not_extend_the_isr() -> None:
     """KAFKA-15221: it was looked at before the newer one's and noted after it."""
     cluster = came_back_empty()
     assert fetch_of_3(cluster, 1, 800).error_code == Errors.NOT_LEADER_OR_FOLLOWER
@@ -96,7 +96,7 @@ def test_b8_a_fetch_of_the_incarnation_before_takes_nobody_into_the_isr() -> Non
 
 
 @pytest.mark.covers("B7", "B8")
-def test_b8_the_controller_is_told_which_incarnation_has_everything() -> None:
+def test_b8_the_request_has_the_epoch_of_the_caught_up_incarnation() -> None:
     """KIP-903: of the one that fetched, even if the next one has fetched before the request leaves."""
     cluster = came_back_empty()
     assert fetch_of_3(cluster, 1, 900).error_code == Errors.NONE
@@ -141,7 +141,7 @@ def test_b9_nor_does_one_that_is_gone() -> None:
 
 
 def test_one_that_has_nearly_everything_is_waited_for() -> None:
-    """Else it might never catch up with a busy leader."""
+    """Without waiting for it, it might never catch up with a busy leader."""
     cluster = joining()
     cluster.answer_isr(1, Errors.INELIGIBLE_REPLICA)
     request = cluster.produce(1, b"a")
@@ -153,7 +153,7 @@ def test_one_that_has_nearly_everything_is_waited_for() -> None:
 
 
 def test_one_who_may_be_in_holds_the_commit_back_however_far_it_is() -> None:
-    """KIP-497: while nobody knows whether the controller took it in, the ISR with it must have everything."""
+    """KIP-497: until the controller answers, commits need the joining member, too."""
     cluster = joining()
     for _ in range(40):
         cluster.pass_time(1_000)
@@ -180,7 +180,7 @@ def test_b1_an_answer_to_a_change_that_is_not_in_flight_any_more(isr: list[int])
 
 @pytest.mark.covers("B1")
 def test_b1_what_is_not_in_flight_any_more_is_not_asked_again() -> None:
-    """An error that would be tried again, had no LeaderAndIsr come in between."""
+    """An error that is retried, unless a LeaderAndIsr came in between."""
     cluster = joining()
     cluster.elect(1, [1, 2])
     cluster.answer_isr(1, Errors.UNKNOWN_SERVER_ERROR)

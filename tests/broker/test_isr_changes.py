@@ -1,4 +1,4 @@
-"""What leaders ask of the controller: one request in flight, in every version, and what becomes of each change."""
+"""AlterPartition requests of leaders: one in flight, in every version, and the result of each change."""
 
 import pytest
 
@@ -39,11 +39,13 @@ def test_every_version(version: int) -> None:
     request = changes.next_request(77)
     assert changes.version(version) == version
     data = kcore.encode(for_version(request, version), version)
-    told = kcore.decode(AlterPartitionRequest, version, data)
-    [asked] = told.topics[0].partitions
+    response = kcore.decode(AlterPartitionRequest, version, data)
+    [asked] = response.topics[0].partitions
     members = asked.new_isr if version < 3 else [each.broker_id for each in asked.new_isr_with_epochs]
-    assert (told.broker_epoch, asked.leader_epoch, asked.partition_epoch, members) == (77, 3, 7, [1, 2])
-    assert (told.topics[0].topic_name, told.topics[0].topic_id) == (("t", ZERO_UUID) if version < 2 else ("", T))
+    assert (response.broker_epoch, asked.leader_epoch, asked.partition_epoch, members) == (77, 3, 7, [1, 2])
+    assert (response.topics[0].topic_name, response.topics[0].topic_id) == (
+        ("t", ZERO_UUID) if version < 2 else ("", T)
+    )
     [(settled, state)] = changes.answered(answer(topic_id=T if version > 1 else ZERO_UUID, name="t"), 1_000)
     assert settled.key == ("t", 0) and state == IsrResponse(3, 8, (1, 2))
     assert not changes and changes.wait_ms(1_000) is None
@@ -96,6 +98,6 @@ def test_states_that_leaders_write_themselves() -> None:
     writes = changes.next_writes()
     assert {(each.path, each.version) for each in writes} == {(znodes.state_path("t", index), 7) for index in range(3)}
     assert znodes.decode_state(writes[0].path, writes[0].data) == (1, 3, (1, 2), 5, 0)
-    settled = {each.key: told for each, told in changes.written({("t", 0): 8, ("t", 1): None}, 1_000)}
+    settled = {each.key: response for each, response in changes.written({("t", 0): 8, ("t", 1): None}, 1_000)}
     assert settled == {("t", 0): IsrResponse(3, 8, (1, 2)), ("t", 1): Errors.INVALID_UPDATE_VERSION}
     assert [each.change.key for each in changes.next_writes()] == [("t", 2)]

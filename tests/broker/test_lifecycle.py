@@ -1,4 +1,4 @@
-"""The life of a KRaft broker: every state with every event, and random events in any order."""
+"""The lifecycle of a KRaft broker: every state with every event, and random events."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -64,7 +64,7 @@ MAY_END = answer(is_caught_up=True, should_shut_down=True)
 
 
 class Life:
-    """A machine, and a clock that stands still unless it is told."""
+    """A BrokerLifecycle with a clock that the test sets."""
 
     def __init__(self, **settings: object) -> None:
         self.machine, self.now_ms = made(**settings), 1_000
@@ -142,7 +142,7 @@ def test_a_life() -> None:
     assert life.machine.next_deadline_ms is None and life.take(Timer()) == []
 
 
-# What each event leads to in each state with nothing in flight: the state, and what is sent.
+# The next state and the requests of each event in each state, with no request in flight.
 NOTHING, REGISTRATION, HEARTBEAT = None, BrokerRegistrationRequest, BrokerHeartbeatRequest
 ALL = (STARTING, RECOVERY, RUNNING, PENDING)
 TABLE = [
@@ -173,7 +173,7 @@ ANSWERS = [
     (RECOVERY, CAUGHT_UP, RECOVERY),
     (RECOVERY, UNFENCED, RUNNING),
     (RUNNING, CAUGHT_UP, RUNNING),  # Fenced by the controller: the next heartbeats ask to be unfenced.
-    (RUNNING, MAY_END, RUNNING),  # Nobody has asked for it.
+    (RUNNING, MAY_END, RUNNING),  # The broker has not asked to be unfenced.
     (PENDING, UNFENCED, PENDING),
     (PENDING, MAY_END, ENDING),
 ]
@@ -246,7 +246,7 @@ def test_a_stale_epoch_is_registered_anew() -> None:
     assert registered == Registered(EPOCH + 9) and life.machine.state is RUNNING
 
 
-def test_a_failure_that_is_told_stays_in_every_heartbeat() -> None:
+def test_an_acknowledged_failure_stays_in_every_heartbeat() -> None:
     life = Life().until(RUNNING)
     life.fail(DIRECTORIES[0])
     life.take(UNFENCED)
@@ -286,7 +286,7 @@ class AnyEvents(RuleBasedStateMachine):
         )
     )
     def happens(self, event: object) -> None:
-        self.failures_ms.clear()  # What is wanted anew may go at once.
+        self.failures_ms.clear()  # A request by a new event may be sent at once.
         self.take(event)
 
     @rule(directory=st.sampled_from(DIRECTORIES))

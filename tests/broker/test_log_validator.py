@@ -1,4 +1,4 @@
-"""What a broker takes of producers and what it refuses: the kernel beside its twin, whole requests, bounds."""
+"""The checks of producers' records: the kernel beside its twin, whole requests, limits."""
 
 import gzip
 import random
@@ -91,14 +91,14 @@ def test_the_kernel_and_its_twin_agree(seed: int) -> None:
         refusal, errors, first, largest, rebuilt = kernel.validate(
             payload, count, codec, **rules, target=target, budget=2**20
         )
-        told = twin.validate(data, count, is_compressed, is_kept, rules)
-        assert (refusal and refusal[0]) == told.refusal, (refusal, data.hex(), rules, is_kept, is_compressed, count)
+        response = twin.validate(data, count, is_compressed, is_kept, rules)
+        assert (refusal and refusal[0]) == response.refusal, (refusal, data.hex(), rules, is_kept, is_compressed, count)
         if refusal is None:
-            assert (errors, first, largest) == (told.errors, told.first_timestamp, told.max_timestamp)
-            assert rebuilt == told.rebuilt
+            assert (errors, first, largest) == (response.errors, response.first_timestamp, response.max_timestamp)
+            assert rebuilt == response.rebuilt
 
 
-# What Java's `new String(bytes, UTF_8).getBytes(UTF_8)` gives; a surrogate is one replacement, where Rust has three.
+# The result of Java's `new String(bytes, UTF_8).getBytes(UTF_8)`; a surrogate is one replacement, where Rust has three.
 JAVAS = [
     ("6b", "6b"),
     ("c3a9", "c3a9"),
@@ -159,10 +159,10 @@ def led(partitions: int = 1) -> Cluster:
     return cluster
 
 
-def told(
+def response(
     cluster: Cluster, *batches: bytes | None, version: int = 11, acks: int = 1, transactional_id: str | None = None
 ) -> list[Any]:
-    """What the batches, one for each partition of t, are answered in one request."""
+    """The results of one request with a batch for each partition of t."""
     partitions = [PartitionProduceData(index=index, records=data) for index, data in enumerate(batches)]
     topic = TopicProduceData(name="t", partition_data=partitions)
     cluster.requests += 1
@@ -173,7 +173,7 @@ def told(
 
 
 def errors(cluster: Cluster, *batches: bytes | None, **asked: Any) -> list[Errors]:
-    return [Errors(each.error_code) for each in told(cluster, *batches, **asked)]
+    return [Errors(each.error_code) for each in response(cluster, *batches, **asked)]
 
 
 @pytest.mark.parametrize(
@@ -237,23 +237,23 @@ def configured(cluster: Cluster, **config: Any) -> Cluster:
     return cluster
 
 
-def test_records_that_are_refused_are_told() -> None:
+def test_refused_records_are_reported() -> None:
     cluster = configured(led(), is_compacted=True)
     rows = [Record(0, BASE, b"k", b"v"), Record(1, BASE, None, b"v"), Record(2, BASE, None, b"w")]
-    [answer] = told(cluster, encode_records(rows))
+    [answer] = response(cluster, encode_records(rows))
     assert answer.error_code == Errors.INVALID_RECORD and cluster.log(1).batches == []
     assert [each.batch_index for each in answer.record_errors] == [1, 2]
-    assert "without a key" in answer.record_errors[0].batch_index_error_message
+    assert "requires a key" in answer.record_errors[0].batch_index_error_message
     configured(cluster, timestamp_after_max_ms=1000)
-    [answer] = told(cluster, batch(b"x"))
+    [answer] = response(cluster, batch(b"x"))
     assert (answer.error_code, len(answer.record_errors)) == (Errors.INVALID_TIMESTAMP, 1)
 
 
-def test_no_more_than_a_thousand_refused_records_are_told() -> None:
+def test_at_most_a_thousand_refused_records_are_reported() -> None:
     data = encode_records([Record(index, BASE, None, b"") for index in range(5000)])
-    with pytest.raises(RecordValidationException) as told_of:
+    with pytest.raises(RecordValidationException) as refused:
         validate(data, LogConfig(is_compacted=True), 0, 0, BASE)
-    assert len(told_of.value.record_errors) == 1000
+    assert len(refused.value.record_errors) == 1000
 
 
 @pytest.mark.parametrize("source", CODECS)
@@ -261,9 +261,9 @@ def test_no_more_than_a_thousand_refused_records_are_told() -> None:
 def test_a_topics_compression_and_time_of_append(source: str, target: str) -> None:
     cluster = configured(led(), compression_type=target, has_log_append_time=True)
     header = {"producer_id": 5, "producer_epoch": 2, "base_sequence": 0}
-    [answer] = told(cluster, batch(b"x" * 3000, None, codec=source, **header))
+    [answer] = response(cluster, batch(b"x" * 3000, None, codec=source, **header))
     assert (answer.error_code, answer.base_offset, answer.log_append_time_ms) == (0, 0, cluster.now_ms)
-    [answer] = told(cluster, batch(b"y", codec=source, producer_id=5, producer_epoch=2, base_sequence=2))
+    [answer] = response(cluster, batch(b"y", codec=source, producer_id=5, producer_epoch=2, base_sequence=2))
     assert answer.base_offset == 2
     records = decode_records(b"".join(cluster.log(1).batches))
     codec = source if target == "producer" else "none" if target == "uncompressed" else target
@@ -298,7 +298,7 @@ for compression in ("producer", "zstd"):
 
 
 def test_a_bomb_takes_little_memory_and_is_refused() -> None:
-    """300 MiB out of 300 KiB: a batch that stays as it is is never held, another one a record at a time."""
+    """300 MiB in 300 KiB: a batch that is kept is never decompressed whole, a rebuilt one is a record at a time."""
     size = LEAST_BUDGET + 2**25
     body = b"\0\0\0" + twin.varint_bytes(-1) + twin.varint_bytes(size)
     deflate = zlib.compressobj(6, zlib.DEFLATED, 31)
@@ -307,9 +307,9 @@ def test_a_bomb_takes_little_memory_and_is_refused() -> None:
     data = payload(b"".join([*parts, deflate.compress(b"\0"), deflate.flush()]), "gzip")
     assert len(data) < MAX_MESSAGE_BYTES
     done = subprocess.run([sys.executable, "-c", BOMB], input=data, capture_output=True, check=True)
-    told_of = [line.split() for line in done.stdout.decode().splitlines()]
-    assert [error for error, _ in told_of] == ["MESSAGE_TOO_LARGE"] * 2
-    kept, anew = [int(mib) for _, mib in told_of]
+    refused = [line.split() for line in done.stdout.decode().splitlines()]
+    assert [error for error, _ in refused] == ["MESSAGE_TOO_LARGE"] * 2
+    kept, anew = [int(mib) for _, mib in refused]
     assert kept < 8 and anew <= LEAST_BUDGET // 2**20
 
 

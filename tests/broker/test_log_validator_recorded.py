@@ -1,4 +1,4 @@
-"""What a broker makes of a producer's records, against Kafka's own classes of both releases."""
+"""The checks of a producer's records against Kafka's own classes of both releases."""
 
 import hashlib
 from typing import Any
@@ -11,7 +11,7 @@ from kcore.broker.replicas.appending import Appended, append_as_leader
 from kcore.broker.replicas.log_validator import (
     LogConfig,
     RecordValidationException,
-    first_look,
+    check_headers,
     has_transactional_records,
     transactional_producer,
 )
@@ -43,13 +43,13 @@ def config_of(recorded: dict[str, Any]) -> LogConfig:
 
 
 def judged(case: dict[str, Any], log: MemoryLog) -> tuple[Appended | ApiException, bool]:
-    """What becomes of a partition's records, and whether the whole request is refused with them."""
+    """The result of a partition's records, and whether the whole request is refused."""
     recorded, data = case["config"], bytes.fromhex(case["hex"])
     log.start_offset = log.end_offset = recorded["nextOffset"]
     log.producers = ProducersOfOldLog()
     try:
         has_transactional_records([data])
-        [refusal] = first_look([data], recorded["produceVersion"])
+        [refusal] = check_headers([data], recorded["produceVersion"])
         producer = transactional_producer(data) if refusal is None else None
     except ApiException as error:
         return error, True
@@ -72,7 +72,7 @@ def sized(value: bytes | None) -> Any:
     return {"size": len(value), "sha256": hashlib.sha256(value).hexdigest()}
 
 
-def told(batch: bytes) -> dict[str, Any]:
+def response(batch: bytes) -> dict[str, Any]:
     """A batch that was built anew, as the recorded files have it."""
     records = decode_records(batch)
     headers = records.batches
@@ -106,7 +106,7 @@ def compare_bytes(recorded: dict[str, Any], batch: bytes, place: str) -> None:
     elif "sha256" in recorded:
         assert (len(batch), hashlib.sha256(batch).hexdigest()) == (recorded["size"], recorded["sha256"]), place
     else:
-        assert told(batch) == {"batch": recorded["batch"], "records": recorded["records"]}, place
+        assert response(batch) == {"batch": recorded["batch"], "records": recorded["records"]}, place
 
 
 @pytest.mark.recorded

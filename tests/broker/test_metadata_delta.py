@@ -1,4 +1,4 @@
-"""A broker whose replicas follow the metadata log: whatever the slices, it holds what the state says."""
+"""A broker's replicas have the state of the metadata log after any slices of it."""
 
 from random import Random
 
@@ -104,10 +104,14 @@ class Cluster:
                 assert partition.role not in (Role.LEADER, Role.FOLLOWER), (key, partition.role)
                 continue
             assert partition.role is (Role.LEADER if state.leader == OWN else Role.FOLLOWER), (key, partition.role)
-            told = partition.received
-            assert told is not None and told.topic_id == self.names[state.topic]
-            assert (told.leader, told.leader_epoch, told.isr) == (state.leader, state.leader_epoch, state.isr)
-            assert (told.replicas, told.partition_epoch) == (state.replicas, state.partition_epoch)
+            response = partition.received
+            assert response is not None and response.topic_id == self.names[state.topic]
+            assert (response.leader, response.leader_epoch, response.isr) == (
+                state.leader,
+                state.leader_epoch,
+                state.isr,
+            )
+            assert (response.replicas, response.partition_epoch) == (state.replicas, state.partition_epoch)
         assert set(self.logs.keys()) == held
         assert self.replicas.replicas.keys() <= held
 

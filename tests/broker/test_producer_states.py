@@ -1,4 +1,4 @@
-"""What a log tells of its producers, as Kafka's ProducerStateManager learns it (ProducerStateFacts.java)."""
+"""The producers of a log beside Kafka's ProducerStateManager (ProducerStateFacts.java)."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def test_the_recorded_logs_have_empty_batches_of_each_kind() -> None:
     assert {bool(each[22] & CONTROL) for each in headers if len(each) == 61} == {False, True}
 
 
-def test_an_empty_control_batch_tells_nothing_of_its_producer() -> None:
+def test_an_empty_control_batch_does_not_change_its_producer() -> None:
     marker = batch(0, [b"\0\0\0\0\0\0"], key=b"\0\0\0\1", attributes=CONTROL | TRANSACTIONAL, producer=(7, 3, -1))
     assert states_of([emptied(marker)]) == [{"": -1, "7": [-1, -1, -1, -1, []]}]
 
@@ -43,7 +43,7 @@ def test_producers_without_sequences_have_none_after_a_restart(tmp_path: Path) -
 def test_the_producers_that_wrote_last_are_known_and_those_in_transactions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever may write may say a new id with each batch; nothing would ever forget them."""
+    """A client may use a new producer id for each batch: the number of producers is limited."""
     monkeypatch.setattr(producers, "MOST_PRODUCERS", 3, raising=False)
     with LiveLog(tmp_path / "t-0") as log:
         for offset, number in enumerate([1, 2, 3, 4, 5, 3, 6]):

@@ -1,4 +1,4 @@
-"""A controller and its brokers through random events: what the brokers know is what the controller decided."""
+"""A controller and its brokers through random events: brokers have the controller's state."""
 
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ class World(Kernel):
 
     def __init__(self, seed: int, level: str) -> None:
         super().__init__(seed, level)
-        self.seen: list[str] = []  # What happened.
+        self.seen: list[str] = []  # Events.
         table = kcore.generate(30, 5, 3, 4, seed=seed)
         self.controller = ZkController(1, 1, table, inter_broker_protocol=level, unclean=seed % 2 == 1)
         self.endpoints = list(table.brokers.endpoints)
@@ -75,7 +75,7 @@ class World(Kernel):
         for request in self.controller.requests(decision):
             fanout = request.fanout()
             for broker_id, epoch in zip(request.broker_ids.tolist(), request.broker_epochs.tolist(), strict=True):
-                assert broker_id in self.brokers and broker_id != bounced, "only live brokers are told"
+                assert broker_id in self.brokers and broker_id != bounced, "only live brokers get requests"
                 self.sent.append((broker_id, epoch, request))
                 assert self.error_of(request, self.brokers[broker_id], fanout.bytes_for(epoch)) == Errors.NONE
 
@@ -102,8 +102,8 @@ def check_agreement(world: World) -> None:
         assert set(broker.replicas) == {key for key, state in wanted.items() if broker.broker_id in state[0]}
         shutting_down = table.brokers.shutting_down[table.brokers.row(broker.broker_id)]
         for key, replica in broker.replicas.items():
-            told = (replica.replicas, replica.isr, replica.leader, replica.leader_epoch, replica.partition_epoch)
-            assert told == wanted[key][:5] or (shutting_down and replica.stopped)
+            result = (replica.replicas, replica.isr, replica.leader, replica.leader_epoch, replica.partition_epoch)
+            assert result == wanted[key][:5] or (shutting_down and replica.stopped)
             assert not (replica.stopped and replica.leader == broker.broker_id)
 
 

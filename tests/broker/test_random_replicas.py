@@ -1,4 +1,4 @@
-"""Replicas through random crashes, elections, zombies and lag: what was acknowledged stays, and all logs end equal."""
+"""Random crashes, elections, zombies and lag: acknowledged records stay, and logs become equal."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from broker.cluster import KEY, Cluster
-from kcore.broker.replicas.fetcher import Ask, ReplicaFetcher
+from kcore.broker.replicas.fetcher import LeaderRequest, ReplicaFetcher
 from kcore.protocol_errors import Errors
 from kcore.sim.kernel.network import Links, Network
 from kcore.sim.kernel.simulated_process import PAUSED
@@ -18,11 +18,11 @@ STEP_US: Final = 400_000
 SEEDS = [*range(2), *(pytest.param(each, marks=pytest.mark.long) for each in range(2, 5))]
 CONTROLLER: Final = 0  # Among the network's machines, beside the brokers.
 LINKS: Final = Links(5_000, lost=0.005, delayed=0.05)
-TIMEOUT_US: Final = 1_000_000  # Of a request to a leader.
+TIMEOUT_US: Final = 1_000_000  # The delay of a request to a leader.
 
 
 class World(Cluster):
-    """Producers, followers, the controller and faults, each at random times; and what producers were told."""
+    """Random events of producers, followers, the controller and faults, with the producers' results."""
 
     poll_us = STEP_US  # Between two looks of a follower for something to ask, on average.
 
@@ -50,7 +50,7 @@ class World(Cluster):
 
     @property
     def alive(self) -> list[int]:
-        """Those whom the controller sees."""
+        """The brokers that the controller considers live."""
         cuts = self.network.cuts[CONTROLLER]
         return [each for each in self.brokers if not cuts[each] and not self.processes[each].gate]
 
@@ -62,7 +62,7 @@ class World(Cluster):
         return self.random.choice(self.ids)
 
     def control(self, broker_id: int, message: Any, body: dict[str, Any]) -> Any:
-        """Nobody hears the controller whom it does not see."""
+        """The controller sends requests only to brokers that it considers live."""
         return super().control(broker_id, message, body) if broker_id in self.alive else None
 
     # Producers and followers.
@@ -80,10 +80,10 @@ class World(Cluster):
     def poll(self, broker_id: int) -> None:
         """The follower asks its leader, unless a request to it is under way."""
         for fetcher in [*self.brokers[broker_id].fetchers.values()]:
-            if fetcher not in self.asked and (ask := fetcher.next_ask(self.now_ms)) is not None:
+            if fetcher not in self.asked and (ask := fetcher.next_request(self.now_ms)) is not None:
                 self._ask(broker_id, fetcher, ask)
 
-    def _ask(self, broker_id: int, fetcher: ReplicaFetcher, ask: Ask) -> None:
+    def _ask(self, broker_id: int, fetcher: ReplicaFetcher, ask: LeaderRequest) -> None:
         leader_id, follower = fetcher.leader_id, self.processes[broker_id]
         number = self.asked[fetcher] = next(self.numbers)
 
@@ -134,7 +134,7 @@ class World(Cluster):
             self.network.cut(other, broker_id)
 
     def pause(self, broker_id: int) -> None:
-        """Its process; what comes meanwhile it takes before it hears of the controller again."""
+        """Pauses the process; it handles waiting requests before those of the controller."""
         self.processes[broker_id].gate |= PAUSED
 
     def bring_back(self, broker_id: int) -> None:
@@ -163,7 +163,7 @@ class World(Cluster):
             self.bring_back(broker_id)
         self.network.be_reliable()
 
-    # What must be so.
+    # Invariants.
 
     def check(self) -> None:
         for request_id, value in self.sent.items():

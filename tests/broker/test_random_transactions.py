@@ -21,7 +21,7 @@ from kcore.wire.records import decode_records
 STEPS: Final = 500
 SEEDS = [*range(2), *(pytest.param(each, marks=pytest.mark.long) for each in range(2, 6))]
 ACT_US: Final = STEP_US // 4  # Between two steps of any client, on average.
-MOST_ANSWER_US: Final = 2 * STEP_US  # Of a coordinator.
+MOST_ANSWER_US: Final = 2 * STEP_US  # The id of a coordinator.
 ABORT: Final = 0  # The control type of an end marker.
 
 
@@ -41,7 +41,7 @@ class Client:
 
     producer_id: int
     epoch: int = 0
-    sequence: int = 0  # Of the next batch.
+    sequence: int = 0  # The sequence of the next batch.
     number: int = 0
     now: Transaction | None = None
     committed: set[bytes] = field(default_factory=set)
@@ -51,7 +51,7 @@ class Client:
         return f"x{self.producer_id}"
 
     def answer(self, asked: Verify) -> Errors:
-        """As a coordinator knows it now."""
+        """The transaction's state at its coordinator."""
         is_open = self.now is not None and self.now.is_committed is None and asked.producer_epoch == self.epoch
         return Errors.NONE if is_open else Errors.INVALID_TXN_STATE
 

@@ -1,4 +1,4 @@
-"""Three real brokers' control requests: ours, fed with the same in order, answer the same."""
+"""Control requests recorded at three Kafka brokers: kcore's brokers give the same responses."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Real replicas: who leads commits what all in sync have, who follows ends with the leader's log."""
+"""Leaders commit the records that all in-sync replicas have; followers get the leader's log."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_a_commit_waits_for_all_in_sync() -> None:
     cluster.follow(2, 2)
     assert cluster.code(request) is None, "broker 3 has it not"
     cluster.follow(3, 2)
-    assert cluster.code(request) is Errors.NONE and cluster.told(request).base_offset == 0
+    assert cluster.code(request) is Errors.NONE and cluster.response_to(request).base_offset == 0
     assert cluster.values(1) == [b"a", b"b"]
     cluster.run()
     assert [cluster.log(each).values for each in cluster.ids] == [[b"a", b"b"]] * 3
@@ -27,7 +27,7 @@ def test_a_commit_waits_for_all_in_sync() -> None:
 
 
 @pytest.mark.parametrize("acks", [0, 1])
-def test_other_acks_wait_for_nobody(acks: int) -> None:
+def test_other_acks_do_not_wait(acks: int) -> None:
     cluster = led()
     assert cluster.code(cluster.produce(1, b"a", acks=acks)) is Errors.NONE
     assert cluster.log(1).high_watermark == 0
@@ -59,7 +59,7 @@ def test_a_produce_that_takes_too_long() -> None:
 
 @pytest.mark.covers("B12")
 def test_min_insync_replicas() -> None:
-    """B12: what is committed under the minimum is not what the producer was promised."""
+    """B12: commits below the minimum ISR would break the promise to producers."""
     cluster = led(min_insync_replicas=2)
     request = cluster.produce(1, b"a")
     cluster.elect(1, [1])
@@ -107,7 +107,7 @@ def test_an_idle_follower_stays_in_sync_as_long_as_it_fetches() -> None:
 
 
 def test_a_slow_follower_of_a_busy_leader_is_in_sync() -> None:
-    """It never has all, but each fetch has what there was at the one before."""
+    """It never has all records, but each fetch has all records of the fetch before."""
     cluster = led()
     for _ in range(100):
         cluster.produce(1, b"a", acks=1)
@@ -313,7 +313,7 @@ def test_a_tail_that_was_not_committed_is_cut(protocol: str) -> None:
 
 
 def test_a_leader_without_the_data_of_its_followers() -> None:
-    """An unclean election: they cut their logs to what there is."""
+    """An unclean election: followers truncate their logs to the leader's."""
     cluster = led()
     cluster.paused = {3}
     for value in (b"a", b"b", b"c"):
@@ -373,8 +373,13 @@ def test_sequences() -> None:
     cluster = led()
     first = cluster.produce(1, b"a", b"b", producer=(7, 0, 0), acks=1)
     again = cluster.produce(1, b"a", b"b", producer=(7, 0, 0), acks=1)
-    assert cluster.told(first).base_offset == cluster.told(again).base_offset == 0 and cluster.log(1).end_offset == 2
-    assert cluster.told(again).log_append_time_ms >= 0, "a duplicate's is the batch's largest timestamp, as in Kafka"
+    assert (
+        cluster.response_to(first).base_offset == cluster.response_to(again).base_offset == 0
+        and cluster.log(1).end_offset == 2
+    )
+    assert cluster.response_to(again).log_append_time_ms >= 0, (
+        "a duplicate's is the batch's largest timestamp, as in Kafka"
+    )
     gap = cluster.produce(1, b"d", producer=(7, 0, 3), acks=1)
     assert cluster.code(gap) is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert cluster.code(cluster.produce(1, b"c", producer=(7, 0, 2), acks=1)) is Errors.NONE
@@ -385,7 +390,9 @@ def test_sequences() -> None:
     cluster.elect(2)
     repeated = cluster.produce(2, b"e", producer=(7, 1, 0))
     cluster.run()
-    assert cluster.told(repeated).base_offset == 3 and cluster.log(2).end_offset == 4, "the new leader knows, too"
+    assert cluster.response_to(repeated).base_offset == 3 and cluster.log(2).end_offset == 4, (
+        "the new leader knows, too"
+    )
 
 
 def test_epochs_and_ids_below_minus_one() -> None:
@@ -438,7 +445,7 @@ def test_stop_replica() -> None:
 
 
 @pytest.mark.covers("article becomeFollower 2", "article becomeFollower 3")
-def test_whoever_waits_hears_of_the_end_of_the_leadership() -> None:
+def test_waiting_requests_are_answered_at_the_end_of_the_leadership() -> None:
     cluster = led()
     produced = cluster.produce(1, b"a")
     cluster.fetch(1, 1, wait_ms=500, version=10)

@@ -1,4 +1,4 @@
-"""The table of roles: what the article says of each action, and nothing that is not in it."""
+"""The table of roles has the article's actions and no others."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_a_failed_disk_takes_no_orders() -> None:
         next_step(Role.OFFLINE, Order.BECOME_LEADER, "t-0")
 
 
-# Each of the table's actions is what the broker does: without it in the table, it is not done.
+# The broker performs each action only because it is in the table.
 
 
 def without(action: Action, order: Order) -> dict[tuple[Role, Order], Step]:
@@ -49,7 +49,7 @@ def fetches(cluster: Cluster, broker_id: int) -> bool:
 
 
 @pytest.mark.parametrize("in_table", [True, False])
-def test_24_the_table_drives_fetching(in_table: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetching_follows_the_table(in_table: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = led()
     assert fetches(cluster, 2) and not fetches(cluster, 1)
     if not in_table:
@@ -64,7 +64,7 @@ def test_24_the_table_drives_fetching(in_table: bool, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("order", [Order.STOP, Order.DELETE])
 @pytest.mark.parametrize("in_table", [True, False])
-def test_24_the_table_drives_who_waits(order: Order, in_table: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_requests_follow_the_table(order: Order, in_table: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = led()
     cluster.paused |= {2, 3}
     request = cluster.produce(1, b"a")
@@ -76,7 +76,7 @@ def test_24_the_table_drives_who_waits(order: Order, in_table: bool, monkeypatch
 
 
 @pytest.mark.parametrize("in_table", [True, False])
-def test_24_the_table_drives_the_deletion_of_logs(in_table: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deletion_of_logs_follows_the_table(in_table: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = led()
     if not in_table:
         monkeypatch.setattr(roles, "TRANSITIONS", without(Action.DELETE_LOG, Order.DELETE))
@@ -86,7 +86,7 @@ def test_24_the_table_drives_the_deletion_of_logs(in_table: bool, monkeypatch: p
     assert not fetches(cluster, 2)
 
 
-def test_a_leader_that_is_followed_by_nobody_here_is_told_to_the_edge() -> None:
+def test_fetching_from_a_leader_without_followed_partitions_stops() -> None:
     cluster = led()
     broker = cluster.brokers[2]
     broker.go_offline(KEY)

@@ -1,4 +1,4 @@
-"""Small requests of clients cost a broker little: what is named again, what waits, what is kept of a session."""
+"""Small requests cost a broker little: repeated names, waiting fetches, sessions."""
 
 from random import Random
 from typing import Any
@@ -22,7 +22,7 @@ from kcore.wire.record_batch import scan_batches
 from storage import building
 
 
-def test_the_producers_of_a_partition_that_is_named_again_are_told_once() -> None:
+def test_the_producers_of_a_repeated_partition_are_described_once() -> None:
     cluster = led()
     cluster.produce(1, b"v", producer=(7, 0, 0))
     topics = [TopicRequest(name="t", partition_indexes=[0, 0, 9, 0]), TopicRequest(name="t", partition_indexes=[0])]
@@ -82,7 +82,7 @@ def wait(cluster: Cluster, least: int, most: int = 10**6, offset: int = 0, **ask
 
 
 def test_a_fetch_that_waits_reads_each_record_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands may wait, each for more than will come."""
+    """Thousands of fetches may wait, each for more records than will arrive."""
     cluster = led(brokers=1)
     cluster.produce(1, bytes(5_000))
     log, read = cluster.log(1), []
@@ -117,7 +117,7 @@ def test_a_fetch_that_waits_is_answered_with_all_that_there_is() -> None:
 
 
 def test_a_fetch_waits_for_no_more_than_it_may_get() -> None:
-    """As KafkaApis.handleFetchRequest: else it would wait until its time is over, whatever comes."""
+    """As KafkaApis.handleFetchRequest does: without it the fetch would always wait for its time-out."""
     cluster = led(brokers=1)
     cluster.produce(1, bytes(500))
     assert wait(cluster, least=2**31 - 1, most=400) in cluster.answers
@@ -173,7 +173,7 @@ def opened(cache: FetchSessionCache, begin: int, end: int, replica: int = -1) ->
 
 
 def test_a_consumers_session_has_so_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request of fifty bytes has all of them read."""
+    """A request of fifty bytes reads all partitions."""
     monkeypatch.setattr(fetch_sessions, "MOST_OF_A_CONSUMER", 5)
     cache = FetchSessionCache(10, Random(1).randrange)
     assert opened(cache, 0, 6) == 0
@@ -200,6 +200,8 @@ def test_sessions_of_consumers_leave_room_for_those_of_followers(monkeypatch: py
     assert opened(cache, 0, 6, replica=2) and (cache.num_partitions, cache.evictions) == (6, 2)
     assert opened(cache, 6, 12, replica=3) == 0, "nor does a follower's displace another follower's"
     cache.tell_time(fetch_sessions.EVICTION_MS + 1)
+    assert opened(cache, 0, 6, replica=2) and cache.num_partitions == 6
+    cache.set_time(fetch_sessions.EVICTION_MS + 1)
     assert opened(cache, 0, 9), "one that nobody has used for long gives way"
 
 

@@ -1,4 +1,4 @@
-"""The controller's requests fed to brokers' machines: what it decides of an ISR, the leader takes."""
+"""Leaders apply the controller's decisions about ISRs."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ class World:
         self.deliver()
 
     def deliver(self) -> None:
-        """Everybody hears what was sent."""
+        """Delivers the controller's requests to all brokers."""
         sent, self.cluster.sent = self.cluster.sent, []
         for request in sent:
             fanout = request.fanout()
@@ -68,10 +68,10 @@ def test_b10_a_smaller_isr_comes_with_a_leader_epoch_that_the_leader_takes(what:
     world.deliver()
     leader, isr, leader_epoch = world.cluster.state("t")
     assert (leader, isr) == (1, (1, 2))
-    told = world.brokers[1].replicas["t", 0]
-    assert (told.isr, told.leader_epoch) == (isr, leader_epoch)
+    result = world.brokers[1].replicas["t", 0]
+    assert (result.isr, result.leader_epoch) == (isr, leader_epoch)
     row = world.cluster.active.table.row_of("t", 0)
-    assert told.partition_epoch == world.cluster.active.table.partition_epoch__p[row], "it may change the ISR now"
+    assert result.partition_epoch == world.cluster.active.table.partition_epoch__p[row], "it may change the ISR now"
 
 
 @pytest.mark.covers("B10")

@@ -34,7 +34,7 @@ def write(
 
 
 def committed(cluster: Cluster, to: int = 1, offset: int = 0) -> tuple[list[bytes], list[tuple[int, int]], int]:
-    """What a read_committed consumer is sent: values, aborted transactions, last stable offset."""
+    """The result of a read_committed fetch: values, aborted transactions, last stable offset."""
     data = cluster.fetch(to, offset, isolation_level=1)
     values = [
         record.value or b""
@@ -75,7 +75,7 @@ def test_a_transaction_is_read_when_its_end_is_committed() -> None:
     assert (latest(cluster, 0), latest(cluster, 1)) == (5, 5)
 
 
-def test_an_aborted_transaction_is_told_to_who_reads_it() -> None:
+def test_readers_get_the_aborted_transactions() -> None:
     cluster = led()
     write(cluster, b"a")
     write(cluster, b"other", producer_id=8)
@@ -127,7 +127,7 @@ def test_an_end_that_is_cut_off_never_was() -> None:
     assert committed(cluster, 1) == ([b"a"], [(7, 0)], 2)
 
 
-# Who may write.
+# Checks of producers.
 
 
 def test_no_batch_is_appended_before_its_coordinator_has_the_partition() -> None:
@@ -143,7 +143,7 @@ def test_no_batch_is_appended_before_its_coordinator_has_the_partition() -> None
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         (Errors.INVALID_TXN_STATE, Errors.INVALID_TXN_STATE),
         (Errors.TRANSACTION_ABORTABLE, Errors.TRANSACTION_ABORTABLE),
@@ -154,14 +154,14 @@ def test_no_batch_is_appended_before_its_coordinator_has_the_partition() -> None
         (Errors.INVALID_PRODUCER_ID_MAPPING, Errors.INVALID_PRODUCER_ID_MAPPING),
     ],
 )
-def test_what_the_coordinator_refuses_is_not_appended(error: Errors, told: Errors) -> None:
+def test_what_the_coordinator_refuses_is_not_appended(error: Errors, expected: Errors) -> None:
     cluster = led()
     request = cluster.produce(1, b"a", producer=(7, 0, 0), transaction="x")
     cluster.verify(1, error)
-    assert cluster.code(request) is told and cluster.log(1).end_offset == 0
+    assert cluster.code(request) is expected and cluster.log(1).end_offset == 0
 
 
-def test_15_a_batch_that_is_not_verified_when_its_client_goes_is_not_appended() -> None:
+def test_an_unverified_batch_of_a_disconnected_client_is_not_appended() -> None:
     """It would take memory for as long as its coordinator does not answer; its producer will send it again."""
     cluster = led()
     request = cluster.produce(1, b"a", producer=(7, 0, 0), transaction="x")
@@ -177,7 +177,7 @@ def test_15_a_batch_that_is_not_verified_when_its_client_goes_is_not_appended() 
 
 
 def test_an_answer_that_comes_after_the_end_is_void() -> None:
-    """The coordinator said yes to a transaction that has ended since: its batch would begin one that nobody ends."""
+    """The transaction has ended since the coordinator's answer: its batch would begin one that never ends."""
     cluster = led()
     request = cluster.produce(1, b"late", producer=(7, 0, 0), transaction="x")
     cluster.end(1, PRODUCER, commit=False)
@@ -219,11 +219,11 @@ def test_what_no_producer_of_kafka_sends() -> None:
     assert cluster.code(cluster.produce(2, b"c", producer=(7, 0, 0), transaction="x")) is Errors.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_batch_that_is_sent_twice_is_told_where_it_lies() -> None:
+def test_a_repeated_batch_gets_the_offsets_of_the_first() -> None:
     cluster = led()
     write(cluster, b"a")
     again = cluster.produce(1, b"a", producer=(7, 0, 0), transaction="x", acks=1)
-    assert cluster.told(again).base_offset == 0 and cluster.log(1).end_offset == 1
+    assert cluster.response_to(again).base_offset == 0 and cluster.log(1).end_offset == 1
 
 
 # Ends.
@@ -239,7 +239,7 @@ def test_ends_that_come_too_late_are_fenced() -> None:
     assert cluster.marked(fenced) is Errors.TRANSACTION_COORDINATOR_FENCED
     again = cluster.end(1, (7, 4), commit=False, coordinator_epoch=5)
     cluster.run()
-    assert cluster.marked(again) is Errors.NONE, "its answer was lost: told again, it is written again"
+    assert cluster.marked(again) is Errors.NONE, "its answer was lost: repeated, it is written again"
     assert committed(cluster)[1:] == ([(7, 0)], 3)
 
 
@@ -303,7 +303,7 @@ def test_an_end_that_cannot_be_read_is_not_stored(broken: bytes) -> None:
 
 
 def test_control_batches_that_end_nothing() -> None:
-    """Of a type that is no end, and one whose record compaction has taken."""
+    """A control batch of another type, and one whose record was compacted."""
     cluster = led()
     write(cluster, b"a")
     log = cluster.log(1)
@@ -332,9 +332,9 @@ def test_producers_are_described() -> None:
     again = TopicRequest(name="t", partition_indexes=[9, 0])
     request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0, 9, 0]), again])
     [topic] = on_describe_producers(cluster.brokers[1], request).topics
-    told, unknown = topic.partitions
+    response_to, unknown = topic.partitions
     assert unknown.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION
-    first, second = told.active_producers
+    first, second = response_to.active_producers
     assert (first.producer_id, first.producer_epoch, first.last_sequence, first.current_txn_start_offset) == (
         7,
         0,
@@ -358,8 +358,8 @@ def delete_records(cluster: Cluster, offset: int, to: int = 1, topic: str = "t")
 def deleted(cluster: Cluster, request: int) -> tuple[Errors, int] | None:
     if request not in cluster.answers:
         return None
-    [told] = cluster.answers[request].topics[0].partitions
-    return Errors(told.error_code), told.low_watermark
+    [response_to] = cluster.answers[request].topics[0].partitions
+    return Errors(response_to.error_code), response_to.low_watermark
 
 
 def test_records_are_deleted_on_all_replicas() -> None:

@@ -73,7 +73,7 @@ class Following:
 def _asks(stage: Stage) -> Callable[[Following], Any]:
     def ask(world: Following) -> Any:
         world.fetcher.states[KEY].stage = stage
-        found = world.fetcher.next_ask(0)
+        found = world.fetcher.next_request(0)
         assert found is not None
         return found.request
 
@@ -146,17 +146,17 @@ FETCH_MOVES = {"a new epoch": _next_epoch, "a cut": _cut, "stopped": _gone, "a n
 def test_a_fetcher_drops_what_the_leader_answered_before(crossing: Crossing, move: Callable[[Following], None]) -> None:
     world = check_old_answer_is_dropped(Following, crossing, move, lambda world: world.state)
     if KEY in world.fetcher.states:
-        assert world.fetcher.next_ask(100) is not None, "and asks anew"
+        assert world.fetcher.next_request(100) is not None, "and asks anew"
 
 
 def test_a_request_that_fails_after_its_partitions_went_fails_nothing_else() -> None:
     world = Following()
-    world.fetcher.next_ask(0)
+    world.fetcher.next_request(0)
     world.fetcher.remove(KEY)
     other = ("u", 1)
     world.fetcher.add(other, Uuid(b"u" * 16), 1, MemoryLog())
     world.fetcher.failed(0)
-    assert world.fetcher.states[other].delayed_until_ms == 0 and world.fetcher.next_ask(0) is not None
+    assert world.fetcher.states[other].delayed_until_ms == 0 and world.fetcher.next_request(0) is not None
 
 
 # Nodes of a quorum.

@@ -141,7 +141,7 @@ async def controller(
 async def broker(zookeeper: str, number: int, protocol: str, folder: Path, kind: Kind) -> AsyncIterator[ZkBrokerServer]:
     config, path = BrokerConfig(number, inter_broker_protocol=protocol), folder / str(number)
     path.mkdir(exist_ok=True)
-    made = ZkBrokerServer(config, zookeeper, [path], routing=ROUTING, door=kind.broker)
+    made = ZkBrokerServer(config, zookeeper, [path], routing=ROUTING, listener_settings=kind.broker)
     made.audit = AuditLog(folder / f"audit-{number}")
     async with made as server:
         await until(lambda: server.manager.cluster.controller_id >= 0)

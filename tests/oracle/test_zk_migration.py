@@ -160,7 +160,7 @@ def into_migration(cluster: Cluster, controller: Controller, writer: Writer) -> 
     assert holder is not None and holder.broker_id == CONTROLLER_ID and (holder.kraft_controller_epoch or -1) > 0
     assert registered == {"1", "2", "3"}
     for broker in cluster.brokers:
-        broker.await_said(f"controller {CONTROLLER_ID} controls from now on")
+        broker.await_said(f"controller {CONTROLLER_ID} is the controller now")
         assert all(each.version == 0 and each.directory_id is not None for each in broker.metas())
     return kraft
 

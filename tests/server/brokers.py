@@ -20,11 +20,11 @@ LISTENER = "PLAINTEXT"
 
 
 class FakeBroker:
-    """Remembers what it was sent; `on_request` may hold or refuse it."""
+    """Stores the requests that it gets; `on_request` may delay or refuse them."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
-        self.principals: set[str] = set()  # Of those who asked.
+        self.principals: set[str] = set()  # The principals of requests.
         self.in_flight = self.most_in_flight = 0
         self.server: Server | None = None
 

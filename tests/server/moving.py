@@ -98,12 +98,12 @@ class MovingBroker:
         self.drain()
 
     def _settle(self) -> None:
-        """What was found."""
+        """The replica's logs at the start."""
         futures = self.moves.found_futures({KEY: TOPIC} if self.is_held() else {})
         found = futures.get(KEY, [])
         for directory in self.logs.online:
             if not self.is_held():
-                directory.delete(TP)  # A stray. Of two the replica manager knows one.
+                directory.delete(TP)  # A stray. The replica manager has only one of two logs.
             elif TP in directory.logs:
                 found.append(FoundLog(self.id_of(directory.path), is_future=False))
         [place] = self.placements.directories_of([P])
@@ -141,7 +141,7 @@ class MovingBroker:
                 self._offline(self.logs.fail(output.key, output.why))
 
     def drain(self, most: int = 1_000) -> None:
-        """Does what is asked for, at most so many of them."""
+        """Performs at most `count` outputs."""
         self.collect()
         for _ in range(most):
             if not self.todo:
@@ -175,7 +175,7 @@ class MovingBroker:
                 self.machine.on_directory_failed(each.directory_id, self.now_ms)
         self.collect()
 
-    # What happens.
+    # Events.
 
     def produce(self, count: int = 1) -> None:
         self.drain()
@@ -249,7 +249,7 @@ class MovingBroker:
         self.records.append(s.RemoveTopicRecord(topic_id=TOPIC))
 
     def heal(self) -> None:
-        """No more faults: all that is asked for is done."""
+        """Performs all outputs without further faults."""
         for _ in range(20):
             self.copy(40)
             self.send()
@@ -257,7 +257,7 @@ class MovingBroker:
             self.publish()
             self.drain()
 
-    # What there is.
+    # The state.
 
     def id_of(self, path: Path) -> Uuid:
         return self.ids[self.paths.index(path)]
@@ -280,7 +280,7 @@ class MovingBroker:
         return log
 
     def folders(self) -> list[str]:
-        """Of partitions, with the directory: what a move may leave behind among them."""
+        """The folders of partitions by directory, also those that a move may leave behind."""
         return sorted(f"{each.parent.name}/{each.name}" for path in self.paths for each in path.glob("*t-0*"))
 
     def values(self) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""kcore's brokers over a tree in memory, and a controller of a few lines that tells them what a test wants."""
+"""kcore's brokers with ZooKeeper in memory, and a short controller that a test drives."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -82,7 +82,7 @@ class SessionOnTree(Tree):
 
 
 class FakeController:
-    """Remembers what it is asked; `refusals` are answered first. It coordinates transactions if a test says so."""
+    """Stores the requests that it gets; `refusals` are answered first. It may coordinate transactions."""
 
     def __init__(self) -> None:
         self.apis = {**APIS}
@@ -156,9 +156,9 @@ class Brokers:
         self.controller = FakeController()
         self.servers: dict[int, ZkBrokerServer] = {}
         self.epoch = 0
-        self.protocol = 0  # Of the listener that brokers use among themselves.
-        self.orders: str | None = None  # The listener at which they are ordered, if it is another.
-        self.security: Security | None = None  # Of who orders.
+        self.protocol = 0  # The port of the inter-broker listener.
+        self.orders: str | None = None  # The listener of control requests, if it is another.
+        self.security: Security | None = None  # The controller's id.
 
     async def open(
         self, *, directories: int = 1, server: Mapping[str, Any] | None = None, **settings: Any
@@ -175,7 +175,7 @@ class Brokers:
         return self
 
     def elected(self, controller_epoch: int, controller_id: int = CONTROLLER) -> None:
-        """ZooKeeper's word of who controls."""
+        """Sets `/controller` and `/controller_epoch`."""
         self.tree.nodes[znodes.CONTROLLER_EPOCH] = znodes.encode_controller_epoch(controller_epoch), 0, 0, 0
         self.tree.nodes[znodes.CONTROLLER] = znodes.encode_controller(controller_id, 0), 0, 0, 5
 
@@ -228,8 +228,8 @@ class Brokers:
         request = kcore.from_json(message.__name__, version, who | epochs | {"topicStates": [named]} | fields)
         answer = await self.ask(broker_id, request, version)
         assert answer.error_code == Errors.NONE
-        for told in getattr(answer, "topics", []):
-            assert [each.error_code for each in told.partition_errors] == [0]
+        for response in getattr(answer, "topics", []):
+            assert [each.error_code for each in response.partition_errors] == [0]
 
     async def ask(self, broker_id: int, request: Any, version: int | None = None) -> Any:
         """As a client would."""

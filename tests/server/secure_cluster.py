@@ -113,7 +113,7 @@ class SecureCluster:
             *(raft, MemoryLog(), MemoryElections(), Bootstrap.of_features({"metadata.version": 30}, "a test")),
             host="127.0.0.1",
             port=settings.listen.port,
-            handlers="plain",
+            answer_loop="plain",
             security=settings.security,
         )
         await stack.enter_async_context(self.controller)

@@ -1,4 +1,4 @@
-"""What administrators ask of one broker, over sockets: log directories, settings, records to delete."""
+"""Administrators' requests to one broker over sockets: log directories, settings, DeleteRecords."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -33,7 +33,7 @@ from server.replicas import Brokers
 TOPIC, BROKER, LOGGER = 2, 4, 8
 SET, DELETE, APPEND = 0, 1, 2
 LEADER_RATE = "leader.replication.throttled.rate"
-BY_KAFKAS = Errors.POLICY_VIOLATION  # What nobody here answers.
+BY_KAFKAS = Errors.POLICY_VIOLATION  # Requests that this broker does not answer.
 
 
 @asynccontextmanager
@@ -66,7 +66,7 @@ async def altered(brokers: Brokers, name: str, *changes: tuple[int, str, str | N
 
 
 @story
-async def test_a_broker_tells_its_settings_and_keeps_throttles(tmp_path: Path) -> None:
+async def test_a_broker_describes_its_settings_and_keeps_throttles(tmp_path: Path) -> None:
     """As kafka-configs --entity-name 1 and kafka-reassign-partitions --throttle ask."""
     async with brokers_in(tmp_path, replica_lag_time_max_ms=7000) as brokers:
         error, settings = await described(brokers, "1")
@@ -97,7 +97,7 @@ async def replaced(brokers: Brokers, name: str, **settings: str) -> Errors:
 
 @story
 async def test_settings_are_replaced_as_a_whole(tmp_path: Path) -> None:
-    """kafka-configs --alter asks so of brokers. What was set there by other means may stay, and go."""
+    """kafka-configs --alter asks so of brokers. Settings from other sources may stay and may be removed."""
     async with brokers_in(tmp_path) as brokers:
         path = znodes.config_path("brokers", "1")
         brokers.tree.nodes[path] = (znodes.encode_config({"log.cleaner.threads": "2", LEADER_RATE: "7"}), 0, 1, 0)
@@ -115,7 +115,7 @@ async def test_settings_are_replaced_as_a_whole(tmp_path: Path) -> None:
 
 @story
 async def test_what_only_kafkas_brokers_know_one_of_them_answers(tmp_path: Path) -> None:
-    """Which settings all brokers may have is not known here, unless they are throttles."""
+    """kcore's broker checks only throttles among the settings of all brokers."""
 
     async def answer(context: RequestContext, request: Any) -> Any:
         return response_of(type(request))(responses=[AlterConfigsResourceResponse(error_code=BY_KAFKAS)])
@@ -165,7 +165,7 @@ async def test_settings_that_a_broker_does_not_take(
 
 
 @story
-async def test_any_broker_tells_and_changes_settings_of_topics(tmp_path: Path) -> None:
+async def test_any_broker_describes_and_changes_settings_of_topics(tmp_path: Path) -> None:
     async with brokers_in(tmp_path) as brokers:
         assert await altered(brokers, "t", (SET, "retention.ms", "5"), kind=TOPIC) is Errors.NONE
         error, settings = await described(brokers, "t", TOPIC)
@@ -201,8 +201,8 @@ async def test_records_are_deleted_and_stay_so(tmp_path: Path) -> None:
         partition = DeleteRecordsPartition(partition_index=0, offset=2)
         topics = [DeleteRecordsTopic(name="t", partitions=[partition])]
         answer = await brokers.ask(1, DeleteRecordsRequest(topics=topics, timeout_ms=10_000), 2)
-        [told] = answer.topics[0].partitions
-        assert (told.error_code, told.low_watermark) == (Errors.NONE, 2)
+        [response] = answer.topics[0].partitions
+        assert (response.error_code, response.low_watermark) == (Errors.NONE, 2)
         for broker_id in (1, 2):
             assert next(iter(brokers.servers[broker_id].logs.online[0].logs.values())).start_offset == 2
             [data] = (await brokers.fetch(broker_id, 0)).responses[0].partitions

@@ -1,4 +1,4 @@
-"""What a broker answers a client that names a lot: every request has an answer, and others are served meanwhile."""
+"""Requests with many or long names get responses, and other clients are served meanwhile."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Transactions over sockets, and what a broker answers that is taken for a coordinator of groups or transactions."""
+"""Transactions over sockets, and the responses of a broker that leads partitions of internal topics."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -114,8 +114,8 @@ async def test_a_coordinator_that_cannot_be_found_or_reached(tmp_path: Path) -> 
         await brokers.tell_of(TRANSACTIONS, 5, nobody)
         assert (await brokers.produce(1, b"b", transaction="x", sequence=1)).error_code == Errors.NOT_ENOUGH_REPLICAS
         await brokers.tell_of(TRANSACTIONS, 1)
-        told = await brokers.produce(1, b"b", transaction="x", sequence=1)
-        assert told.error_code == Errors.UNSUPPORTED_VERSION, "this broker coordinates nothing"
+        response = await brokers.produce(1, b"b", transaction="x", sequence=1)
+        assert response.error_code == Errors.UNSUPPORTED_VERSION, "this broker coordinates nothing"
 
 
 @story
@@ -190,7 +190,7 @@ async def test_requests_of_coordinators_get_an_error_that_ends_the_asking(tmp_pa
 
 
 @story
-async def test_who_coordinates_is_told_and_who_never_will_too(tmp_path: Path) -> None:
+async def test_coordinators_are_found_and_impossible_ones_refused(tmp_path: Path) -> None:
     async with brokers_in(tmp_path) as brokers:
         registered = brokers.tree.nodes[znodes.broker_path(1)][0]
         assert decode_broker(1, registered).coordinates is False
@@ -207,7 +207,7 @@ async def test_who_coordinates_is_told_and_who_never_will_too(tmp_path: Path) ->
         nobody = await find(0)
         assert nobody.error_code == Errors.UNSUPPORTED_VERSION
         assert nobody.error_message == "no broker of this cluster coordinates groups or transactions"
-        brokers.servers[1].handlers._admin._read_s = -10.0  # What was read is read anew.
+        brokers.servers[1].handlers._admin._read_s = -10.0  # Records that were read are read again.
         kafka = encode_broker(BrokerNode([Endpoint(1, "127.0.0.1", "PLAINTEXT", 0)]), 0)
         brokers.tree.nodes[znodes.broker_path(5)] = (kafka, 0, 1, 1)
         assert (await find(0)).error_code == Errors.COORDINATOR_NOT_AVAILABLE, "it makes the topic when it is asked"

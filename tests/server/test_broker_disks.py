@@ -1,4 +1,4 @@
-"""The log directories of a broker, one of which refuses something."""
+"""The log directories of a broker, one of which fails."""
 
 import shutil
 from collections.abc import Callable

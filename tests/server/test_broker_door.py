@@ -1,4 +1,4 @@
-"""Who comes to brokers of a KRaft cluster, by which listener, and what each may do: real sockets, real certificates."""
+"""Listeners, authentication and rights at brokers of a KRaft cluster, over real sockets and TLS."""
 
 import asyncio
 import ssl
@@ -98,8 +98,8 @@ def creation(name: str = "t") -> CreateTopicsRequest:
 
 
 async def create(cluster: SecureCluster, name: str = "t") -> None:
-    told = await cluster.ask("admin", creation(name))
-    assert told.topics[0].error_code == 0
+    response = await cluster.ask("admin", creation(name))
+    assert response.topics[0].error_code == 0
     image = cluster.controller.controller.image
     await until(lambda: image.partition(name, 0).isr == [1, 2] or {*image.partition(name, 0).isr} == {1, 2})
     await until(lambda: all((name, 0) in each.manager.partitions for each in cluster.brokers.values()))
@@ -117,7 +117,7 @@ def fetch(replica_id: int = -1) -> FetchRequest:
 
 
 @story
-async def test_each_listener_has_its_own_protocol_and_is_told_to_its_clients(
+async def test_each_listener_has_its_protocol_and_its_clients_get_its_endpoints(
     tmp_path: Path, authority: Authority
 ) -> None:
     async with secure_cluster(tmp_path, authority) as cluster:
@@ -133,12 +133,14 @@ async def test_each_listener_has_its_own_protocol_and_is_told_to_its_clients(
         for listener, host in (("SECURE", "127.0.0.1"), ("CLIENTS", "localhost")):
             async with await cluster.connect(1, "admin", listener) as connection:
                 for request in (MetadataRequest(topics=[]), DescribeClusterRequest(endpoint_type=1)):
-                    told = (await connection.send(request)).brokers
-                    places = {getattr(each, "node_id", None) or each.broker_id: (each.host, each.port) for each in told}
+                    response = (await connection.send(request)).brokers
+                    places = {
+                        getattr(each, "node_id", None) or each.broker_id: (each.host, each.port) for each in response
+                    }
                     assert places == {node: (host, broker.ports[listener]) for node, broker in cluster.brokers.items()}
         async with await connect("127.0.0.1", ports["OPEN"]) as stranger:
-            told = await stranger.send(creation())
-            assert told.topics[0].error_code == NO_TOPIC
+            response = await stranger.send(creation())
+            assert response.topics[0].error_code == NO_TOPIC
         with pytest.raises(AuthenticationError):
             await cluster.connect(1, "alice", word="wrong")
         with pytest.raises((DisconnectedError, AuthenticationError)):
@@ -164,8 +166,8 @@ async def test_replicas_follow_over_sasl_and_authenticate_again_in_time(
         metrics = cluster.brokers[1]._servers[0].metrics
         opened, asked = metrics.connections_opened, 0
         while len(renewed) < 2:
-            told = await cluster.ask("admin", produce(), 9)
-            assert told.responses[0].partition_responses[0].error_code == 0
+            response = await cluster.ask("admin", produce(), 9)
+            assert response.responses[0].partition_responses[0].error_code == 0
             asked += 1
             await asyncio.sleep(0.2)
         assert {*cluster.controller.controller.image.partition("t", 0).isr} == {1, 2}
@@ -181,13 +183,13 @@ async def test_new_certificates_are_shown_without_a_restart(tmp_path: Path, auth
         while await subject_of(cluster) != "replaced":
             await asyncio.sleep(0.1)
         await create(cluster)
-        told = await cluster.ask("admin", produce(), 9)
-        assert told.responses[0].partition_responses[0].error_code == 0
+        response = await cluster.ask("admin", produce(), 9)
+        assert response.responses[0].partition_responses[0].error_code == 0
         path.unlink()
 
 
 async def subject_of(cluster: SecureCluster) -> str:
-    """Of the certificate that broker 1 shows."""
+    """The principal of broker 1's certificate."""
     context = ssl.create_default_context(cafile=cluster.authority.trusted)
     _, writer = await asyncio.open_connection("127.0.0.1", cluster.brokers[1].ports["SECURE"], ssl=context)
     names = dict(pair for [pair] in writer.get_extra_info("peercert")["subject"])
@@ -196,10 +198,10 @@ async def subject_of(cluster: SecureCluster) -> str:
 
 
 @story
-async def test_nobody_is_unknown_to_a_broker_that_has_not_caught_up(
+async def test_a_broker_that_has_not_caught_up_refuses_no_user_as_unknown(
     tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Java's clients give up where authentication fails: until then connections are closed without an answer."""
+    """Java's clients give up after a failed authentication: until the broker is ready it closes connections."""
     async with secure_cluster(tmp_path, authority) as cluster:
         broker = cluster.brokers[1]
         monkeypatch.setattr(broker, "_follow_image", lambda **_: None)
@@ -215,17 +217,17 @@ async def test_nobody_is_unknown_to_a_broker_that_has_not_caught_up(
 
 @story
 async def test_an_envelope_says_whose_the_request_is(tmp_path: Path, authority: Authority) -> None:
-    """Brokers may do everything; whether a topic may be made is decided by who asked for it."""
+    """Brokers may do everything; the client's rights decide whether a topic is created."""
     async with secure_cluster(tmp_path, authority) as cluster:
         for _ in range(2):
-            told = await cluster.ask("alice", creation("alices"))
-            assert told.topics[0].error_code == NO_TOPIC
+            response = await cluster.ask("alice", creation("alices"))
+            assert response.topics[0].error_code == NO_TOPIC
         await cluster.allow(CREATE, TOPIC, "alices")
-        told = await cluster.ask("alice", creation("alices"))
-        assert told.topics[0].error_code == 0
+        response = await cluster.ask("alice", creation("alices"))
+        assert response.topics[0].error_code == 0
 
 
-# What each request needs: a right, or several of which one is enough.
+# The right that each request needs, or several of which one is enough.
 
 
 def first_error(answer: Any) -> Errors:
@@ -312,7 +314,7 @@ TABLE: Final[list[tuple[str, Callable[[], Message], int | None, Errors, tuple[Ri
             ]
         ),
         1,
-        Errors.NONE,  # Of no partition: what is refused has nothing to show.
+        Errors.NONE,  # A request without partitions has no refusals.
         ((ALTER, *OF_CLUSTER),),
     ),
     ("DescribeLogDirs", lambda: DescribeLogDirsRequest(topics=None), None, NO_CLUSTER, ((DESCRIBE, *OF_CLUSTER),)),
@@ -372,8 +374,8 @@ async def forget_acls(cluster: SecureCluster) -> None:
         operation=1,
         permission_type=1,
     )
-    told = await cluster.ask("admin", DeleteAclsRequest(filters=[every]))
-    assert first_error(told) is Errors.NONE, told
+    response = await cluster.ask("admin", DeleteAclsRequest(filters=[every]))
+    assert first_error(response) is Errors.NONE, response
     await until(lambda: not any(each._loader.image.acls for each in cluster.brokers.values()))
 
 
@@ -391,7 +393,7 @@ COORDINATED: Final[list[tuple[Message, int | None, Errors]]] = [
 
 @story
 async def test_coordinators_ask_for_rights_too(tmp_path: Path, authority: Authority) -> None:
-    """What is no coordinator's here is refused as by one: a group's or a transaction's existence is not told."""
+    """Requests to coordinators are refused as by one, so that clients cannot probe groups or transactions."""
     async with secure_cluster(tmp_path, authority) as cluster:
         async with await cluster.connect(1, "alice") as alice:
             for request, version, error in COORDINATED:
@@ -405,15 +407,15 @@ async def test_coordinators_ask_for_rights_too(tmp_path: Path, authority: Author
 
 
 @story
-async def test_what_is_not_allowed_is_left_out_of_what_is_told(tmp_path: Path, authority: Authority) -> None:
+async def test_unauthorized_resources_are_left_out_of_descriptions(tmp_path: Path, authority: Authority) -> None:
     async with secure_cluster(tmp_path, authority) as cluster:
         await create(cluster)
         await create(cluster, "u")
         await cluster.allow(READ, TOPIC, "t")
         async with await cluster.connect(1, "alice") as alice:
-            told = await alice.send(MetadataRequest(topics=None, include_topic_authorized_operations=True), 12)
-            assert [each.name for each in told.topics] == ["t"]
-            assert told.topics[0].topic_authorized_operations == 1 << READ | 1 << DESCRIBE
+            response = await alice.send(MetadataRequest(topics=None, include_topic_authorized_operations=True), 12)
+            assert [each.name for each in response.topics] == ["t"]
+            assert response.topics[0].topic_authorized_operations == 1 << READ | 1 << DESCRIBE
             missing = MetadataRequest(topics=[MetadataRequestTopic(name="no-such")], allow_auto_topic_creation=True)
             assert first_error(await alice.send(missing, 12)) is NO_TOPIC
             mixed = produce(topic="u")
@@ -441,9 +443,7 @@ async def test_what_is_not_allowed_is_left_out_of_what_is_told(tmp_path: Path, a
 
 
 @story
-async def test_a_producer_that_wants_no_answer_is_told_by_the_end_of_its_connection(
-    tmp_path: Path, authority: Authority
-) -> None:
+async def test_a_refused_produce_with_acks_0_closes_the_connection(tmp_path: Path, authority: Authority) -> None:
     async with secure_cluster(tmp_path, authority) as cluster:
         await create(cluster)
         with pytest.raises(DisconnectedError):

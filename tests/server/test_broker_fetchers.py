@@ -1,4 +1,4 @@
-"""The tasks that fetch from leaders: whatever a leader is told to be, or answers, the next try follows."""
+"""The tasks that fetch from leaders: after any error the next try follows."""
 
 import logging
 from types import SimpleNamespace
@@ -23,7 +23,7 @@ class Fetcher:
     def failed(self, now_ms: int) -> None:
         self.failures += 1
 
-    def next_ask(self, now_ms: int) -> Any:
+    def next_request(self, now_ms: int) -> Any:
         return SimpleNamespace(request=FetchRequest(), version=17, fitted=lambda version: FetchRequest())
 
 
@@ -36,8 +36,10 @@ def fetchers(endpoint: Any) -> tuple[Fetcher, BrokerFetchers]:
 
 @pytest.mark.parametrize(("host", "port"), [("a" * 64, 9092), ("nul\0", 9092), ("127.0.0.1", 65_536)])
 @story
-async def test_14_a_leader_at_an_address_that_cannot_be(host: str, port: int, caplog: pytest.LogCaptureFixture) -> None:
-    """As UpdateMetadata may tell it: tried again, for it may tell another; one line in the log."""
+async def test_an_invalid_address_of_a_leader_is_retried(
+    host: str, port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """UpdateMetadata may have an invalid address: it is retried, and logged once."""
     caplog.set_level(logging.INFO)
     fetcher, running = fetchers(lambda leader_id: Endpoint(port, host, "PLAINTEXT", 0))
     running.changed(LEADER)
@@ -48,7 +50,7 @@ async def test_14_a_leader_at_an_address_that_cannot_be(host: str, port: int, ca
 
 
 @story
-async def test_14_a_fault_of_our_own_ends_no_fetching(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_bug_of_a_fetcher_does_not_end_fetching(caplog: pytest.LogCaptureFixture) -> None:
     def endpoint(leader_id: int) -> Endpoint:
         raise ZeroDivisionError
 

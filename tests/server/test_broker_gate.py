@@ -1,4 +1,4 @@
-"""What each request to a broker needs; a new one is not let through because nobody thought of it."""
+"""The right that each request to a broker needs; every request must be listed."""
 
 from typing import Any, Final
 
@@ -195,7 +195,7 @@ def test_markers_are_written_by_brokers_and_who_may_alter_the_cluster() -> None:
 
 @pytest.mark.parametrize("own", [None, "x"])
 def test_records_of_a_transaction_need_the_right_to_it(own: str | None) -> None:
-    """Whoever names no transaction has none."""
+    """A request without a transactional id has no transaction."""
 
     def produced(*rights: Right, transactional: bool = True) -> Checked | Message:
         how = {"attributes": TRANSACTIONAL, "producer": (1, 0, 0)} if transactional else {}
@@ -250,7 +250,7 @@ def test_a_refused_question_for_credentials_has_a_row_a_user() -> None:
     assert [refused.error_code, *(each.error_code for each in refused.results)] == [NO_CLUSTER] * 3
 
 
-# Of topics.
+# Requests about topics.
 
 INDEXES = (0, 7)
 Parts = list[tuple[int, int]]
@@ -345,8 +345,8 @@ def test_a_request_about_the_cluster_needs_one_right_to_it(request_: Message, ri
             assert (topic.topic_name, rows) == ("t", [(each, NO_CLUSTER) for each in INDEXES])
         else:
             assert isinstance(found, Checked) or found.error_code == NO_CLUSTER
-    told: Any = a_gate().check(DescribeAclsRequest(), 1)
-    assert told.error_message == "Principal User:ANONYMOUS needs DESCRIBE permission."
+    answer: Any = a_gate().check(DescribeAclsRequest(), 1)
+    assert answer.error_message == "Principal User:ANONYMOUS needs DESCRIBE permission."
 
 
 @pytest.mark.parametrize(
@@ -366,10 +366,10 @@ def test_a_topic_that_is_not_there_is_refused_to_who_may_not_make_it(
     topics = [(unknown, "t"), (unknown, None), (Errors.NONE, "there"), (Errors.INVALID_TOPIC_EXCEPTION, "a b")]
     described = [(DESCRIBE, TOPIC, name) for _, name in topics if name is not None]
     request = MetadataRequest(allow_auto_topic_creation=may_create)
-    told = a_gate(*rights, *described).told_of_uncreated(request, 12, False)
-    rows = [told(MetadataResponseTopic(error_code=code, name=name)) for code, name in topics]
+    answer = a_gate(*rights, *described).topic_filter_for_creation(request, 12, False)
+    rows = [answer(MetadataResponseTopic(error_code=code, name=name)) for code, name in topics]
     assert [row and row.error_code for row in rows] == [error, unknown, Errors.NONE, topics[-1][0]]
-    without = a_gate(*rights).told_of_uncreated(MetadataRequest(topics=None), 12, False)
+    without = a_gate(*rights).topic_filter_for_creation(MetadataRequest(topics=None), 12, False)
     assert without(MetadataResponseTopic(error_code=unknown, name="hidden")) is None
 
 

@@ -1,4 +1,4 @@
-"""A broker's machine over its real log directories."""
+"""A broker's replicas with real log directories."""
 
 from pathlib import Path
 from typing import Any

@@ -91,7 +91,7 @@ async def test_directories(tmp_path: Path) -> None:
         wanted = (f"{REPLICAS}OfflineReplicaCount", f"{logs}OfflineLogDirectoryCount", QUEUED)
         assert await read(page, *wanted) == [0, 0, 0]
         broker._directories_failed(broker.logs._fail(broker.logs.directories[1], "a test"))
-        broker.directories.machine.queue.is_supported = False  # What is queued stays there.
+        broker.directories.machine.queue.is_supported = False  # Queued assignments stay queued.
         assert await read(page, *wanted) == [2, 1, broker.directories.queued_assignments]
         found = await samples(page)
         offline = [found[f"{logs}LogDirectoryOffline", (f"{tmp_path}/{each}",)] for each in "ab"]

@@ -1,4 +1,4 @@
-"""Names that no topic can have, at every door of a broker: refused, and no path comes out of them."""
+"""Invalid topic names in every request are refused, and never become paths."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -99,7 +99,7 @@ Broker = tuple[ControlledManager, Callable[[], list[str]]]
 
 
 @pytest.mark.parametrize(("name", "partition", "error"), IMPOSSIBLE)
-def test_13_leader_and_isr_and_stop_replica_of_what_cannot_be(
+def test_leader_and_isr_and_stop_replica_refuse_invalid_partitions(
     name: str, partition: int, error: Errors, broker: Broker
 ) -> None:
     manager, files = broker
@@ -109,24 +109,26 @@ def test_13_leader_and_isr_and_stop_replica_of_what_cannot_be(
         assert files() == before
         assert manager.partitions.keys() == manager.replicas.keys() == {("good", 0)}
         [notice] = notices(manager)
-        assert f"controller 9 names what no topic can have: {name!r:.100}, partition {partition}" in notice
+        assert f"controller 9 has invalid topics or partitions: {name!r:.100}, partition {partition}" in notice
     assert manager.logs.online  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", NO_NAMES)
-def test_13_update_metadata_with_a_name_that_cannot_be(name: str, broker: Broker) -> None:
-    """Its other topics are known from then on: a stray znode does not blind the broker."""
+def test_update_metadata_ignores_an_invalid_topic_name(name: str, broker: Broker) -> None:
+    """The other topics of the request are stored."""
     manager, _ = broker
     assert update_metadata(manager, ("one", 0), (name, 0), ("two", 0)) == Errors.INVALID_TOPIC_EXCEPTION
     assert {each for each in manager.cluster.table.topics.names if each} == {"one", "two"}
     assert manager.cluster.knows(("two", 0)) and not manager.cluster.knows((name, 0))
-    assert notices(manager) == [f"UpdateMetadata of controller 9 names what no topic can have: topic {name!r:.100}"]
+    assert notices(manager) == [
+        f"UpdateMetadata from controller 9 has invalid topics or partitions: topic {name!r:.100}"
+    ]
     assert update_metadata(manager, ("one", 0)) == Errors.NONE
     assert update_metadata(manager, (name, 0)) == Errors.INVALID_TOPIC_EXCEPTION
 
 
 @pytest.mark.parametrize("partition", [-1, -(2**31)])
-def test_13_update_metadata_that_makes_no_table_changes_nothing(partition: int, broker: Broker) -> None:
+def test_inconsistent_update_metadata_changes_nothing(partition: int, broker: Broker) -> None:
     manager, _ = broker
     assert update_metadata(manager, ("one", 0)) == Errors.NONE
     assert update_metadata(manager, ("two", 0), ("one", partition)) == Errors.INVALID_REQUEST
@@ -135,7 +137,7 @@ def test_13_update_metadata_that_makes_no_table_changes_nothing(partition: int, 
 
 
 @pytest.mark.parametrize(("name", "partition", "error"), IMPOSSIBLE)
-def test_13_clients_make_nothing(name: str, partition: int, error: Errors, broker: Broker) -> None:
+def test_requests_of_clients_create_no_folders(name: str, partition: int, error: Errors, broker: Broker) -> None:
     manager, files = broker
     before = files()
     data = PartitionProduceData(index=partition, records=building.batch(0, [b"a"]))
@@ -163,7 +165,7 @@ def test_what_can_be_is_made_and_removed(name: str, partition: int, broker: Brok
 
 
 @pytest.mark.parametrize(("name", "partition", "error"), IMPOSSIBLE)
-def test_13_a_log_directory_builds_no_other_path(name: str, partition: int, error: Errors, tmp_path: Path) -> None:
+def test_an_invalid_topic_name_never_becomes_a_path(name: str, partition: int, error: Errors, tmp_path: Path) -> None:
     """By itself: whoever asks, and whatever was checked before."""
     directory = LogDirectory(tmp_path / "logs").open()
     key = TopicPartition(name, partition)
@@ -180,7 +182,7 @@ def test_13_a_log_directory_builds_no_other_path(name: str, partition: int, erro
     assert [*(tmp_path / "logs").iterdir()] == []
 
 
-def test_13_folders_that_are_no_partitions_are_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_folders_that_are_not_partitions_are_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     others = [
         "a b-0",
         "t-007",
@@ -190,7 +192,7 @@ def test_13_folders_that_are_no_partitions_are_left_alone(tmp_path: Path, caplog
         "please-do-not-delete",
         "t-0.0123-future",
     ]
-    others += ["__cluster_metadata-0"]  # Of a broker that migrates to KRaft.
+    others += ["__cluster_metadata-0"]  # The broker epoch of a broker that migrates to KRaft.
     for name in (*others, "t-0", f"u-0.0123{DELETED}"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "precious").write_text("mine")
@@ -203,7 +205,7 @@ def test_13_folders_that_are_no_partitions_are_left_alone(tmp_path: Path, caplog
     directory.close()
 
 
-def test_13_a_topic_id_that_cannot_be_read_takes_the_directory_offline(tmp_path: Path) -> None:
+def test_an_unreadable_topic_id_takes_the_directory_offline(tmp_path: Path) -> None:
     """At the start, and not the controller's connection, time and again."""
     directories = [tmp_path / "1", tmp_path / "2"]
     for each in directories:
@@ -223,8 +225,8 @@ def test_the_door_and_the_directory_have_one_rule() -> None:
     assert all(partition_error(name, partition) is error for name, partition, error in IMPOSSIBLE)
 
 
-def test_18_who_controls_and_who_is_refused_for_it_is_told(broker: Broker) -> None:
-    """A stranger's high controller epoch locks the controller out: the log says since when, and by whom."""
+def test_a_change_of_the_controller_and_refused_requests_are_logged(broker: Broker) -> None:
+    """A forged controller epoch locks the controller out: the log has the time and the sender."""
     manager, _ = broker
     stranger = {"controllerId": 66, "controllerEpoch": 2**31 - 1, "topicStates": [], "liveBrokers": []}
     assert control(manager, UpdateMetadataRequest, 8, stranger).error_code == Errors.NONE
@@ -232,9 +234,9 @@ def test_18_who_controls_and_who_is_refused_for_it_is_told(broker: Broker) -> No
     manager.broker_epoch = 10
     assert control(manager, UpdateMetadataRequest, 8, stranger | {"brokerEpoch": 9}).error_code != Errors.NONE
     assert notices(manager) == [
-        "the controller epoch rises from 1 to 2147483647: controller 66 controls from now on",
-        "UpdateMetadata of controller 9 is refused: it has controller epoch 1, and 2147483647 is known",
-        "UpdateMetadata of controller 66 is refused: it is for broker epoch 9, this is 10",
+        "the controller epoch rises from 1 to 2147483647: controller 66 is the controller now",
+        "UpdateMetadata from controller 9 is refused: its controller epoch 1 is older than 2147483647",
+        "UpdateMetadata from controller 66 is refused: it is for broker epoch 9, this broker has 10",
     ]
 
 

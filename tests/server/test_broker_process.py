@@ -1,4 +1,4 @@
-"""Brokers over real sockets: told by a controller, asked by clients, fetching from each other."""
+"""Brokers over real sockets, with a controller, clients and followers."""
 
 import asyncio
 import errno
@@ -62,8 +62,8 @@ def values(fetched: Any) -> list[bytes]:
 async def test_what_is_acknowledged_is_on_both(tmp_path: Path) -> None:
     async with brokers_in(tmp_path) as brokers:
         await brokers.elect(1)
-        told = await brokers.produce(1, b"a", b"b")
-        assert (told.error_code, told.base_offset) == (0, 0)
+        response = await brokers.produce(1, b"a", b"b")
+        assert (response.error_code, response.base_offset) == (0, 0)
         fetched = await brokers.fetch(1)
         assert values(fetched) == [b"a", b"b"] and fetched.session_id == 0
         assert fetched.responses[0].topic_id == TOPIC_ID
@@ -92,12 +92,16 @@ async def test_acks_0_has_no_answer_and_a_refusal_closes(tmp_path: Path) -> None
 async def test_what_clients_ask_besides(tmp_path: Path) -> None:
     async with brokers_in(tmp_path) as brokers:
         await brokers.elect(1)
-        told = await brokers.ask(2, MetadataRequest(topics=None), 12)
-        assert {each.node_id for each in told.brokers} == {1, 2, CONTROLLER} and told.controller_id == CONTROLLER
-        [topic] = told.topics
+        response = await brokers.ask(2, MetadataRequest(topics=None), 12)
+        assert {each.node_id for each in response.brokers} == {
+            1,
+            2,
+            CONTROLLER,
+        } and response.controller_id == CONTROLLER
+        [topic] = response.topics
         assert (topic.name, topic.topic_id, topic.partitions[0].leader_id) == ("t", TOPIC_ID, 1)
         described = await brokers.ask(1, DescribeClusterRequest(endpoint_type=1))
-        assert described.cluster_id == told.cluster_id != ""
+        assert described.cluster_id == response.cluster_id != ""
         ids = [
             await brokers.ask(1, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1))
             for _ in range(3)
@@ -122,13 +126,17 @@ async def test_list_offsets_of_every_version(version: int, tmp_path: Path) -> No
         await brokers.produce(1, b"a")
         asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])])
-        [told] = (await brokers.ask(1, request, version)).topics[0].partitions
-        assert (told.error_code, told.offset, told.leader_epoch) == (Errors.NONE, 1, 1 if version >= 4 else -1)
+        [response] = (await brokers.ask(1, request, version)).topics[0].partitions
+        assert (response.error_code, response.offset, response.leader_epoch) == (
+            Errors.NONE,
+            1,
+            1 if version >= 4 else -1,
+        )
 
 
 @story
-async def test_15_a_request_that_waits_ends_with_its_client(tmp_path: Path) -> None:
-    """It may say that it waits for 24 days; whoever sends such requests and leaves would fill the memory."""
+async def test_a_waiting_request_ends_with_its_client(tmp_path: Path) -> None:
+    """A request may wait for 24 days: requests of clients that disconnect would fill the memory."""
     async with brokers_in(tmp_path, replica_lag_time_max_ms=10_000_000) as brokers:
         await brokers.elect(1)
         await brokers.servers[2].fetchers.close()  # So that nothing more is committed.
@@ -150,7 +158,7 @@ async def test_15_a_request_that_waits_ends_with_its_client(tmp_path: Path) -> N
 
 
 @story
-async def test_15_a_producer_id_is_waited_for_as_long_as_its_client_is_there(tmp_path: Path) -> None:
+async def test_a_request_for_a_producer_id_ends_with_its_client(tmp_path: Path) -> None:
     """No controller is known: the broker asks for one again and again."""
     async with brokers_in(tmp_path) as brokers:
         server = brokers.servers[1]
@@ -168,8 +176,8 @@ async def test_who_is_gone_leaves_the_isr(tmp_path: Path) -> None:
         await brokers.elect(1)
         await brokers.produce(1, b"a")
         await brokers.servers[2].fetchers.close()
-        told = await brokers.produce(1, b"b")
-        assert told.error_code == Errors.NONE, "the controller took it out"
+        response = await brokers.produce(1, b"b")
+        assert response.error_code == Errors.NONE, "the controller took it out"
         request = brokers.controller.of(AlterPartitionRequest)[-1]
         assert [each.broker_id for each in request.topics[0].partitions[0].new_isr_with_epochs] == [1]
         assert request.broker_epoch == brokers.servers[1].manager.broker_epoch
@@ -186,8 +194,8 @@ async def test_an_older_protocol_writes_the_isr_itself(tmp_path: Path) -> None:
         assert (await brokers.produce(1, b"a")).error_code == Errors.NONE
         data, version, *_ = brokers.tree.nodes[path]
         assert (znodes.decode_state(path, data), version) == (state._replace(isr=(1,)), 2)
-        [told] = [each for each in brokers.tree.nodes if each.startswith(znodes.ISR_CHANGE_NOTIFICATION + "/")]
-        assert znodes.decode_isr_change(told, brokers.tree.nodes[told][0]) == [("t", 0)]
+        [response] = [each for each in brokers.tree.nodes if each.startswith(znodes.ISR_CHANGE_NOTIFICATION + "/")]
+        assert znodes.decode_isr_change(response, brokers.tree.nodes[response][0]) == [("t", 0)]
         assert not brokers.controller.of(AlterPartitionRequest)
 
 
@@ -268,7 +276,7 @@ async def test_controlled_shutdown_is_tried_again_with_the_new_epoch(
 
 @story
 async def test_a_full_disk_ends_the_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was acknowledged is on the other."""
+    """The other broker has the acknowledged records."""
     async with brokers_in(tmp_path) as brokers:
         await brokers.elect(1)
         await brokers.produce(1, b"a")
@@ -326,10 +334,10 @@ async def test_a_control_request_is_decoded_once(tmp_path: Path, monkeypatch: py
 
 
 @story
-async def test_the_controller_hears_of_a_failed_directory_however_often_zookeeper_fails(
+async def test_a_failed_directory_is_reported_until_zookeeper_takes_the_notification(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two directories one is full: the broker goes on with the other."""
+    """One of two directories is full: the broker continues with the other."""
     monkeypatch.setattr(zk_process, "AGAIN_S", 0.05)
     async with brokers_in(tmp_path, directories=2) as brokers:
         await brokers.elect(1)

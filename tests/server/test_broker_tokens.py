@@ -1,4 +1,4 @@
-"""Delegation tokens at brokers of a KRaft cluster: who makes them, who is told them, and who comes with them."""
+"""Delegation tokens at brokers of a KRaft cluster: creation, description, authentication."""
 
 from pathlib import Path
 from typing import Any
@@ -41,15 +41,15 @@ async def test_delegation_tokens_are_made_and_shown_at_brokers(tmp_path: Path, a
         made = await cluster.ask("alice", asked)
         assert (made.error_code, made.principal_name) == (0, "alice")
         await until(lambda: made.token_id in cluster.brokers[2]._loader.image.tokens)
-        told = await cluster.ask("alice", described, broker_id=2)
-        assert [(each.token_id, each.hmac) for each in told.tokens] == [(made.token_id, made.hmac)]
+        answer = await cluster.ask("alice", described, broker_id=2)
+        assert [(each.token_id, each.hmac) for each in answer.tokens] == [(made.token_id, made.hmac)]
         security = cluster.security()
         async with await connect("127.0.0.1", cluster.brokers[2].ports["SECURE"], security=security) as connection:
             await show_token(connection, made.token_id, made.hmac, "SCRAM-SHA-512")
             for request in (asked, described):
                 assert first_error(await connection.send(request)) is Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-            told = await connection.send(creation())
-            assert told.topics[0].error_code == NO_TOPIC, "it is alice"
+            answer = await connection.send(creation())
+            assert answer.topics[0].error_code == NO_TOPIC, "it is alice"
 
 
 ALICE, CAROL = KafkaPrincipal("alice"), KafkaPrincipal("carol")
@@ -88,24 +88,24 @@ def test_where_tokens_may_be_asked_for(protocol: str, principal: KafkaPrincipal,
 
 
 @pytest.mark.parametrize(
-    ("owner", "told"),
+    ("owner", "answer"),
     [(("User", "carol"), "carol"), (("User", ""), "alice"), (("User", None), "alice"), ((None, "x"), "alice")],
 )
-def test_a_refused_token_names_who_asked_and_for_whom(owner: tuple[str | None, str | None], told: str) -> None:
+def test_a_refused_token_names_requester_and_owner(owner: tuple[str | None, str | None], answer: str) -> None:
     session = ClientSession("L", "10.0.0.1")
     session.authenticated(ALICE)
     asked = CreateDelegationTokenRequest(owner_principal_type=owner[0], owner_principal_name=owner[1])
     for version, requester in ((2, ("", "")), (3, ("User", "alice"))):
         found: Any = refusal_of(asked, version, session)
-        assert (found.principal_type, found.principal_name) == ("User", told)
+        assert (found.principal_type, found.principal_name) == ("User", answer)
         assert (found.token_requester_principal_type, found.token_requester_principal_name) == requester
         assert (found.issue_timestamp_ms, found.max_timestamp_ms) == (-1, -1)
 
 
 @pytest.mark.parametrize("owners", [None, ["alice"], ["bob"], ["carol", "x"], ["x"], []])
 @pytest.mark.parametrize("name", ["alice", "bob", "carol", "mallory", "auditor"])
-def test_a_token_is_told_to_its_owner_its_renewers_and_who_had_it_made(name: str, owners: list[str] | None) -> None:
-    """And to whom a right lets see it (DelegationTokenManager.filterToken)."""
+def test_a_token_is_described_to_owner_renewers_and_requester(name: str, owners: list[str] | None) -> None:
+    """Clients with the right may also describe the token (DelegationTokenManager.filterToken)."""
     image = ClusterImage()
     image.apply(TOKEN)
     named = owners and [DescribeDelegationTokenOwner(principal_type="User", principal_name=each) for each in owners]

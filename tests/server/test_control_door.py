@@ -1,4 +1,4 @@
-"""Which control requests a broker takes: from whom, on which listener, and of which controller."""
+"""A broker checks principal, listener and controller of control requests."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -35,7 +35,7 @@ async def brokers_in(folder: Path, **options: Any) -> AsyncIterator[Brokers]:
         brokers = await Brokers(stack, folder).open(server=options)
         yield brokers
         for server in brokers.servers.values():
-            server.manager.cluster.controller_id = -1  # Nobody would answer their good-bye.
+            server.manager.cluster.controller_id = -1  # No server would answer the controlled shutdown.
 
 
 def order(controller: int, epoch: int, *, leader_epoch: int = 7) -> LeaderAndIsrRequest:
@@ -57,7 +57,7 @@ async def ask(brokers: Brokers, request: Any, version: int = 7, port: int | None
 
 
 @story
-async def test_a_stranger_with_a_large_epoch_does_not_lock_the_controller_out(tmp_path: Path) -> None:
+async def test_a_forged_large_epoch_does_not_lock_the_controller_out(tmp_path: Path) -> None:
     async with brokers_in(tmp_path) as brokers:
         await brokers.elect(1)
         for epoch in (2, 3000, 2**31 - 1):
@@ -82,7 +82,7 @@ async def test_a_refused_order_names_every_partition(tmp_path: Path) -> None:
 
 @story
 async def test_an_epoch_has_one_controller(tmp_path: Path) -> None:
-    """Whoever knows the epoch is not taken for the controller: ISR changes would be sent to it."""
+    """A sender with the right epoch and another id is refused: ISR changes would be sent to it."""
     async with brokers_in(tmp_path) as brokers:
         assert await ask(brokers, order(STRANGER, 1)) is Errors.NOT_CONTROLLER, "of a new epoch, by /controller"
         await brokers.elect(1)
@@ -138,7 +138,7 @@ async def test_control_requests_need_cluster_action(tmp_path: Path) -> None:
 
 
 @story
-async def test_a_large_request_of_a_stranger_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_unauthorized_request_is_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred MiB of partitions, or of tags in the header, would hold the event loop for seconds."""
     read: list[int] = []
     decode = zk_process.decode_columns

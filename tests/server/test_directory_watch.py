@@ -15,7 +15,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_a_moved_folder_is_told_once_and_so_is_its_return(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_moved_folder_and_its_return_are_logged_once(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     watch = DirectoryWatch(folder)
     with caplog.at_level(logging.INFO):
         watch.look()

@@ -31,10 +31,10 @@ def same_id(one: Path, other: Path) -> None:
 REFUSED: dict[str, Callable[[Path, Path], None]] = {
     "which is that of .*/a, too": same_id,
     "which is reserved": lambda one, other: write(other, directory_id=LOST_UUID),
-    "there is none: the directory is not formatted": lambda one, other: (other / "meta.properties").unlink(),
+    "does not exist: format the directory": lambda one, other: (other / "meta.properties").unlink(),
     "node.id is 2, not 1": lambda one, other: write(other, node_id=2),
     "cluster.id is x, not a-cluster": lambda one, other: write(other, cluster_id="x"),
-    "a metadata log, but metadata.log.dir is": lambda one, other: (other / "__cluster_metadata-0").mkdir(),
+    "is a metadata log, but metadata.log.dir is": lambda one, other: (other / "__cluster_metadata-0").mkdir(),
     "the directory of the metadata log cannot be used": lambda one, other: a_file(one),
     "the metadata log cannot be used: .*no checkpoint": lambda one, other: spoil(one / HIGH_WATERMARKS),
 }

@@ -170,7 +170,7 @@ def test_a_broken_batch_is_not_copied(tmp_path: Path) -> None:
     whole = segment.read_bytes()
     segment.write_bytes(whole[:-1] + b"?")
     assert not copy.step()
-    with pytest.raises(StorageError, match="at offset 2 is no batch"):
+    with pytest.raises(StorageError, match="the batch at offset 2 is missing or corrupt"):
         copy.step()
     assert copy.lag == 1
     segment.write_bytes(whole)

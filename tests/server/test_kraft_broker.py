@@ -73,7 +73,14 @@ class Cluster:
         raft = RaftConfig(CLUSTER, 7, Uuid(b"c" * 16), where, lambda bound: 0, voters=(Voter(ReplicaKey(7), where),))
         bootstrap = Bootstrap.of_features(levels, "a test")
         self.controller = KraftServer(
-            config, raft, MemoryLog(), MemoryElections(), bootstrap, host="127.0.0.1", port=self.port, handlers="plain"
+            config,
+            raft,
+            MemoryLog(),
+            MemoryElections(),
+            bootstrap,
+            host="127.0.0.1",
+            port=self.port,
+            answer_loop="plain",
         )
         await self._stack.enter_async_context(self.controller)
         for broker_id in range(1, brokers + 1):
@@ -127,8 +134,8 @@ class Cluster:
             ],
             configs=[CreatableTopicConfig(name=each.replace("_", "."), value=settings[each]) for each in settings],
         )
-        told = await self.ask(broker_id, CreateTopicsRequest(topics=[topic], timeout_ms=5_000))
-        return Errors.of(told.topics[0].error_code)
+        response = await self.ask(broker_id, CreateTopicsRequest(topics=[topic], timeout_ms=5_000))
+        return Errors.of(response.topics[0].error_code)
 
     async def produce(self, broker_id: int, topic: str, *values: bytes, **header: Any) -> Any:
         data = [PartitionProduceData(index=0, records=building.batch(0, values, **header))]
@@ -175,8 +182,8 @@ async def test_what_is_acknowledged_is_on_both_and_outlives_restarts(tmp_path: P
     async with cluster_in(tmp_path) as cluster:
         assert await cluster.create("t", [1, 2]) is Errors.NONE
         await cluster.until_led("t", 1, 1, 2)
-        told = await cluster.produce(1, "t", b"a", b"b")
-        assert (told.error_code, told.base_offset) == (0, 0)
+        response = await cluster.produce(1, "t", b"a", b"b")
+        assert (response.error_code, response.base_offset) == (0, 0)
         epoch = cluster.brokers[1].manager.broker_epoch
         await cluster.stop(1)
         await cluster.until_led("t", 2, 2)
@@ -200,9 +207,9 @@ async def test_what_clients_ask_besides(tmp_path: Path) -> None:
         assert await cluster.create("t", [2, 1]) is Errors.TOPIC_ALREADY_EXISTS
         await cluster.until_led("t", 2, 1, 2)
         for broker_id in (1, 2):
-            told = await cluster.ask(broker_id, MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12)
-            assert {each.node_id for each in told.brokers} == {1, 2} and told.controller_id == broker_id
-            assert told.topics[0].partitions[0].leader_id == 2 and told.cluster_id == CLUSTER
+            response = await cluster.ask(broker_id, MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12)
+            assert {each.node_id for each in response.brokers} == {1, 2} and response.controller_id == broker_id
+            assert response.topics[0].partitions[0].leader_id == 2 and response.cluster_id == CLUSTER
         assert cluster.brokers[2].manager.partitions["t", 0].settings.min_insync_replicas == 2
         described = await cluster.ask(1, DescribeClusterRequest(endpoint_type=1))
         assert described.cluster_id == CLUSTER
@@ -311,8 +318,8 @@ async def test_directories_are_cordoned_unless_it_is_set(tmp_path: Path) -> None
         await until(lambda: image.brokers[1].cordoned_directories)
         assert {*(image.brokers[1].cordoned_directories or ())} == {*image.brokers[1].directories}
         topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-        told = await cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5_000))
-        assert told.topics[0].error_code == Errors.INVALID_REPLICATION_FACTOR
+        response = await cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5_000))
+        assert response.topics[0].error_code == Errors.INVALID_REPLICATION_FACTOR
         assert await cluster.create("t", [1]) is Errors.NONE
         await cluster.until_led("t", 1, 1)
         found = await cluster.ask(1, FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
@@ -328,13 +335,13 @@ async def test_partitions_are_spread_over_directories(tmp_path: Path) -> None:
         assert [len(each.logs) for each in broker.logs.directories] == [3, 3]
         image = cluster.controller.controller.image
 
-        def told() -> list[Uuid]:
+        def response() -> list[Uuid]:
             return [image.partition("t", index).directories[0] for index in range(6)]
 
-        await until(lambda: broker.directories.queued_assignments == 0 and UNASSIGNED_UUID not in told())
+        await until(lambda: broker.directories.queued_assignments == 0 and UNASSIGNED_UUID not in response())
         for directory in broker.logs.directories:
             assert {key.partition for key in directory.logs} == {
-                index for index, each in enumerate(told()) if each == directory.directory_id
+                index for index, each in enumerate(response()) if each == directory.directory_id
             }
 
 
@@ -418,7 +425,7 @@ async def test_before_it_has_caught_up_clients_ask_another_broker(tmp_path: Path
 
 
 @story
-async def test_a_broker_that_nobody_registers_ends(tmp_path: Path) -> None:
+async def test_a_broker_that_cannot_register_stops(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         cluster = Cluster(stack, tmp_path)
         cluster.format(1)

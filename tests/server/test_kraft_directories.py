@@ -85,7 +85,7 @@ def directory_with(broker: KraftBrokerServer, index: int, topic: str = "t") -> L
 
 
 @story
-async def test_the_controller_is_told_where_replicas_are_and_the_tools_say_the_same(tmp_path: Path) -> None:
+async def test_the_directories_of_replicas_are_reported_and_kafkas_tools_show_them(tmp_path: Path) -> None:
     async with cluster_in(tmp_path, brokers=0) as cluster:
         await two_brokers(cluster, 3)
         await cluster.create("t", *[[1, 2]] * 6)
@@ -157,7 +157,7 @@ async def test_a_broker_with_one_directory_stops(tmp_path: Path) -> None:
 
 
 @story
-async def test_a_broker_that_leads_there_and_cannot_tell_stops(tmp_path: Path) -> None:
+async def test_a_leader_in_a_failed_directory_stops_without_an_acknowledgement(tmp_path: Path) -> None:
     settings = of(1) | {"log_dir_failure_timeout_ms": "600"}
     async with cluster_in(tmp_path, brokers=1, **settings) as cluster:
         await cluster.create("t", *[[1]] * 2)
@@ -219,7 +219,7 @@ async def test_a_directory_that_is_missing_at_the_start_is_offline_and_nothing_i
         assert lying(broker).keys() == {0, 1} - {*there}
         assert all(broker.manager.partitions["t", index].role.value == "offline" for index in there)
         assert assigned(cluster, 1)[there[0]] == lost.directory_id
-        # What is new is made all the same (KAFKA-16157).
+        # New replicas are still created (KAFKA-16157).
         await cluster.create("u", [1])
         await cluster.until_led("u", 1, 1)
         # The disk comes back with all its records.
@@ -280,7 +280,7 @@ async def test_c12_a_topic_made_again_while_its_disk_is_away(tmp_path: Path) -> 
 
 @story
 @pytest.mark.covers("C5")
-async def test_c5_the_controller_is_told_once_the_metadata_version_allows_it(tmp_path: Path) -> None:
+async def test_c5_assignments_are_sent_once_the_metadata_version_allows_it(tmp_path: Path) -> None:
     """At 3.7-IV1 no directory is known; at 3.7-IV2 the broker registers again and tells all."""
     async with cluster_in(tmp_path, brokers=1, levels={"metadata.version": 16}, **of(1)) as cluster:
         await cluster.create("t", *[[1]] * 4)

@@ -82,7 +82,7 @@ def test_settings_of_raft_and_of_the_controller_go_where_they_belong() -> None:
         ("authorizer.class.name", "com.example.Mine", "StandardAuthorizer alone"),
     ],
 )
-def test_what_cannot_be_is_told_in_one_line(name: str, value: str, told: str) -> None:
+def test_an_invalid_setting_is_reported_in_one_line(name: str, value: str, told: str) -> None:
     with pytest.raises(SettingsError) as raised:
         settings_of(MINIMAL | {name: value})
     assert told in str(raised.value) and "\n" not in str(raised.value)

@@ -151,10 +151,10 @@ class Migrating(Brokers):
         ports = {each: self.servers[each].port for each in (1, 2)} | {CONTROLLER: self.controller.server.port}
         live = [{"id": each, "endpoints": [{"port": ports[each], **_AT_HOME}], "rack": None} for each in ports]
         update = self._request(UpdateMetadataRequest, 8, who | {"liveBrokers": live}, [cached])
-        told = await self.ask(broker_id, update, 8)
+        response = await self.ask(broker_id, update, 8)
         become = self._request(LeaderAndIsrRequest, 7, who | {"liveLeaders": []}, [led | {"leaderRecoveryState": 0}])
         answer = await self.ask(broker_id, become, 7)
-        assert told.error_code == answer.error_code
+        assert response.error_code == answer.error_code
         codes = {each.error_code for topic in answer.topics for each in topic.partition_errors}
         return Errors.of(max(codes, default=answer.error_code))
 
@@ -195,14 +195,14 @@ async def test_the_registration_has_the_directories_of_meta_properties(
     async with brokers_in(tmp_path, monkeypatch) as brokers:
         found = metas(tmp_path, 1)
         assert [(each.version, each.node_id) for each in found] == [(0, 1)] * 2, "as in ZooKeeper mode"
-        told = brokers.quorum.registration(1)
-        assert told.log_dirs == sorted(each.directory_id for each in found if each.directory_id is not None)
-        assert len({*told.log_dirs, *brokers.quorum.registration(2).log_dirs}) == 4
-        assert told.is_migrating_zk_broker and told.cluster_id == found[0].cluster_id
-        assert (told.previous_broker_epoch, told.rack) == (-1, None)
-        [listener] = told.listeners
+        response = brokers.quorum.registration(1)
+        assert response.log_dirs == sorted(each.directory_id for each in found if each.directory_id is not None)
+        assert len({*response.log_dirs, *brokers.quorum.registration(2).log_dirs}) == 4
+        assert response.is_migrating_zk_broker and response.cluster_id == found[0].cluster_id
+        assert (response.previous_broker_epoch, response.rack) == (-1, None)
+        [listener] = response.listeners
         assert (listener.name, listener.host, listener.port) == ("PLAINTEXT", "127.0.0.1", brokers.broker(1).port)
-        levels = {each.name: (each.min_supported_version, each.max_supported_version) for each in told.features}
+        levels = {each.name: (each.min_supported_version, each.max_supported_version) for each in response.features}
         assert levels[FEATURE_NAME] == (LEVEL_OF_3_9, LEVEL_OF_3_9), "its protocol, and nothing else"
         first, *_ = brokers.quorum.heartbeats(1)
         assert first.want_fence and first.broker_epoch == brokers.quorum.epochs[1]
@@ -282,7 +282,7 @@ async def test_a_directory_that_fails_stops_the_broker(tmp_path: Path, monkeypat
 
 
 @story
-async def test_it_obeys_whom_zookeeper_names_first_one_kind_then_the_other(
+async def test_a_migrating_broker_accepts_the_controller_that_zookeeper_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with brokers_in(tmp_path, monkeypatch) as brokers:
@@ -308,7 +308,7 @@ async def test_a_broker_that_does_not_migrate_obeys_no_quorum(tmp_path: Path) ->
         made.claimed()
         assert await made.order(1, 1, 7) is Errors.NOT_CONTROLLER
         for server in made.servers.values():
-            server.manager.cluster.controller_id = -1  # Nobody would answer their good-bye.
+            server.manager.cluster.controller_id = -1  # No server would answer the controlled shutdown.
 
 
 @story
@@ -346,14 +346,14 @@ async def test_requests_of_administrators_go_on_once_the_quorum_controls(
         await brokers.elect(1)
         await brokers.ask(1, request, 1)
         assert not brokers.quorum.forwarded, "it answers that itself"
-        told = await brokers.ask(1, MetadataRequest(topics=None), 12)
-        assert told.controller_id == CONTROLLER
+        response = await brokers.ask(1, MetadataRequest(topics=None), 12)
+        assert response.controller_id == CONTROLLER
         brokers.claimed()
         assert await brokers.order(1, 1, 7) is Errors.NONE
         await brokers.ask(1, request, 1)
         assert len(brokers.quorum.forwarded) == 1
-        told = await brokers.ask(1, MetadataRequest(topics=None), 12)
-        assert told.controller_id == 1, "clients cannot ask the quorum"
+        response = await brokers.ask(1, MetadataRequest(topics=None), 12)
+        assert response.controller_id == 1, "clients cannot ask the quorum"
         async with brokers.connected(1) as connection:
             versions = connection.versions
             assert versions is not None
@@ -417,8 +417,8 @@ async def test_directories_of_zookeeper_mode_go_on_in_kraft_mode(tmp_path: Path)
             registered = cluster.controller.controller.image.brokers[1]
             assert (meta.version, meta.node_id) == (0, 1)
             assert registered.directories == (meta.directory_id,) and not registered.is_migrating_zk_broker
-            told = broker._lifecycle.machine.config.features
-            levels = {each.name: (each.min_supported_version, each.max_supported_version) for each in told}
+            response = broker._lifecycle.machine.config.features
+            levels = {each.name: (each.min_supported_version, each.max_supported_version) for each in response}
             assert levels == FEATURES["3.9.1"], "what a broker of that release has"
             async with await connect("127.0.0.1", broker.port) as connection:
                 assert connection.versions is not None
@@ -456,7 +456,7 @@ def test_the_level_is_that_of_the_protocol(protocol: str, directories: int, leve
     ("protocol", "directories", "why"),
     [
         ("3.3", 1, "needs 3.4-IV0 or newer"),
-        ("2.8", 1, "no migration from ZooKeeper"),
+        ("2.8", 1, "it cannot migrate from ZooKeeper"),
         ("3.6", 2, "with several log directories needs 3.7-IV2 or newer"),
     ],
 )

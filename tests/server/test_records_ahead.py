@@ -11,12 +11,12 @@ import pytest
 
 from kcore import schema as s
 from kcore.broker.replicas import log_validator
-from kcore.broker.replicas.log_validator import FEW_BYTES, LogConfig, check_ahead, validate
+from kcore.broker.replicas.log_validator import FEW_BYTES, LogConfig, precheck_records, validate
 from kcore.broker.replicas.roles import Role
 from kcore.errors import DisconnectedError
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kcore.server.broker import record_checks as records_ahead
+from kcore.server.broker import record_checks
 from kcore.server.broker.record_checks import RecordChecks
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
@@ -38,7 +38,7 @@ def request_of(batch: bytes) -> ProduceRequest:
 
 
 @story
-async def test_18_others_are_served_while_a_large_batch_is_decompressed(
+async def test_other_clients_are_served_while_a_large_batch_is_decompressed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     goes_on, begun, found = threading.Event(), threading.Event(), []
@@ -60,8 +60,8 @@ async def test_18_others_are_served_while_a_large_batch_is_decompressed(
         assert found == [False]
         assert (await brokers.ask(1, s.DescribeClusterRequest())).error_code == Errors.NONE
         goes_on.set()
-        [told] = (await task).responses[0].partition_responses
-        assert (told.error_code, told.base_offset) == (Errors.NONE, 0)
+        [response] = (await task).responses[0].partition_responses
+        assert (response.error_code, response.base_offset) == (Errors.NONE, 0)
         assert found == [False]  # Not once more on the loop.
         assert (await brokers.produce(1, b"small", acks=1)).base_offset == len(VALUES)
         assert found == [False, True]
@@ -95,12 +95,12 @@ def test_what_is_known_ahead_is_what_would_be_found(damage: bool) -> None:
         except ApiException as refusal:
             return refusal.error, str(refusal)
 
-    ahead = check_ahead(data, config, 99)
+    ahead = precheck_records(data, config, 99)
     assert outcome(ahead) == outcome(None)
     assert isinstance(ahead.found, ApiException) == damage
-    # Of other bytes, or by another configuration, nothing is known.
-    assert outcome(check_ahead(large("snappy"), config, 99)) == outcome(None)
-    assert outcome(check_ahead(data, LogConfig(), 99)) == outcome(None)
+    # The result is not used for other bytes or another configuration.
+    assert outcome(precheck_records(large("snappy"), config, 99)) == outcome(None)
+    assert outcome(precheck_records(data, LogConfig(), 99)) == outcome(None)
 
 
 class _Asking:
@@ -112,7 +112,7 @@ class _Asking:
         self._ahead = RecordChecks()
         partition = SimpleNamespace(role=Role.LEADER, settings=SimpleNamespace(log=LogConfig()))
         self._manager: Any = SimpleNamespace(partitions={("t", 0): partition})
-        monkeypatch.setattr(records_ahead, "check_ahead", self._check)
+        monkeypatch.setattr(record_checks, "precheck_records", self._check)
 
     def _check(self, records: bytes, *_: Any) -> None:
         self.goes_on.wait(60)

@@ -267,7 +267,7 @@ def test_a_kill_before_each_operation_on_a_file(tmp_path: Path, monkeypatch: pyt
     assert number > 30 and {each[-7:] for each in seen} >= {"-future", "-delete"}
 
 
-# Disks that refuse something, records that come late, and two moves at a time.
+# Failing disks, late records, and two moves at a time.
 
 
 def test_a_record_that_comes_before_the_renaming_is_copied_first(

@@ -1,4 +1,4 @@
-"""Topics that brokers have the controller create, over sockets: those of coordinators, and those that clients name."""
+"""Brokers create internal topics and clients' topics with the controller, over sockets."""
 
 import asyncio
 import logging
@@ -48,7 +48,7 @@ SETTINGS = {
 
 
 class Controller:
-    """Remembers what it is asked to create; it answers when it may, with the errors of `refusals` first."""
+    """Stores the topics of CreateTopics requests; answers when allowed, first with the errors of `refusals`."""
 
     def __init__(self) -> None:
         self.asked: list[CreateTopicsRequest] = []
@@ -91,7 +91,7 @@ def a_context(*, name: str = "alice") -> RequestContext:
 
 
 async def creating(
-    told: Callable[[Controller, TopicCreation], Awaitable[None]],
+    response: Callable[[Controller, TopicCreation], Awaitable[None]],
     ordinary: OrdinaryTopics | None = None,
     *,
     knows_envelopes: bool = True,
@@ -103,7 +103,7 @@ async def creating(
         client = ControllerClient("broker-1", lambda: where)
         made = TopicCreation(client, BrokerConfig(1), ordinary, lambda: knows_envelopes)
         try:
-            await told(controller, made)
+            await response(controller, made)
         finally:
             controller.may_answer.set()
             await made.close()
@@ -111,7 +111,7 @@ async def creating(
 
 @story
 async def test_a_topic_is_asked_for_once_at_a_time() -> None:
-    async def told(controller: Controller, creation: TopicCreation) -> None:
+    async def response(controller: Controller, creation: TopicCreation) -> None:
         controller.may_answer.clear()
         for _ in range(3):
             creation.create([GROUPS])
@@ -127,7 +127,7 @@ async def test_a_topic_is_asked_for_once_at_a_time() -> None:
             assert settings_of(topic) == SETTINGS[topic.name]
         assert controller.forwarded == [], "such a topic is the broker's own wish"
 
-    await creating(told)
+    await creating(response)
 
 
 @pytest.mark.covers("KRaft D8")
@@ -135,7 +135,7 @@ async def test_a_topic_is_asked_for_once_at_a_time() -> None:
 async def test_d8_an_ordinary_topic_is_asked_for_as_the_client_who_names_it() -> None:
     """KAFKA-12294: it was created with the rights of the broker, whatever the client may do."""
 
-    async def told(controller: Controller, creation: TopicCreation) -> None:
+    async def response(controller: Controller, creation: TopicCreation) -> None:
         creation.create(["t", "a name with spaces", "", ".", "u"], a_context())
         creation.create(["t"], a_context(name="bob"))
         await until(lambda: controller.forwarded and not creation._in_flight)
@@ -145,18 +145,18 @@ async def test_d8_an_ordinary_topic_is_asked_for_as_the_client_who_names_it() ->
         assert controller.names() == [["t", "u"]]
         assert {(each.num_partitions, each.replication_factor) for each in controller.asked[0].topics} == {(5, -1)}
 
-    await creating(told, OrdinaryTopics(num_partitions=5))
+    await creating(response, OrdinaryTopics(num_partitions=5))
 
 
 @story
 async def test_a_controller_that_takes_no_envelopes_is_asked_as_the_broker() -> None:
-    async def told(controller: Controller, creation: TopicCreation) -> None:
+    async def response(controller: Controller, creation: TopicCreation) -> None:
         creation.create(["t", "u"], a_context())
         creation.create(["u"], a_context(name="bob"))
         await until(lambda: controller.asked and not creation._in_flight)
         assert controller.names() == [["t", "u"]] and controller.forwarded == []
 
-    await creating(told, OrdinaryTopics(num_partitions=5), knows_envelopes=False)
+    await creating(response, OrdinaryTopics(num_partitions=5), knows_envelopes=False)
 
 
 @story
@@ -164,18 +164,18 @@ async def test_who_controls_no_more_is_asked_again(monkeypatch: pytest.MonkeyPat
     """The error is in the topics of CreateTopics, and in the envelope where there is one."""
     monkeypatch.setattr(controller_client, "RETRY_S", 0.001)
 
-    async def told(controller: Controller, creation: TopicCreation) -> None:
+    async def response(controller: Controller, creation: TopicCreation) -> None:
         for context in (None, a_context()):
             controller.refusals = [Errors.NOT_CONTROLLER] * 2
             creation.create(["t"], context)
             await until(lambda: not creation._in_flight)
         assert controller.names() == [["t"]] * 6
 
-    await creating(told)
+    await creating(response)
 
 
 @story
-async def test_why_a_topic_does_not_come_is_told(
+async def test_the_reason_why_a_topic_is_not_created_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(topic_creation, "WITHIN_S", 0.05)
@@ -185,13 +185,13 @@ async def test_why_a_topic_does_not_come_is_told(
     async def refused(context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
         return answers.pop(0)
 
-    async def told(controller: Controller, creation: TopicCreation) -> None:
+    async def response(controller: Controller, creation: TopicCreation) -> None:
         controller.refusals = [Errors.INVALID_REPLICATION_FACTOR, Errors.TOPIC_ALREADY_EXISTS]
         for _ in range(2):
             creation.create([GROUPS])
             await until(lambda: not creation._in_flight)
 
-    await creating(told)
+    await creating(response)
     assert caplog.messages == [
         f"the controller did not create {GROUPS}: INVALID_REPLICATION_FACTOR: a test",
     ], "another broker may have been first"
@@ -208,7 +208,7 @@ async def test_why_a_topic_does_not_come_is_told(
         await until(lambda: not creation._in_flight)
         await creation.close()
     assert caplog.messages[0] == "the controller refused to create t: CLUSTER_AUTHORIZATION_FAILED"
-    assert caplog.messages[1].startswith("the controller's answer about t cannot be read: ")
+    assert caplog.messages[1].startswith("the controller's answer about t cannot be decoded: ")
     assert caplog.messages[2] == "no controller has created t within 0.05 s"
 
 
@@ -216,7 +216,7 @@ async def test_why_a_topic_does_not_come_is_told(
 async def test_what_is_asked_for_at_once_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_creation, "MOST_IN_FLIGHT", 3)
 
-    async def told(controller: Controller, creation: TopicCreation) -> None:
+    async def response(controller: Controller, creation: TopicCreation) -> None:
         controller.may_answer.clear()
         creation.create(["a", "b"])
         creation.create(["c", "d", "e"])
@@ -228,7 +228,7 @@ async def test_what_is_asked_for_at_once_is_bounded(monkeypatch: pytest.MonkeyPa
         await until(lambda: not creation._in_flight)
         assert controller.names()[-1] == ["d"]
 
-    await creating(told)
+    await creating(response)
 
 
 # Brokers.
@@ -381,8 +381,8 @@ async def test_metadata_asks_as_the_client(tmp_path: Path, monkeypatch: pytest.M
 async def test_metadata_has_nothing_created_where_that_is_set(tmp_path: Path) -> None:
     async with cluster_in(tmp_path, brokers=1, auto_create_topics_enable="false") as cluster:
         request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
-        [told] = (await cluster.ask(1, request, 9)).topics
-        assert told.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION
+        [response] = (await cluster.ask(1, request, 9)).topics
+        assert response.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION
         assert cluster.brokers[1]._topic_creation._in_flight == set()
 
 

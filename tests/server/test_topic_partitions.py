@@ -79,7 +79,7 @@ def test_topics_without_the_right_are_refused_if_named_and_left_out_otherwise() 
     assert shown(page(allowed=rights("b"))) == ({"b": [0]}, None)
     [b, a, missing] = page("missing", "b", "a", allowed=rights("b")).topics
     assert (b.error_code, b.topic_authorized_operations) == (Errors.NONE, 1 << DESCRIBE)
-    refused = Errors.TOPIC_AUTHORIZATION_FAILED  # Whether there is such a topic is not told.
+    refused = Errors.TOPIC_AUTHORIZATION_FAILED  # The error does not show whether the topic exists.
     assert [(each.name, each.error_code, each.topic_id, each.partitions) for each in (a, missing)] == [
         ("a", refused, ZERO_UUID, []),
         ("missing", refused, ZERO_UUID, []),

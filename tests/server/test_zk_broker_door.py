@@ -1,4 +1,4 @@
-"""Who comes to brokers of ZooKeeper mode, by which listener, and what each may do: users, tokens and ACLs in znodes."""
+"""Listeners, authentication and rights at ZooKeeper-mode brokers: users, tokens and ACLs in znodes."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -133,12 +133,12 @@ async def brokers_in(
         brokers.protocol, brokers.orders = 3, "CONTROL"
         brokers.security = Security(client_tls(authority.trusted, authority.keystore("controller")))
         listener_settings = listener_settings or zk_broker_listener_settings(properties(authority))
-        await brokers.open(server={"door": listener_settings, "ordinary_topics": OrdinaryTopics()})
+        await brokers.open(server={"listener_settings": listener_settings, "ordinary_topics": OrdinaryTopics()})
         try:
             yield brokers
         finally:
             for server in brokers.servers.values():
-                server.manager.cluster.controller_id = -1  # Nobody would answer their good-bye.
+                server.manager.cluster.controller_id = -1  # No server would answer the controlled shutdown.
 
 
 async def as_user(
@@ -193,11 +193,11 @@ async def test_users_of_znodes_come_and_need_rights_and_replicas_follow(tmp_path
 
 
 @story
-async def test_orders_come_in_on_the_control_plane_from_whom_it_may(tmp_path: Path, authority: Authority) -> None:
+async def test_control_requests_need_the_control_plane_and_the_right(tmp_path: Path, authority: Authority) -> None:
     async with brokers_in(tmp_path, authority) as brokers:
         async with await as_user(brokers, authority, "broker") as other:
-            told = await other.send(order(CONTROLLER, 1), 7)
-            assert told.error_code == NO_CLUSTER, "a super user, at another listener"
+            response = await other.send(order(CONTROLLER, 1), 7)
+            assert response.error_code == NO_CLUSTER, "a super user, at another listener"
         port = brokers.servers[1].ports["CONTROL"]
         stranger = Security(client_tls(authority.trusted, authority.keystore("stranger")))
         async with await connect("127.0.0.1", port, security=stranger) as connection:
@@ -254,8 +254,8 @@ async def test_acls_that_a_broker_writes_count_there_and_at_the_others(tmp_path:
                 assert first_error(await alice.send(produce(), 9)) is Errors.NONE
             resource = TOPIC, LITERAL, "t"
             await until(lambda: [*brokers.servers[2]._acls.of_pattern(resource)])
-            [told] = (await admin.send(s.DescribeAclsRequest(**EVERY_ACL))).resources
-            assert (told.resource_name, [each.principal for each in told.acls]) == ("t", ["User:alice"])
+            [response] = (await admin.send(s.DescribeAclsRequest(**EVERY_ACL))).resources
+            assert (response.resource_name, [each.principal for each in response.acls]) == ("t", ["User:alice"])
             gone = DeleteAclsFilter(**EVERY_ACL)
             [deleted] = (await admin.send(s.DeleteAclsRequest(filters=[gone]))).filter_results
             assert len(deleted.matching_acls) == 1
@@ -298,8 +298,8 @@ async def test_tokens_are_made_renewed_shown_and_ended(tmp_path: Path, authority
         ports = brokers.servers[2].ports
         security = Security(client_tls(authority.trusted), Sasl("SCRAM-SHA-256", "broker", PASSWORD))
         async with await connect("127.0.0.1", ports["SECURE"], security=security) as admin:
-            [told] = (await admin.send(describe)).tokens  # A super user sees all.
-            assert (told.token_id, told.hmac, told.principal_name) == (made.token_id, made.hmac, "alice")
+            [response] = (await admin.send(describe)).tokens  # A super user sees all.
+            assert (response.token_id, response.hmac, response.principal_name) == (made.token_id, made.hmac, "alice")
             expire = s.ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=-1)
             assert first_error(await admin.send(expire)) is Errors.DELEGATION_TOKEN_OWNER_MISMATCH
         await until(lambda: brokers.servers[1]._users.token(made.token_id))
@@ -317,7 +317,7 @@ async def test_tokens_are_made_renewed_shown_and_ended(tmp_path: Path, authority
 
 @story
 async def test_a_broker_that_migrates_leaves_tokens_to_the_controller(tmp_path: Path, authority: Authority) -> None:
-    """What is written while the quorum's controller reads the znodes would be lost. As in Kafka's brokers."""
+    """Writes while the quorum's controller reads the znodes would be lost, so they are refused as in Kafka."""
     async with brokers_in(tmp_path, authority) as brokers:
         handlers: Any = brokers.servers[1].handlers
         handlers._security = handlers._security._replace(migrates=True)
@@ -328,7 +328,7 @@ async def test_a_broker_that_migrates_leaves_tokens_to_the_controller(tmp_path: 
 
 
 @story
-async def test_who_may_not_make_a_topic_is_told_so_and_has_none_created(tmp_path: Path, authority: Authority) -> None:
+async def test_a_client_without_the_right_creates_no_topic(tmp_path: Path, authority: Authority) -> None:
     """The controller takes the request for the broker's, which may make every topic."""
     request = s.MetadataRequest(topics=[MetadataRequestTopic(name="new")])
     async with brokers_in(tmp_path, authority) as brokers:
@@ -360,10 +360,10 @@ async def test_a_token_of_a_znode_is_its_owner(tmp_path: Path, authority: Author
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "response"),
     [
         ("control.plane.listener.name", "OTHER", "it is not among the listeners"),
-        ("control.plane.listener.name", "SECURE", "brokers among themselves have another listener"),
+        ("control.plane.listener.name", "SECURE", "it must differ from the inter-broker listener"),
         ("inter.broker.listener.name", "OTHER", "OTHER: it is not among the listeners"),
         ("security.inter.broker.protocol", "SSL", "give either"),
         ("listeners", "SECURE://:1,SECURE://:2", "SECURE is there twice"),
@@ -377,11 +377,11 @@ async def test_a_token_of_a_znode_is_its_owner(tmp_path: Path, authority: Author
         ("authorizer.class.name", "com.example.Mine", "AclAuthorizer alone"),
     ],
 )
-def test_what_cannot_be_is_told_in_one_line(authority: Authority, name: str, value: str, told: str) -> None:
+def test_an_invalid_setting_is_reported_in_one_line(authority: Authority, name: str, value: str, response: str) -> None:
     with pytest.raises(SettingsError) as raised:
         zk_broker_listener_settings(properties(authority) | {name: value})
     shown = str(raised.value)
-    assert told in shown and "\n" not in shown and PASSWORD not in shown and KEY not in shown
+    assert response in shown and "\n" not in shown and PASSWORD not in shown and KEY not in shown
 
 
 def test_no_secret_is_shown(authority: Authority) -> None:

@@ -54,7 +54,6 @@ WALL_CLOCK = {
 }
 # Circles of imports, those for types alone included, stay within one subject: how many files of a folder may be in one.
 CIRCLES = {
-    "broker/replicas": 7,  # Functions over the ReplicaManager, which calls them.
     "net": 2,  # A server and its connections.
     "schema": 2,  # The type of a field names the struct that it holds.
     "wire": 2,  # Columns become Arrow when they are asked to.

@@ -1,10 +1,14 @@
-"""A broker as a machine without sockets, files or a clock: the replicas that it holds, and the orders that change them.
+"""A broker as a state machine without sockets, files or a clock: its replicas, and the orders that change them.
 
-- `replicas/`: the replicas of this broker. It takes the orders `become` (leader or follower), `stop` and `hold_only`,
-  appends and reads records, follows leaders, proposes ISRs. Other brokers are known by a view of the cluster.
-- `zk_control/`: in ZooKeeper mode the controller sends LeaderAndIsr, UpdateMetadata and StopReplica: their epochs are
-  checked, then they become orders for the replicas and changes of the view.
-- `metadata_delta/`: in KRaft mode deltas of the metadata log take the place of these requests.
+Events and the time come in as arguments. `take_outputs` returns what the server must do, in order.
 
-`replicas/` imports neither of the other two, and they do not import each other.
+- `replicas/`: appends and reads records, follows leaders, proposes ISRs. Its orders are `become` (leader or follower),
+  `stop` and `hold_only`.
+- `zk_control/`: ZooKeeper mode. Checks the epochs of LeaderAndIsr, UpdateMetadata and StopReplica, and turns them into
+  orders for the replicas.
+- `metadata_delta/`: KRaft mode. Turns changes of the metadata log into the same orders.
+- `directories/`: KRaft mode. Places replicas in log directories, moves them, and reports their places.
+- `lifecycle/`: KRaft mode. Registration, heartbeats and controlled shutdown.
+
+`replicas/` imports none of the others. `zk_control/` and `metadata_delta/` do not import each other.
 """

@@ -16,7 +16,7 @@ BROKER, EPOCH = 1, 7
 
 
 def uuid(number: int) -> Uuid:
-    """A number of one's own, above the reserved ones."""
+    """A Uuid by number, above the reserved ones."""
     return Uuid((number << 64).to_bytes(16, "big"))
 
 
@@ -30,7 +30,7 @@ def p(index: int, topic: Uuid = TOPIC) -> TopicIdPartition:
 
 
 class Image(dict[TopicIdPartition, Uuid]):
-    """Where the newest image has the broker's replicas; without an entry it has none."""
+    """The directories in the newest image; a partition without an entry has no replica."""
 
     def directories_of(self, partitions: Sequence[TopicIdPartition]) -> list[Uuid | None]:
         return [self.get(each) for each in partitions]
@@ -40,24 +40,24 @@ class Image(dict[TopicIdPartition, Uuid]):
 
     @cached_property
     def led(self) -> set[TopicIdPartition]:
-        """What the broker leads."""
+        """The partitions that the broker leads."""
         return set()
 
 
 def a_queue(image: Image, jitter: float = 1.0) -> AssignmentQueue:
-    """Of a registered broker at a metadata.version that knows directories."""
+    """The queue of a registered broker at a metadata.version with directories."""
     queue = AssignmentQueue(BROKER, image, lambda: jitter)
     queue.broker_epoch, queue.is_supported = EPOCH, True
     return queue
 
 
 def an_image(count: int, directory: Uuid = UNASSIGNED_UUID) -> Image:
-    """So many partitions of one topic."""
+    """`count` partitions of one topic."""
     return Image({p(index): directory for index in range(count)})
 
 
 def asked(request: AssignReplicasToDirsRequest | None) -> dict[TopicIdPartition, Uuid]:
-    """What a request says; nothing without one."""
+    """The assignments in a request; none without a request."""
     if request is None:
         return {}
     found = {
@@ -94,7 +94,7 @@ def answer(
 
 
 def settled(queue: AssignmentQueue) -> dict[int, Outcome]:
-    """What whoever waits was told since the last call; each once."""
+    """The tickets that were settled since the last call, with their outcomes."""
     outputs = [each for each in queue.take_outputs() if isinstance(each, AssignmentSettled)]
     found = {each.ticket: each.outcome for each in outputs}
     assert len(found) == len(outputs)

@@ -170,7 +170,7 @@ def test_c9_the_newest_wins_and_each_completion_comes_once_and_not_early() -> No
     queue.enqueue(p(0), C, "test", SOON, ticket=4)
     assert settled(queue) == {3: Outcome.SUPERSEDED}
     queue.on_response(answer(request), SOON)
-    assert settled(queue) == {}  # B was accepted, and nobody wants it any more; C is yet to be sent.
+    assert settled(queue) == {}  # B was accepted and is superseded; C is still to be sent.
     request = queue.next_request(2 * SOON)
     assert asked(request) == {p(0): C}
     queue.on_response(answer(request), 2 * SOON)
@@ -179,7 +179,7 @@ def test_c9_the_newest_wins_and_each_completion_comes_once_and_not_early() -> No
 
 @pytest.mark.covers("C9")
 def test_c9_who_asks_again_for_what_is_in_flight_waits_for_an_answer_of_its_own() -> None:
-    """The replica may have been taken away and given back between the two."""
+    """The replica may have been removed and added again between the two images."""
     queue = a_queue(an_image(1))
     queue.enqueue(p(0), A, "test", 0, ticket=1)
     request = queue.next_request(SOON)
@@ -264,7 +264,7 @@ def test_a_partition_that_the_response_lacks_goes_again_and_one_that_was_not_ask
     assert queue.queued == 1
 
 
-def test_what_is_refused_for_two_minutes_is_told() -> None:
+def test_assignments_refused_for_two_minutes_are_logged() -> None:
     queue = a_queue(an_image(1))
     queue.enqueue(p(0), A, "why", 0)
     error_of = refusing(p(0), error=Errors.INVALID_REQUEST)
@@ -312,7 +312,7 @@ def test_what_is_no_longer_true_is_dropped(is_told: bool) -> None:
     queue = a_queue(image)
     for index in range(4):
         queue.enqueue(p(index), A, "test", 0)
-    del image[p(0)]  # Deleted, or not this broker's any more.
+    del image[p(0)]  # Deleted, or reassigned to another broker.
     image[p(1)] = A  # The image has it already.
     image[p(2)] = B
     if is_told:
@@ -323,7 +323,7 @@ def test_what_is_no_longer_true_is_dropped(is_told: bool) -> None:
 
 @pytest.mark.covers("KIP-858 dropped")
 def test_an_image_that_lags_behind_what_was_sent_drops_nothing() -> None:
-    """The controller has B, or will have it: that the image has A still says nothing."""
+    """The controller has B, or will have it: the image with A is old."""
     image = an_image(1, A)
     queue = a_queue(image)
     queue.enqueue(p(0), B, "test", 0)
@@ -337,7 +337,7 @@ def test_an_image_that_lags_behind_what_was_sent_drops_nothing() -> None:
     assert queue.next_request(3 * SOON) is None
 
 
-def test_whoever_waits_gets_the_controllers_word_though_the_image_has_it_already() -> None:
+def test_a_ticket_waits_for_the_controller_though_the_image_has_it_already() -> None:
     queue = a_queue(an_image(1, A))
     queue.enqueue(p(0), A, "test", 0, ticket=1)
     request = queue.next_request(SOON)
@@ -358,13 +358,13 @@ def test_an_assignment_is_taken_back_only_if_the_controller_cannot_have_it() -> 
     queue.next_request(SOON)
     assert not queue.cancel(p(1), A)  # In flight.
     queue.on_response(None, SOON)
-    assert not queue.cancel(p(1), A)  # It may have come to the controller, and its answer not back.
+    assert not queue.cancel(p(1), A)  # The controller may have written it, and its answer was lost.
     assert queue.queued == 1
 
 
 @pytest.mark.covers("KIP-858 cancelled locally")
 def test_an_assignment_that_the_image_has_is_not_taken_back_while_it_is_asked_for_again() -> None:
-    """The one in flight would be sent again where its answer is lost."""
+    """The assignment in flight would be sent again if its answer were lost."""
     image = an_image(1, A)
     queue = a_queue(image)
     queue.enqueue(p(0), B, "test", 0)

@@ -24,14 +24,14 @@ KEY = ("topic-1", 0)
 
 
 def directories(image: Image | ImagePlacements, configured: int = 3) -> BrokerDirectories:
-    """Of a registered broker with A, B and C."""
+    """The directories of a registered broker: A, B and C."""
     made = BrokerDirectories(BROKER, DirectoryFailures((A, B, C), configured), image, lambda: 1.0)
     made.queue.broker_epoch, made.queue.is_supported = 0, True
     return made
 
 
 def created(made: BrokerDirectories) -> list[TopicIdPartition]:
-    """Makes what is to be made, in A unless a directory is named."""
+    """Creates the requested replicas, in A unless the output names a directory."""
     found: list[Output] = made.take_outputs()
     partitions = [each.partition for each in found if isinstance(each, CreateReplica)]
     for output in found:
@@ -40,7 +40,7 @@ def created(made: BrokerDirectories) -> list[TopicIdPartition]:
     return partitions
 
 
-def test_new_replicas_are_created_once_and_then_told() -> None:
+def test_new_replicas_are_created_once_and_then_reported() -> None:
     image = Image({p(0): UNASSIGNED_UUID, p(1): B})
     made = directories(image)
     made.catch_up([p(0), p(1)], 0)
@@ -66,7 +66,7 @@ def test_a_replica_whose_directory_fails_as_it_is_created_is_created_when_it_is_
 
 
 @pytest.mark.covers("KIP-858 catch-up")
-def test_all_replicas_of_a_broker_are_compared_and_those_that_differ_are_told() -> None:
+def test_all_replicas_of_a_broker_are_compared_and_differences_reported() -> None:
     count = 25_000
     image = Image({p(index): (A, B, UNASSIGNED_UUID)[index % 3] for index in range(count)})
     made = directories(image)
@@ -101,7 +101,7 @@ def test_c12_a_dead_directorys_replicas_are_not_made_elsewhere_and_a_topic_of_th
     made.take_outputs()
     made.catch_up([*image], 0)
     assert made.take_outputs() == [] and not made.serves(p(0)) and not made.serves(p(1))
-    assert asked(made.next_request(0)) == {p(1): A}  # So the controller learns that it is offline.
+    assert asked(made.next_request(0)) == {p(1): A}  # This reports to the controller that the replica is offline.
     del image[p(0)]
     made.on_stopped(p(0), 0)
     again = p(0, uuid(77))

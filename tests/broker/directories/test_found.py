@@ -1,4 +1,4 @@
-"""What a broker makes of the logs of one replica that it finds at its start."""
+"""The choice among several logs of one replica at a broker's start."""
 
 import pytest
 
@@ -37,7 +37,12 @@ def test_of_two_current_replicas_the_one_counts_that_the_controller_knows() -> N
 @pytest.mark.parametrize("assigned", [C, uuid(999), LOST_UUID, UNASSIGNED_UUID])
 def test_two_current_replicas_that_the_controller_does_not_know_stop_the_broker(assigned: Uuid) -> None:
     refused = found(assigned, current=(A, B)).refused
-    assert refused is not None and str(A) in refused and str(B) in refused and "delete all but one" in refused
+    assert (
+        refused is not None
+        and str(A) in refused
+        and str(B) in refused
+        and "delete all of the replicas but one" in refused
+    )
 
 
 def test_a_future_replica_beside_a_current_one_in_its_directory_is_needless() -> None:

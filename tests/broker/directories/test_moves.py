@@ -124,7 +124,7 @@ def test_the_target_fails_at_each_step(count: int) -> None:
     world.heal()
     world.check_healed()
     if count <= RENAMED:
-        assert world.serving(P) == A  # And the controller has been told so, if it had the target.
+        assert world.serving(P) == A  # And the controller got an assignment to the source, if it had the target.
     else:
         assert world.serving(P) is None and world.controller[P] == B
 
@@ -132,14 +132,14 @@ def test_the_target_fails_at_each_step(count: int) -> None:
 @AT_EACH_STEP
 @pytest.mark.covers("C10", "KIP-858 move failure of the source")
 def test_c10_the_source_fails_at_each_step(count: int) -> None:
-    """The controller has to learn that the replica is offline: LOST, if it may have the target by now."""
+    """The replica is assigned LOST if the controller may have the target: it is offline."""
     world = at_step(count)
     world.fail(A)
     world.heal()
     world.check_healed()
     if count <= PROMOTING:
-        told = count > SENT
-        assert world.controller[P] == (LOST_UUID if told else A)
+        response = count > SENT
+        assert world.controller[P] == (LOST_UUID if response else A)
         assert world.serving(P) is None
     else:
         assert world.serving(P) == B
@@ -250,7 +250,7 @@ def test_both_disks_fail_at_each_step_and_one_comes_back(count: int, second: obj
 def test_below_3_7_iv2_a_replica_that_has_caught_up_is_promoted_unasked() -> None:
     world = a_world()
     world.broker.queue.is_supported = False
-    world.controller[P] = B  # There is none that could say otherwise.
+    world.controller[P] = B  # No controller could refuse it.
     world.alter(P, B)
     caught_up(world)
     world.drain()
@@ -274,7 +274,7 @@ def test_a_promotion_that_comes_too_late_waits_for_the_copy() -> None:
     ("state", "event"), TRANSITIONS, ids=lambda part: part.name if isinstance(part, State | Event) else ""
 )
 def test_each_row(state: State, event: Event) -> None:
-    """What holds for all of them."""
+    """The rules that hold in every state."""
     step = TRANSITIONS[state, event]
     goes_on = {State.COPYING, State.ASKING, State.ACCEPTED}
     assert (Do.STOP_COPY in step.do) == (state in goes_on and step.state not in goes_on)
@@ -301,6 +301,6 @@ def test_what_can_happen_at_any_time_has_a_row_in_each_state() -> None:
         next_step(state, Event.CAUGHT_UP, "")
 
 
-def test_an_illegal_event_is_told_with_its_story() -> None:
+def test_an_illegal_event_raises_with_its_history() -> None:
     with pytest.raises(AssertionError, match="renamed in the state copying: the story"):
         next_step(State.COPYING, Event.PROMOTED, "the story")

@@ -1,4 +1,4 @@
-"""KIP-858's nine catch-up cases, and what they leave open: the whole table."""
+"""KIP-858's nine catch-up cases and the cases that it leaves open: the whole table."""
 
 from itertools import product
 
@@ -10,7 +10,7 @@ from kcore.metadata.table.directory_table import LOST_UUID, MIGRATING_UUID, UNAS
 from kcore.types import Uuid
 
 ONLINE = (A, B)
-GONE = uuid(999)  # Of a disk that is not there.
+GONE = uuid(999)  # A directory whose disk is missing.
 ASSIGN, COPY, PROMOTE = Action.ASSIGN, Action.COPY, Action.PROMOTE
 SOMEWHERE, THERE, WITHHOLD = Action.CREATE_SOMEWHERE, Action.CREATE_THERE, Action.WITHHOLD
 
@@ -24,14 +24,14 @@ EITHER = pytest.mark.parametrize("offline", [False, True], ids=["all online", "s
 
 @EITHER
 @pytest.mark.covers("KIP-858 catch-up unassigned, exists")
-def test_unassigned_and_there_the_controller_is_told_where(offline: bool) -> None:
+def test_unassigned_and_there_its_directory_is_reported(offline: bool) -> None:
     assert actions(UNASSIGNED_UUID, A, offline=offline) == [ASSIGN]
     assert actions(UNASSIGNED_UUID, A, B, offline=offline) == [ASSIGN, COPY]
 
 
 @EITHER
 @pytest.mark.covers("KIP-858 catch-up unassigned, new")
-def test_unassigned_and_new_it_is_created_and_the_controller_told(offline: bool) -> None:
+def test_unassigned_and_new_it_is_created_and_reported(offline: bool) -> None:
     assert actions(UNASSIGNED_UUID, None, offline=offline) == [SOMEWHERE, ASSIGN]
     assert actions(UNASSIGNED_UUID, None, B, offline=offline) == [PROMOTE, ASSIGN]
 
@@ -63,7 +63,7 @@ def test_online_with_the_future_replica_there_that_replaces_the_current_one_once
 
 @EITHER
 @pytest.mark.covers("KIP-858 catch-up online, elsewhere")
-def test_online_and_elsewhere_the_controller_is_told_where(offline: bool) -> None:
+def test_online_and_elsewhere_its_directory_is_reported(offline: bool) -> None:
     assert actions(A, B, offline=offline) == [ASSIGN]
     assert [*decide(case_of(A, (A, B, C), B, C, has_offline=offline)).actions] == [ASSIGN, COPY]
 
@@ -79,7 +79,7 @@ def test_unknown_or_lost_with_some_offline_nothing_is_done_and_nothing_served(
 
 @pytest.mark.parametrize("assigned", [GONE, LOST_UUID])
 @pytest.mark.covers("KIP-858 catch-up unknown, none offline")
-def test_unknown_or_lost_with_all_online_it_is_created_and_the_controller_told(assigned: Uuid) -> None:
+def test_unknown_or_lost_with_all_online_it_is_created_and_reported(assigned: Uuid) -> None:
     assert actions(assigned, None) == [SOMEWHERE, ASSIGN]
     assert actions(assigned, None, B) == [PROMOTE, ASSIGN]
     assert actions(assigned, A) == [ASSIGN]

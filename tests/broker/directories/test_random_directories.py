@@ -47,11 +47,11 @@ class QueueStory:
 
     def settle(self) -> None:
         for ticket, outcome in settled(self.queue).items():
-            assert ticket not in self.outcomes, "told twice"
+            assert ticket not in self.outcomes, "settled twice"
             self.outcomes[ticket] = outcome
             partition, directory = self.tickets[ticket]
             if outcome is Outcome.ACCEPTED:
-                assert directory in self.written[partition], "told early"
+                assert directory in self.written[partition], "settled early"
                 assert self.wanted[partition] == directory
             elif outcome is Outcome.SUPERSEDED:
                 assert self.wanted.get(partition) != directory

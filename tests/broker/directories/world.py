@@ -1,8 +1,8 @@
-"""One broker with its disks and a model of its controller: outputs are done one by one, with faults between any two.
+"""One broker with its disks and a model of its controller, with faults between any two outputs.
 
-A log is the number of its records. After each step the world asserts: a replica that serves has all records that were
-acknowledged, unless its disk failed; a replica is promoted only where the controller has it, and only if it is whole;
-a move gives up a log only when another one is whole and under its name.
+A log is the number of its records. After each step the world asserts three rules. A serving replica has all
+acknowledged records, unless its disk failed. A replica is promoted only in the controller's directory, and only if it
+is complete. A log is deleted only when another complete one has the final name.
 """
 
 from dataclasses import dataclass, field
@@ -52,7 +52,7 @@ class World:
         self.acknowledged = dict.fromkeys(partitions, 0)
         self.now_ms = 0
         self.crashes = -1
-        self.excused: set[TopicIdPartition] = set()  # The disk has failed that they served from.
+        self.excused: set[TopicIdPartition] = set()  # Partitions whose disk has failed.
         self.restart()
 
     # The broker's process.
@@ -78,7 +78,7 @@ class World:
         self.collect()
 
     def fetch_what_was_lost(self) -> None:
-        """What a disk took with it the leader has."""
+        """The leader has the records of the lost disk."""
         for partition in [*self.excused]:
             place = self.serving(partition)
             if place is not None and partition in self.disks[place].current:
@@ -179,7 +179,7 @@ class World:
         self.broker.on_promoted(partition, self.now_ms)
         self.fetch_what_was_lost()
 
-    # What happens.
+    # Events.
 
     def append(self, partition: TopicIdPartition) -> None:
         self.drain()
@@ -278,7 +278,7 @@ class World:
             self.broker.places = {}
             self.restart()
 
-    # What must hold.
+    # Invariants.
 
     def check(self) -> None:
         for partition in self.partitions:
@@ -290,7 +290,7 @@ class World:
         return [isinstance(each, CreateReplica) and each.partition == partition for each in self.todo]
 
     def heal(self) -> None:
-        """No more faults: all that is asked for is done."""
+        """Performs all outputs without further faults."""
         self.refuses.clear()
         for _ in range(40):
             for partition in self.partitions:
@@ -304,7 +304,7 @@ class World:
                 break
 
     def check_healed(self) -> None:
-        """What the controller has is what the broker has, or what it lost; nothing is queued or under way."""
+        """The controller's directories are the broker's, or LOST; nothing is queued or in flight."""
         assert self.broker.queue.queued == 0 and self.todo == []
         assert len(self.broker.moves) == 0
         online = {each for each, disk in self.disks.items() if not disk.has_failed}

@@ -1,14 +1,23 @@
-"""The log directories of one broker, as machines without a disk, a clock or a socket (KIP-858, KIP-113).
+"""The log directories of one broker, as state machines without a disk, a clock or a socket (KIP-858, KIP-113).
 
-What flows: the metadata log says in which directory this broker's replica of a partition is; the broker knows in which
-one it really is. `placing.py` compares the two, and is the document's nine cases as one table; `found.py` comes before
-it, at start-up, where several logs of one replica may lie about. What differs is queued in `assignments.py`, which
-tells the controller in AssignReplicasToDirs requests. `moves.py` moves a replica to another directory: a future replica
-copies, the controller is asked, the future replica is promoted; `move_table.py` is its table of states and events.
-`failures.py` knows the directories that failed, for heartbeats, and when a broker must stop. `broker_directories.py`
-joins them; the edge calls it, performs `take_outputs()` in order, and tells it what came of that.
+The metadata log has a directory for each of this broker's replicas, and each replica is in a directory. Where the two
+differ, the broker creates or moves the replica, or sends the controller an AssignReplicasToDirs request. The server
+calls `BrokerDirectories`, performs its `take_outputs()` in order, and reports the results.
 
-Invariants: a replica is promoted only after the controller has acknowledged its directory; what the controller was last
-told of a partition is what the broker wants last, or is on its way; each ticket is settled once; the log that serves is
-given up only when the one that takes its place is whole and under its name.
+- `outputs.py`: the operations that the server performs.
+- `found.py`: at the start, chooses among several logs of one replica.
+- `placing.py`: compares a replica's directory with the metadata log: the nine cases of KIP-858 as one table.
+- `choosing.py`: the directory of a new replica.
+- `image_placements.py`: the directories in the metadata image.
+- `assignments.py`: the queue of AssignReplicasToDirs.
+- `move_table.py`: the states and events of a move as a table.
+- `moves.py`: carries out moves. A future replica copies, the controller accepts its directory, then it is promoted.
+- `failures.py`: the failed directories that heartbeats list, and when the broker must stop.
+- `broker_directories.py`: joins all of these.
+
+Invariants:
+- A replica is promoted only after the controller has acknowledged its directory.
+- The last assignment that was sent for a partition is the current one, or a newer one is queued.
+- Each ticket is settled once.
+- The serving log is deleted only when its replacement is complete and has the final name.
 """

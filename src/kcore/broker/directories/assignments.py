@@ -1,12 +1,12 @@
-"""The queue of AssignReplicasToDirs: the controller is told where this broker's replicas are (KIP-858).
+"""The queue of AssignReplicasToDirs, which reports the directories of this broker's replicas (KIP-858).
 
-One entry a partition, the newest. One request in flight, of at most 2,250 assignments. Entries into or out of a
-directory that failed go first. Each entry is looked at once more before it is sent: what the image makes untrue is
-dropped. An assignment that the image has already is sent all the same if the controller was told another one since.
+The queue has one entry a partition, the newest. One request is in flight, with at most 2,250 assignments. Entries into
+or out of a failed directory go first. Each entry is compared with the image before it is sent, and dropped if it is
+obsolete. An assignment that the image already has is sent if another one was sent after it.
 
-Source: AssignmentsManager, Assignment and AssignmentsManagerDeadlineFunction of 4.3.1. Otherwise than there: entries of
-failed directories go first and at once (the document has it so); a request that settles nothing counts as failed, so
-that refused entries are retried ever more rarely; what was superseded is told to whoever waits for it.
+Source: AssignmentsManager, Assignment and AssignmentsManagerDeadlineFunction of 4.3.1. Three departures. Entries of
+failed directories are sent first and at once, as KIP-858 describes. A request that settles nothing counts as failed, so
+that refused entries back off. A waiting move gets an output when its assignment is superseded.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -38,14 +38,14 @@ class Placements(Protocol):
     """The directories in the newest image."""
 
     def directories_of(self, partitions: Sequence[TopicIdPartition]) -> list[Uuid | None]:
-        """Where this broker's replica of each is; None where it has none."""
+        """The directory of this broker's replica of each partition; None where it has no replica."""
 
     def leads_any(self, partitions: Sequence[TopicIdPartition]) -> bool:
-        """Whether this broker leads one of them."""
+        """Whether this broker leads any of the partitions."""
 
 
 class Wanted(NamedTuple):
-    """What an entry says; entries that were enqueued together share one."""
+    """The content of an entry; entries that were enqueued together share one object."""
 
     directory: Uuid
     reason: str
@@ -53,14 +53,14 @@ class Wanted(NamedTuple):
 
 
 class Entries(dict[TopicIdPartition, Wanted]):
-    """Entries, taken in the order in which they came; a newer one of a partition keeps the place of the older."""
+    """A first-in, first-out queue of entries; a newer entry of a partition keeps the place of the older one."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._line: list[TopicIdPartition] = []  # Of those that were there when the last line was empty; last first.
+        self._line: list[TopicIdPartition] = []  # A snapshot of the keys, in reverse order; renewed when it is empty.
 
     def take(self, count: int) -> list[tuple[TopicIdPartition, Wanted]]:
-        """At most `count` entries, which are in here no more; none only if there are none."""
+        """Removes at most `count` entries and returns them; an empty list only if the queue is empty."""
         taken: list[tuple[TopicIdPartition, Wanted]] = []
         while self and not taken:
             if not self._line:
@@ -74,21 +74,24 @@ class Entries(dict[TopicIdPartition, Wanted]):
 
 
 class AssignmentQueue:
-    """What the controller is still to be told. `jitter()` is a factor from 0.98 to 1.02, from the edge's dice."""
+    """The assignments that the controller has not accepted yet.
+
+    `jitter()`: a random factor from 0.98 to 1.02.
+    """
 
     def __init__(self, broker_id: int, placements: Placements, jitter: Callable[[], float]) -> None:
         self.broker_id = broker_id
-        self.broker_epoch = UNKNOWN_BROKER_EPOCH  # Until the broker is registered nothing is sent (Kafka PR 14954).
-        self.is_supported = False  # By the metadata.version: from 3.7-IV2 (KAFKA-16131).
+        self.broker_epoch = UNKNOWN_BROKER_EPOCH  # Nothing is sent until the broker is registered (Kafka PR 14954).
+        self.is_supported = False  # True from metadata.version 3.7-IV2 on (KAFKA-16131).
         self._placements, self._jitter = placements, jitter
         self._urgent = Entries()
         self._ready = Entries()
         self._in_flight: dict[TopicIdPartition, Wanted] = {}
-        self._sent: dict[TopicIdPartition, Uuid] = {}  # Last sent, and not seen in the image yet.
+        self._sent: dict[TopicIdPartition, Uuid] = {}  # The last sent directory, until the image has it.
         self._tickets: dict[TopicIdPartition, list[int]] = {}
         self._tickets_in_flight: dict[TopicIdPartition, list[int]] = {}
         self._failed: set[Uuid] = set()
-        self._failures = 0  # Requests in a row that settled nothing.
+        self._failures = 0  # Consecutive requests that settled nothing.
         self._not_before_ms = 0
         self._send_at_ms: int | None = None
         self._outputs: list[AssignmentSettled | AssignmentsRefused] = []
@@ -100,7 +103,7 @@ class AssignmentQueue:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `next_request` may have one; None while nothing can be sent."""
+        """The earliest time at which `next_request` may return a request; None while nothing can be sent."""
         if self._in_flight or not self.is_supported or self.broker_epoch == UNKNOWN_BROKER_EPOCH:
             return None
         return self._send_at_ms
@@ -113,9 +116,9 @@ class AssignmentQueue:
     def enqueue(
         self, partition: TopicIdPartition, directory: Uuid, reason: str, now_ms: int, ticket: int | None = None
     ) -> None:
-        """The replica is in that directory; LOST: in one that failed. Takes the place of the partition's older entry.
+        """Queues the replica's directory, in place of an older entry; LOST for a directory that failed.
 
-        Whoever waits with another ticket for the same directory goes on waiting.
+        Older tickets for the same directory stay valid.
         """
         if self._tickets or self._tickets_in_flight:
             self._supersede(partition, directory)
@@ -129,7 +132,7 @@ class AssignmentQueue:
         self._schedule(now_ms)
 
     def _supersede(self, partition: TopicIdPartition, directory: Uuid) -> None:
-        """Whoever waits for another directory is told; the answer of the request in flight says nothing to them."""
+        """Settles the tickets for other directories; the answer to the request in flight does not apply to them."""
         queued = self._ready.get(partition) or self._urgent.get(partition)
         if queued is not None and queued.directory != directory:
             self._settle(self._tickets.pop(partition, ()), Outcome.SUPERSEDED)
@@ -138,7 +141,7 @@ class AssignmentQueue:
             self._settle(self._tickets_in_flight.pop(partition, ()), Outcome.SUPERSEDED)
 
     def enqueue_all(self, partitions: Collection[TopicIdPartition], directory: Uuid, reason: str, now_ms: int) -> None:
-        """As `enqueue`, of many replicas in one directory that nobody waits for."""
+        """As `enqueue`, for many replicas in one directory and without tickets."""
         if self._tickets or self._tickets_in_flight or self._failed:
             for partition in partitions:
                 self.enqueue(partition, directory, reason, now_ms)
@@ -147,17 +150,17 @@ class AssignmentQueue:
             self._schedule(now_ms)
 
     def cancel(self, partition: TopicIdPartition, directory: Uuid) -> bool:
-        """Takes that assignment out again. False if the controller may have been told, and has to be told better."""
+        """Removes the assignment from the queue. False if it was sent: then a correction has to be sent."""
         entries = self._ready if partition in self._ready else self._urgent
-        is_told = partition in self._sent or partition in self._in_flight
-        if is_told or entries.get(partition, _NOTHING).directory != directory:
+        is_sent = partition in self._sent or partition in self._in_flight
+        if is_sent or entries.get(partition, _NOTHING).directory != directory:
             return False
         del entries[partition]
         self._settle(self._tickets.pop(partition, ()), Outcome.SUPERSEDED)
         return True
 
     def on_directory_failed(self, directory: Uuid) -> None:
-        """Entries into and out of it come first from now on, and without waiting for others."""
+        """From now on entries into and out of the directory are sent first, and without waiting for a batch."""
         self._failed.add(directory)
         partitions = [*self._ready]
         for partition, place in zip(partitions, self._placements.directories_of(partitions), strict=True):
@@ -172,7 +175,7 @@ class AssignmentQueue:
         return any(each.directory == directory for part in entries for each in part.values())
 
     def on_image(self, partitions: Sequence[TopicIdPartition], places: Sequence[Uuid | None]) -> None:
-        """The image has these replicas there now, or not any more (None): what is no longer true is dropped."""
+        """Drops the entries that the new image makes obsolete; None in `places`: the replica is gone."""
         if not (self._sent or self._ready or self._urgent):
             return
         for partition, place in zip(partitions, places, strict=True):
@@ -184,7 +187,7 @@ class AssignmentQueue:
                 del entries[partition]
 
     def next_request(self, now_ms: int) -> AssignReplicasToDirsRequest | None:
-        """The request to be sent now, if there is one; `on_response` must follow."""
+        """The request to send now; None if there is nothing to send. `on_response` must follow a request."""
         deadline = self.next_deadline_ms
         if deadline is None or now_ms < deadline:
             return None
@@ -201,7 +204,7 @@ class AssignmentQueue:
         return _request(self.broker_id, self.broker_epoch, batch)
 
     def _take(self, entries: Entries, batch: dict[TopicIdPartition, Wanted]) -> None:
-        """Fills up the batch with the oldest entries that are still true; the others are dropped."""
+        """Fills the batch with the oldest entries that are still valid, and drops the others."""
         sent = self._sent
         while entries and len(batch) < MAX_ASSIGNMENTS_PER_REQUEST:
             taken = entries.take(MAX_ASSIGNMENTS_PER_REQUEST - len(batch))
@@ -214,7 +217,7 @@ class AssignmentQueue:
                     sent[partition] = directory
 
     def _is_to_be_sent(self, partition: TopicIdPartition, directory: Uuid, place: Uuid | None) -> bool:
-        """False if the image has no such replica, or has its directory already and nobody waits for the controller."""
+        """False if the image has no replica, or already has its directory and no ticket waits for the controller."""
         if place is None:
             self._settle(self._tickets.pop(partition, ()), Outcome.DROPPED)
             return False
@@ -222,14 +225,14 @@ class AssignmentQueue:
         return not is_known or partition in self._tickets
 
     def on_response(self, response: AssignReplicasToDirsResponse | None, now_ms: int) -> None:
-        """The controller's answer to the request in flight; None: there was none."""
+        """Settles accepted entries and queues the others again; None: the request got no answer."""
         unanswered, self._in_flight = self._in_flight, {}
         tickets, self._tickets_in_flight = self._tickets_in_flight, {}
         refused: dict[TopicIdPartition, tuple[Wanted, int]] = {}
         count = len(unanswered)
         if response is not None and response.error_code == Errors.NONE:
             refused = self._read_answers(response, unanswered, tickets)
-            self._tell_refused(refused, now_ms)
+            self._report_refused(refused, now_ms)
         unanswered.update((partition, wanted) for partition, (wanted, _code) in refused.items())
         self._failures = self._failures + 1 if len(unanswered) == count else 0
         self._not_before_ms = now_ms
@@ -240,7 +243,7 @@ class AssignmentQueue:
         self._schedule(now_ms)
 
     def _put_back(self, entries: dict[TopicIdPartition, Wanted], tickets: dict[TopicIdPartition, list[int]]) -> None:
-        """To be sent again, where nothing newer waits. `tickets` has none that were superseded."""
+        """Queues entries again, unless a newer one is queued. `tickets` has no superseded tickets."""
         for partition, wanted in entries.items():
             if partition not in self._ready and partition not in self._urgent:
                 self._put(partition, wanted)
@@ -272,7 +275,7 @@ class AssignmentQueue:
                         self._settle(tickets.pop(partition, ()), Outcome.ACCEPTED)
         return refused
 
-    def _tell_refused(self, refused: dict[TopicIdPartition, tuple[Wanted, int]], now_ms: int) -> None:
+    def _report_refused(self, refused: dict[TopicIdPartition, tuple[Wanted, int]], now_ms: int) -> None:
         late = [(key, *each) for key, each in refused.items() if now_ms > each[0].since_ms + NOISY_FAILURE_MS]
         if late:
             partition, wanted, code = late[0]
@@ -287,12 +290,15 @@ class AssignmentQueue:
             self._ready[partition] = wanted
 
     def _is_urgent(self, partition: TopicIdPartition, wanted: Wanted) -> bool:
-        """Whether it goes into a failed directory or out of one; LOST is one that failed."""
+        """Whether the replica goes into or out of a failed directory; LOST counts as failed."""
         into = wanted.directory
         return into == LOST_UUID or not self._failed.isdisjoint((into, self._placements.directories_of([partition])[0]))
 
     def _schedule(self, now_ms: int) -> None:
-        """Never later than before. More than a request's worth does not wait for others, nor do failed directories."""
+        """Sets the send time, never later than before.
+
+        Urgent entries, and more entries than one request takes, are sent without waiting for a batch.
+        """
         if not self._ready and not self._urgent:
             return
         is_full = len(self._ready) > MAX_ASSIGNMENTS_PER_REQUEST and not self._in_flight
@@ -313,7 +319,7 @@ _NOTHING: Final = Wanted(Uuid(), "", 0)
 
 
 def _request(broker_id: int, broker_epoch: int, batch: dict[TopicIdPartition, Wanted]) -> AssignReplicasToDirsRequest:
-    """Grouped by directory and topic, in the order in which they come first."""
+    """Groups the assignments by directory and topic, in order of first appearance."""
     by_directory: dict[Uuid, dict[Uuid, list[AssignReplicasToDirsRequestPartitionData]]] = {}
     part = AssignReplicasToDirsRequestPartitionData
     for (topic_id, index), (directory, _reason, _since) in batch.items():

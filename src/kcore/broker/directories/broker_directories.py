@@ -1,10 +1,10 @@
-"""Where the replicas of one broker are, are to be, and move to; what the controller is told of it.
+"""Places one broker's replicas in its log directories, moves them, and reports their places to the controller.
 
-The edge, in this order: `on_found` for each replica on its disks; `catch_up` with all partitions of the first image,
-then with those that a delta has touched, deleted ones through `on_stopped` before. After each call it performs
-`take_outputs()`, in order, without letting anything be appended between. `next_request` has the request for the
-controller. A disk that fails is `on_directory_failed`, whatever was being done there: what comes behind that output in
-the list is not done for the partitions of that directory.
+The server calls `on_found` for each replica on its disks, then `catch_up` with all partitions of the first image. For
+each later delta it calls `on_stopped` for deleted partitions, then `catch_up` with the changed ones. After each call
+the server performs `take_outputs()` in order, and appends no records meanwhile. `next_request` returns the request to
+the controller. When a disk operation fails, the server calls `on_directory_failed`, and skips the remaining outputs for
+partitions of that directory.
 """
 
 from collections import Counter
@@ -32,25 +32,25 @@ from kcore.schema.log_dirs import AssignReplicasToDirsRequest, AssignReplicasToD
 from kcore.types import Uuid
 
 FUTURE_SUFFIX: Final = "-future"
-_HEX_DIGITS: Final = 32  # Of the Uuid in the name of a future replica's folder.
+_HEX_DIGITS: Final = 32  # The length of the Uuid in the name of a future replica's folder.
 _AT_A_TIME: Final = 10_000
 _CATCH_UP: Final = "the metadata log has another directory"
 
 
 class BrokerDirectories:
-    """One broker's, for as long as its process lives."""
+    """The log directories of one broker, for the lifetime of its process."""
 
     def __init__(
         self, broker_id: int, failures: DirectoryFailures, placements: Placements, jitter: Callable[[], float]
     ) -> None:
         self.failures, self.choice = failures, DirectoryChoice()
         self.queue = AssignmentQueue(broker_id, placements, jitter)
-        self.places: dict[TopicIdPartition, Uuid] = {}  # Of each current replica, failed directories included.
-        self.logs_in: Counter[Uuid] = Counter()  # Current replicas by directory.
+        self.places: dict[TopicIdPartition, Uuid] = {}  # Each current replica's directory, which may have failed.
+        self.logs_in: Counter[Uuid] = Counter()  # The number of current replicas by directory.
         self.cordoned: Collection[Uuid] = ()
         self._placements = placements
         self._outputs: list[Output] = []
-        self._futures: dict[TopicIdPartition, Uuid] = {}  # Found at the start, and not looked at yet.
+        self._futures: dict[TopicIdPartition, Uuid] = {}  # Found at the start, and not processed yet.
         self._creating: set[TopicIdPartition] = set()
         self._withheld: set[TopicIdPartition] = set()
         self.moves = Moves(self.queue, placements, self._output)
@@ -67,10 +67,10 @@ class BrokerDirectories:
     def has_outputs(self) -> bool:
         return bool(self._outputs)
 
-    # What is on the disks, and what the metadata log says.
+    # The disks compared with the metadata log.
 
     def on_found(self, partition: TopicIdPartition, found: FoundReplica) -> None:
-        """At the start, of one that is not refused."""
+        """Records a replica that was found at the start and is not refused."""
         assert found.refused is None
         self._outputs.extend(found.outputs)
         if found.current is not None:
@@ -79,9 +79,9 @@ class BrokerDirectories:
             self._futures[partition] = found.future
 
     def catch_up(self, partitions: Sequence[TopicIdPartition], now_ms: int) -> None:
-        """These are this broker's, and new or changed in the image; all, when the metadata.version begins to know them.
+        """Compares this broker's new or changed partitions with the image, and acts on the differences.
 
-        Below 3.7-IV2 the controller is not told of any (KAFKA-16131).
+        Called with all partitions when metadata.version reaches 3.7-IV2; before, nothing is reported (KAFKA-16131).
         """
         for first in range(0, len(partitions), _AT_A_TIME):
             some = partitions[first : first + _AT_A_TIME]
@@ -89,7 +89,7 @@ class BrokerDirectories:
             self.queue.on_image(some, assigned)
             elsewhere: dict[Uuid, list[TopicIdPartition]] = {}
             is_plain = not (self._futures or self._creating or len(self.moves))
-            decided: dict[tuple[Uuid, Uuid | None], tuple[Action, ...]] = {}  # Of plain ones, by what they depend on.
+            decided: dict[tuple[Uuid, Uuid | None], tuple[Action, ...]] = {}  # A cache for partitions without moves.
             for partition, directory in zip(some, assigned, strict=True):
                 place = self.places.get(partition)
                 if self._withheld:
@@ -104,12 +104,12 @@ class BrokerDirectories:
                         elsewhere.setdefault(place, []).append(partition)
                     else:
                         self._act(action, partition, directory, now_ms)
-            for directory, those in elsewhere.items():
+            for directory, misplaced in elsewhere.items():
                 if self.queue.is_supported:
-                    self.queue.enqueue_all(those, directory, _CATCH_UP, now_ms)
+                    self.queue.enqueue_all(misplaced, directory, _CATCH_UP, now_ms)
 
     def _actions(self, partition: TopicIdPartition, assigned: Uuid, place: Uuid | None) -> tuple[Action, ...]:
-        """None while it is being created; none but copying while a move has told the controller its target."""
+        """No actions while the replica is being created, or while the controller may have the target of its move."""
         move = self.moves.get(partition)
         if partition in self._creating or (move is not None and move.is_asked):
             return ()
@@ -136,22 +136,22 @@ class BrokerDirectories:
             self._outputs.append(DeleteFuture(partition, self._futures.pop(partition)))
         elif action is Action.WITHHOLD:
             self._withheld.add(partition)
-        elif action is not Action.ASSIGN:  # That one comes when the replica has a place.
+        elif action is not Action.ASSIGN:  # The assignment follows when the replica has a directory.
             place = self.places.get(partition)
             self.moves.begin(_RESUMES[action], partition, place, self._futures.pop(partition), now_ms)
 
     def on_created(self, partition: TopicIdPartition, directory: Uuid, now_ms: int) -> None:
-        """The answer to CreateReplica."""
+        """CreateReplica succeeded."""
         self._creating.discard(partition)
         self._set_place(partition, directory)
-        self._tell_place(partition, now_ms)
+        self._assign_place(partition, now_ms)
 
     def on_not_created(self, partition: TopicIdPartition) -> None:
-        """The other answer to CreateReplica: its directory has failed. It is looked at again when the image changes."""
+        """CreateReplica failed with its directory. `catch_up` tries again when the image changes."""
         self._creating.discard(partition)
 
     def on_stopped(self, partition: TopicIdPartition, now_ms: int) -> None:
-        """The broker holds it no more: its topic is deleted, or it was reassigned. The edge deletes the current log."""
+        """The topic is deleted or the partition reassigned. The server deletes the current log."""
         self.moves.on_event(Event.STOP, partition, now_ms)
         future = self._futures.pop(partition, None)
         if future in self.failures.online:
@@ -169,14 +169,14 @@ class BrokerDirectories:
             self.places[partition] = directory
             self.logs_in[directory] += 1
 
-    def _tell_place(self, partition: TopicIdPartition, now_ms: int) -> None:
-        """The replica is in its place now, whatever the image says."""
+    def _assign_place(self, partition: TopicIdPartition, now_ms: int) -> None:
+        """Queues an assignment to the replica's directory, unless the image has it."""
         known, place = self._placements.directories_of([partition])[0], self.places[partition]
         if known is not None and known != place and self.queue.is_supported:
             self.queue.enqueue(partition, place, _CATCH_UP, now_ms)
 
     def serves(self, partition: TopicIdPartition) -> bool:
-        """Whether the current replica may lead and follow; otherwise the partition is offline, or not created yet."""
+        """Whether the current replica may lead and follow; False if the partition is offline or not created yet."""
         place = self.places.get(partition)
         return place in self.failures.online and partition not in self._withheld
 
@@ -185,9 +185,10 @@ class BrokerDirectories:
     def alter_replica_log_dir(
         self, key: Key, partition: TopicIdPartition | None, target: Uuid | None, now_ms: int
     ) -> Errors:
-        """Moves a replica, or gives up its move; None: no partition of the image, or no directory of this broker.
+        """Starts a move of the replica to `target`, or cancels its move if it is in `target`.
 
-        A partition that this broker does not hold yet is created there later.
+        `partition` is None if the image does not have it, `target` if this broker does not have the directory. A
+        partition that this broker does not hold yet is created in `target` later.
         """
         if len(f"{key[0]}-{key[1]}.{FUTURE_SUFFIX}") + _HEX_DIGITS > MAX_FOLDER_NAME:
             return Errors.INVALID_TOPIC_EXCEPTION  # KAFKA-4893
@@ -211,35 +212,35 @@ class BrokerDirectories:
             return Errors.NONE
         if move is not None:
             if move.state in (State.PROMOTING, State.PROMOTING_ALONE):
-                return Errors.REPLICA_NOT_AVAILABLE  # It is done in a moment.
+                return Errors.REPLICA_NOT_AVAILABLE  # The promotion is about to finish.
             self.moves.on_event(Event.CANCEL, partition, now_ms)
         if place == target:
             return Errors.NONE
         if self.failures.has_offline:
-            return Errors.KAFKA_STORAGE_ERROR  # There might be a future replica of it.
+            return Errors.KAFKA_STORAGE_ERROR  # The offline directory may have a future replica of the partition.
         self.moves.begin(Event.BEGIN, partition, place, target, now_ms)
         return Errors.NONE
 
     def on_caught_up(self, partition: TopicIdPartition, now_ms: int) -> None:
-        """The future replica ends where the current one ends."""
+        """The future replica ends at the same offset as the current one."""
         self.moves.on_event(Event.CAUGHT_UP, partition, now_ms)
 
     def on_behind(self, partition: TopicIdPartition, now_ms: int) -> None:
-        """The answer to Promote: something was appended before. Nothing was renamed."""
+        """Promote failed, because records were appended before. Nothing was renamed."""
         self.moves.on_event(Event.BEHIND, partition, now_ms)
 
     def on_promoted(self, partition: TopicIdPartition, now_ms: int) -> None:
-        """The answer to Promote: the target's log is the current one, under its name."""
+        """Promote succeeded: the target's log is the current one and has its name."""
         move = self.moves.get(partition)
         if move is not None:
             self._set_place(partition, move.target)
             self.moves.on_event(Event.PROMOTED, partition, now_ms)
-            self._tell_place(partition, now_ms)
+            self._assign_place(partition, now_ms)
 
     # Failures, the controller, and time.
 
     def on_directory_failed(self, directory: Uuid, now_ms: int) -> None:
-        """A disk operation failed there. Its replicas are offline until the broker restarts; the edge stops them."""
+        """A disk operation failed. The directory's replicas are offline until a restart; the server stops them."""
         if directory not in self.failures.online:
             return
         self._outputs.extend(self.failures.on_failed(directory, now_ms))
@@ -248,39 +249,39 @@ class BrokerDirectories:
         self._settle(now_ms)
 
     def next_request(self, now_ms: int) -> AssignReplicasToDirsRequest | None:
-        """The request to be sent to the controller now, if there is one; `on_response` must follow."""
+        """The request to send to the controller now; None if there is nothing to send. `on_response` must follow."""
         request = self.queue.next_request(now_ms)
         self._settle(now_ms)
         return request
 
     def on_response(self, response: AssignReplicasToDirsResponse | None, now_ms: int) -> None:
-        """The answer to the request in flight; None: there was none."""
+        """The answer to the request in flight; None: it got no answer."""
         self.queue.on_response(response, now_ms)
         self._settle(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """At `next_deadline_ms`."""
+        """Stops the broker if the controller has not learnt of a failed directory in time."""
         self._outputs.extend(self.failures.tick(now_ms, self._leads_in, self.queue.holds_into))
 
     def _leads_in(self, directory: Uuid) -> bool:
-        """By where the replicas are: the image may not have their directories yet."""
+        """Uses the replicas' real directories: the image may not have them yet."""
         return self._placements.leads_any([each for each, place in self.places.items() if place == directory])
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` or `next_request` has something to do."""
+        """When `tick` or `next_request` must be called."""
         deadlines = (self.failures.next_deadline_ms, self.queue.next_deadline_ms)
         return min((each for each in deadlines if each is not None), default=None)
 
     def are_persisted(self, partitions: Sequence[TopicIdPartition]) -> bool:
-        """Whether the image has the directories of all of them: a broker that migrates stays fenced until then."""
+        """Whether the image has the directories of all partitions: a migrating broker stays fenced until then."""
         return all(
             self.places.get(partition) == directory
             for partition, directory in zip(partitions, self._placements.directories_of(partitions), strict=True)
         )
 
     def _settle(self, now_ms: int) -> None:
-        """Tells the moves what became of their assignments."""
+        """Passes the results of assignments to the moves."""
         for output in self.queue.take_outputs():
             if isinstance(output, AssignmentSettled):
                 self.moves.on_settled(output.ticket, output.outcome, now_ms)

@@ -1,4 +1,4 @@
-"""In which directory a new replica goes (LogManager.nextLogDirs, maybeUpdatePreferredLogDir of 4.3.1)."""
+"""Chooses the directory of a new replica (LogManager.nextLogDirs, maybeUpdatePreferredLogDir of 4.3.1)."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeVar
@@ -6,24 +6,24 @@ from typing import Final, TypeVar
 from kcore.broker.replicas.replica import Key
 from kcore.types import Uuid
 
-MOST_PREFERRED: Final = 10_000  # Partitions that are remembered; the oldest are forgotten.
+MOST_PREFERRED: Final = 10_000  # The most partitions with a preferred directory; the oldest preferences are dropped.
 D = TypeVar("D")
 
 
 def least_used(online: Collection[D], cordoned: Collection[D], logs: Callable[[D], int]) -> D:
-    """The directory with the fewest logs that is not cordoned (KIP-1066); if all are, that with the fewest."""
+    """The directory with the fewest logs, a cordoned one only if all are cordoned (KIP-1066)."""
     open_ = [each for each in online if each not in cordoned]
     return min(open_ or online, key=logs)
 
 
 class DirectoryChoice:
-    """The directories that an administrator has named for replicas that are yet to come."""
+    """The directories that an administrator has chosen for replicas that this broker does not have yet."""
 
     def __init__(self) -> None:
         self._preferred: dict[Key, Uuid] = {}
 
     def prefer(self, key: Key, directory: Uuid) -> None:
-        """AlterReplicaLogDirs for a partition that this broker does not hold: so a reassignment names a directory."""
+        """Stores the directory that AlterReplicaLogDirs names for a partition, ahead of its reassignment to here."""
         self._preferred.pop(key, None)
         self._preferred[key] = directory
         if len(self._preferred) > MOST_PREFERRED:

@@ -1,9 +1,9 @@
-"""The logs of one replica that a broker finds in its directories at the start, and which of them count.
+"""Chooses among the logs of one replica that a broker finds in its directories at the start.
 
-A crash between two steps of a move leaves a current replica and a future one, or, between the two renamings of a
-promotion, two current ones; so does a disk that failed during a promotion, and comes back. Kafka stops at the latter
-and asks the operator to delete one by hand (LogManager.loadLog). Here the metadata log decides: a replica is promoted
-only after the controller has put its directory there, so the log in that directory is the promoted one.
+A crash during a move leaves a current and a future replica. A crash or a disk failure during a promotion can leave two
+current replicas. With two, Kafka stops and asks the operator to delete one by hand (LogManager.loadLog). Here the
+metadata log decides. A replica is promoted only after the metadata log has its directory, so the log in that directory
+is the promoted one.
 """
 
 from collections.abc import Sequence
@@ -18,21 +18,24 @@ class FoundLog:
     """A folder of a replica in an online directory."""
 
     directory: Uuid
-    is_future: bool  # Its name ends in `-future`.
+    is_future: bool  # The folder's name ends in `-future`.
 
 
 @dataclass(frozen=True, slots=True)
 class FoundReplica:
-    """What is left of one partition's logs. `current` and `future`: their directories, None for none."""
+    """The logs of one partition that are kept. `current` and `future`: their directories, None for no log."""
 
     current: Uuid | None
     future: Uuid | None
-    outputs: tuple[DropSource | DeleteFuture, ...] = ()  # To be done before anything else.
-    refused: str | None = None  # Why the broker must not start: nothing says which log counts.
+    outputs: tuple[DropSource | DeleteFuture, ...] = ()  # Performed before anything else.
+    refused: str | None = None  # Why the broker must not start: it is unknown which log is valid.
 
 
 def settle_found(partition: TopicIdPartition, logs: Sequence[FoundLog], assigned: Uuid) -> FoundReplica:
-    """`logs`: those of this topic id; what has another id, or none, is a stray. `assigned`: by the metadata log."""
+    """Chooses the current and the future log, and deletes the others.
+
+    `logs`: the logs with this topic id; all other logs are strays. `assigned`: the directory in the metadata log.
+    """
     currents = sorted(each.directory for each in logs if not each.is_future)
     futures = sorted(each.directory for each in logs if each.is_future)
     if len(currents) > 1 and assigned not in currents:
@@ -51,5 +54,5 @@ def _refusal(partition: TopicIdPartition, kind: str, directories: Sequence[Uuid]
     places = ", ".join(map(str, directories))
     return (
         f"{len(directories)} {kind} replicas of partition {partition[1]} of topic {partition[0]}, in the directories "
-        f"{places}, none of which the metadata log has: delete all but one"
+        f"{places}, and the metadata log has none of these directories: delete all of the replicas but one"
     )

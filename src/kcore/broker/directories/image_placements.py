@@ -1,4 +1,4 @@
-"""The directories of one broker's replicas as the newest image has them, many at a time."""
+"""Looks up the directories of one broker's replicas in the newest image, many at a time."""
 
 from collections.abc import Sequence
 
@@ -11,17 +11,17 @@ from kcore.types import Int32s, Uuid
 
 
 class ImagePlacements:
-    """`Placements` of an image that is replayed in place."""
+    """The `Placements` of an image that replay changes in place."""
 
     def __init__(self, image: ClusterImage, broker_id: int) -> None:
         self._image, self._broker_id = image, broker_id
 
     def follow(self, image: ClusterImage) -> None:
-        """The newest is that one: it may be another object, of a snapshot."""
+        """Uses another image, after a snapshot was loaded."""
         self._image = image
 
     def directories_of(self, partitions: Sequence[TopicIdPartition]) -> list[Uuid | None]:
-        """Where this broker's replica of each is, a reserved id included; None where it has none."""
+        """The directory of this broker's replica of each partition, or a reserved id; None where it has no replica."""
         table = self._image.table
         if not partitions or self._broker_id not in table.brokers or not len(table):
             return [None] * len(partitions)
@@ -35,7 +35,7 @@ class ImagePlacements:
         return [uuids[place] if held else None for held, place in zip(is_held.tolist(), places.tolist(), strict=True)]
 
     def leads_any(self, partitions: Sequence[TopicIdPartition]) -> bool:
-        """Whether this broker leads one of them."""
+        """Whether this broker leads any of the partitions."""
         table = self._image.table
         if not partitions or self._broker_id not in table.brokers or not len(table):
             return False
@@ -43,7 +43,7 @@ class ImagePlacements:
         return bool((table.leader__p[rows[rows >= 0]] == table.brokers.row(self._broker_id)).any())
 
     def _rows(self, partitions: Sequence[TopicIdPartition]) -> Int32s:
-        """Of at least one; -1 for one that the image has not."""
+        """The rows of one or more partitions; -1 for a partition that the image does not have."""
         table = self._image.table
         topic_ids, indexes = zip(*partitions, strict=True)
         known = {each: table.topics.row_of_id(each) for each in set(topic_ids)}

@@ -1,7 +1,7 @@
 """The move of a replica to another directory of its broker: its states and events, as data (KIP-113, KIP-858).
 
-A move has a source, where the current replica is, and a target, where the future one is. It ends in State.NONE, with
-the replica in either. A crash is no event: what is then found at the start is `found.py`'s.
+The source is the directory of the current replica, the target that of the future replica. A move ends in State.NONE,
+with the replica in either directory. A crash is not an event: `found.py` sorts out the logs at the next start.
 """
 
 from enum import Enum
@@ -12,18 +12,18 @@ class State(Enum):
     """How far the move of one partition's replica is."""
 
     NONE = "none"  # There is no move.
-    COPYING = "copying"  # It has not caught up since the controller was last asked; the controller has the source.
+    COPYING = "copying"  # The copy has not caught up since the last assignment; the controller has the source.
     ASKING = "asking"  # The assignment to the target is queued or sent; the copy goes on.
     ACCEPTED = "accepted"  # The controller has the target; the copy goes on until it has caught up again.
     PROMOTING = "promoting"  # The future replica is being renamed.
-    PROMOTING_ALONE = "promoting, without a source"  # Its directory has failed, or there never was one.
+    PROMOTING_ALONE = "promoting, without a source"  # The source's directory failed, or there was no source.
 
 
 class Event(Enum):
     """What happens to a move."""
 
     BEGIN = "AlterReplicaLogDirs"
-    RESUME = "a future replica was found"  # The controller has another directory.
+    RESUME = "a future replica was found"  # The controller has a directory other than the target.
     RESUME_ACCEPTED = "a future replica was found where the controller has it"
     ADOPT = "a future replica was found, and no current one"
     CAUGHT_UP = "caught up"
@@ -39,7 +39,7 @@ class Event(Enum):
 
 
 class Do(Enum):
-    """To be done in the order in which a step has them."""
+    """An operation of a step; a step's operations are performed in order."""
 
     CREATE_FUTURE = "create the future replica"
     START_COPY = "start copying"
@@ -53,7 +53,7 @@ class Do(Enum):
 
 
 class Step(NamedTuple):
-    """The next state, and what is done."""
+    """The next state, and the operations."""
 
     state: State
     do: tuple[Do, ...] = ()
@@ -61,9 +61,9 @@ class Step(NamedTuple):
 
 _PROMOTE: Final = Step(State.PROMOTING, (Do.STOP_COPY, Do.PROMOTE))
 _STOPPED: Final = Step(State.NONE, (Do.STOP_COPY, Do.DELETE_FUTURE))
-_LEFT: Final = Step(State.NONE, (Do.STOP_COPY,))  # A failed directory's files are left alone.
+_LEFT: Final = Step(State.NONE, (Do.STOP_COPY,))  # The files of a failed directory are not touched.
 
-# A source that fails leaves a future replica behind that may lack records. It stays, for the start may find it useful.
+# When the source fails, the future replica may lack records. It is kept: the next start may need it.
 TRANSITIONS: Final[dict[tuple[State, Event], Step]] = {
     (State.NONE, Event.BEGIN): Step(State.COPYING, (Do.CREATE_FUTURE, Do.START_COPY)),
     (State.NONE, Event.RESUME): Step(State.COPYING, (Do.START_COPY,)),
@@ -93,7 +93,7 @@ TRANSITIONS: Final[dict[tuple[State, Event], Step]] = {
     (State.PROMOTING, Event.SOURCE_FAILED): Step(State.PROMOTING_ALONE),
     (State.PROMOTING, Event.TARGET_FAILED): Step(State.NONE, (Do.TAKE_BACK,)),
     (State.PROMOTING, Event.STOP): Step(State.NONE, (Do.DELETE_FUTURE,)),
-    # The two ended at one offset when the renaming began: what comes of it has all records.
+    # Both logs ended at the same offset when the renaming began, so the promoted log has all records.
     (State.PROMOTING_ALONE, Event.PROMOTED): Step(State.NONE),
     (State.PROMOTING_ALONE, Event.BEHIND): Step(State.NONE, (Do.LOSE,)),
     (State.PROMOTING_ALONE, Event.CAUGHT_UP): Step(State.PROMOTING_ALONE),
@@ -103,7 +103,7 @@ TRANSITIONS: Final[dict[tuple[State, Event], Step]] = {
 
 
 def next_step(state: State, event: Event, story: object) -> Step:
-    """The row of the table; AssertionError with the move's story if there is none."""
+    """The step for a state and an event; AssertionError with the move's history for an illegal event."""
     step = TRANSITIONS.get((state, event))
     assert step is not None, f"{event.value} in the state {state.value}: {story}"
     return step

@@ -1,9 +1,8 @@
-"""Moves of replicas between the directories of this broker: `move_table.py`, carried out.
+"""Moves replicas between the directories of this broker, by the table in `move_table.py`.
 
-Source: ReplicaManager.alterReplicaLogDirs, handleLogDirFailure, ReplicaAlterLogDirsThread of 4.3.1. Otherwise than
-there: a failed source is LOST, as the document has it, not assigned again; an assignment that the controller cannot
-have seen is taken out of the queue; below 3.7-IV2, where nobody can be asked, a replica that has caught
-up is promoted.
+Source: ReplicaManager.alterReplicaLogDirs, handleLogDirFailure, ReplicaAlterLogDirsThread of 4.3.1. Three departures. A
+failed source is assigned LOST, as KIP-858 describes. An assignment that was not sent yet is removed from the queue.
+Below metadata.version 3.7-IV2 a replica that has caught up is promoted without the controller.
 """
 
 from collections.abc import Callable
@@ -27,24 +26,24 @@ from kcore.broker.directories.outputs import (
 from kcore.metadata.table.directory_table import LOST_UUID
 from kcore.types import Uuid
 
-_STORY: Final = 16  # Events of a move that are remembered, for the message of an illegal one.
+_STORY: Final = 16  # The number of a move's last events that the message of an illegal event lists.
 
 
 @dataclass(slots=True)
 class Move:
-    """One partition's."""
+    """The move of one partition's replica."""
 
     partition: TopicIdPartition
-    source: Uuid | None  # None: there is no current replica.
+    source: Uuid | None  # None if there is no current replica.
     target: Uuid
     state: State = State.NONE
-    is_asked: bool = False  # The controller has the target, or may have it: the catch-up does not interfere.
-    ticket: int | None = None  # Of the assignment that is waited for.
+    is_asked: bool = False  # The controller may have the target: `catch_up` then leaves the replica alone.
+    ticket: int | None = None  # The ticket of the pending assignment.
     story: list[Event] = field(default_factory=list)
 
 
 class Moves:
-    """Those that are under way."""
+    """The moves in progress."""
 
     def __init__(self, queue: AssignmentQueue, placements: Placements, output: Callable[[Output], None]) -> None:
         self._queue, self._placements, self._output = queue, placements, output
@@ -56,17 +55,17 @@ class Moves:
         return len(self._moves)
 
     def get(self, partition: TopicIdPartition) -> Move | None:
-        """The move of that partition, if there is one."""
+        """The move of the partition; None if it is not moving."""
         return self._moves.get(partition)
 
     def begin(self, event: Event, partition: TopicIdPartition, source: Uuid | None, target: Uuid, now_ms: int) -> None:
-        """With BEGIN, RESUME, RESUME_ACCEPTED or ADOPT; there is no move of the partition yet."""
+        """Starts a move with BEGIN, RESUME, RESUME_ACCEPTED or ADOPT; the partition must not have one."""
         assert partition not in self._moves and source != target
         move = self._moves[partition] = Move(partition, source, target, is_asked=event is Event.RESUME_ACCEPTED)
         self._go(move, event, now_ms)
 
     def on_event(self, event: Event, partition: TopicIdPartition, now_ms: int) -> Move | None:
-        """Returns the move that it happened to; None: it is over, and what it did comes too late."""
+        """Applies the event. Returns the partition's move; None if the move has ended, so that the event is late."""
         move = self._moves.get(partition)
         if move is not None:
             if event is Event.CAUGHT_UP and move.state is State.COPYING and not self._queue.is_supported:
@@ -75,13 +74,13 @@ class Moves:
         return move
 
     def on_settled(self, ticket: int, outcome: Outcome, now_ms: int) -> None:
-        """What became of an assignment that a move waits for; of one that was taken back nobody wants to know."""
+        """The result of an assignment that a move waits for; ignored if the move has withdrawn the assignment."""
         move = self._tickets.pop(ticket, None)
         if move is not None and move.ticket == ticket:
             self._go(move, Event.ACCEPT if outcome is Outcome.ACCEPTED else Event.UNASK, now_ms)
 
     def on_directory_failed(self, directory: Uuid, now_ms: int) -> None:
-        """Of the moves out of it and into it."""
+        """Ends the moves into the directory and out of it, as the table says."""
         for move in [*self._moves.values()]:
             if move.target == directory:
                 self._go(move, Event.TARGET_FAILED, now_ms)
@@ -97,8 +96,8 @@ class Moves:
         move.state = step.state
         if step.state is State.NONE:
             del self._moves[move.partition]
-        for what in step.do:
-            _DO[what](self, move, now_ms)
+        for operation in step.do:
+            _DO[operation](self, move, now_ms)
 
     def _create_future(self, move: Move, now_ms: int) -> None:
         self._output(CreateFuture(move.partition, move.target))
@@ -120,10 +119,10 @@ class Moves:
         self._correct(move, move.source, "the move was given up", now_ms)
 
     def _lose(self, move: Move, now_ms: int) -> None:
-        self._correct(move, LOST_UUID, "the directory that it moved out of has failed", now_ms)
+        self._correct(move, LOST_UUID, "the move's source directory has failed", now_ms)
 
     def _correct(self, move: Move, directory: Uuid, reason: str, now_ms: int) -> None:
-        """Unless the controller cannot know of the target, and has the source."""
+        """Assigns `directory`, unless the target was never sent and the controller has the source."""
         is_cancelled = not move.is_asked or self._queue.cancel(move.partition, move.target)
         if not is_cancelled or self._placements.directories_of([move.partition])[0] != move.source:
             self._queue.enqueue(move.partition, directory, reason, now_ms)

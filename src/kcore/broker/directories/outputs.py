@@ -1,4 +1,4 @@
-"""What the machines of a broker's directories ask of their edge, as data, to be done in this order."""
+"""The operations that `BrokerDirectories` asks the server to perform, as data, in order."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -10,16 +10,16 @@ TopicIdPartition: TypeAlias = tuple[Uuid, int]  # A topic's id and the partition
 
 
 class Outcome(Enum):
-    """What became of an assignment that somebody waits for."""
+    """The result of an assignment that has a ticket."""
 
-    ACCEPTED = "accepted"  # The controller has it in the metadata log.
-    SUPERSEDED = "superseded"  # Another directory was enqueued for the partition. It may have been written before.
-    DROPPED = "dropped"  # The partition is not this broker's any more.
+    ACCEPTED = "accepted"  # The metadata log has the assignment.
+    SUPERSEDED = "superseded"  # Another directory was queued; the controller may have written this one before.
+    DROPPED = "dropped"  # The broker no longer has a replica of the partition.
 
 
 @dataclass(frozen=True, slots=True)
 class AssignmentSettled:
-    """What became of the assignment that was enqueued with this ticket; comes once for each ticket."""
+    """The result of the assignment with this ticket; one for each ticket."""
 
     ticket: int
     outcome: Outcome
@@ -27,20 +27,20 @@ class AssignmentSettled:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentsRefused:
-    """For the log: the controller refuses these for over two minutes. They are sent again."""
+    """A line for the log: the controller has refused assignments for over two minutes. They are sent again."""
 
     count: int
-    partition: TopicIdPartition  # The first of them.
+    partition: TopicIdPartition  # The first refused one.
     directory: Uuid
-    reason: str  # Why it was enqueued.
+    reason: str  # Why the assignment was queued.
     error_code: int
 
 
 @dataclass(frozen=True, slots=True)
 class CreateReplica:
-    """Make the partition's log in the directory; None: in the one that `choose` picks (LogManager.nextLogDirs).
+    """Create the partition's log in the directory; None: in one that `DirectoryChoice` picks (LogManager.nextLogDirs).
 
-    The edge answers with `on_created` or `on_not_created`. A directory that was named for it comes first (choosing.py).
+    The server then calls `on_created` or `on_not_created`.
     """
 
     partition: TopicIdPartition
@@ -49,7 +49,7 @@ class CreateReplica:
 
 @dataclass(frozen=True, slots=True)
 class CreateFuture:
-    """Make an empty future replica (a folder that ends in `-future`) in the directory."""
+    """Create an empty future replica (a folder whose name ends in `-future`) in the directory."""
 
     partition: TopicIdPartition
     directory: Uuid
@@ -57,9 +57,9 @@ class CreateFuture:
 
 @dataclass(frozen=True, slots=True)
 class StartCopy:
-    """Copy from the current replica to the future one, which is truncated first (ReplicaAlterLogDirsThread).
+    """Truncate the future replica, then copy from the current replica (ReplicaAlterLogDirsThread).
 
-    The edge calls `on_caught_up` each time that the two end at one offset.
+    The server calls `on_caught_up` each time that both end at the same offset.
     """
 
     partition: TopicIdPartition
@@ -69,17 +69,17 @@ class StartCopy:
 
 @dataclass(frozen=True, slots=True)
 class StopCopy:
-    """Copy no more; the future replica stays as it is."""
+    """Stop copying, and keep the future replica."""
 
     partition: TopicIdPartition
 
 
 @dataclass(frozen=True, slots=True)
 class Promote:
-    """Rename the future replica to the current one's name, while nothing is appended to either; it serves from now on.
+    """Rename the future replica to the current one's name, and serve from it; nothing is appended meanwhile.
 
-    The edge answers with `on_promoted`, with `on_behind` if the two do not end at one offset, or with the failure of
-    the directory. The source's log is not touched yet; None: there is none.
+    The server then calls `on_promoted`, `on_behind` if the two end at different offsets, or `on_directory_failed`. The
+    source's log is not touched; `source` is None if there is no current replica.
     """
 
     partition: TopicIdPartition
@@ -89,7 +89,7 @@ class Promote:
 
 @dataclass(frozen=True, slots=True)
 class DropSource:
-    """The replica serves from another directory: delete its log in this one (by renaming it first)."""
+    """Delete the replica's old log in this directory: rename it, then remove its files."""
 
     partition: TopicIdPartition
     directory: Uuid
@@ -97,7 +97,7 @@ class DropSource:
 
 @dataclass(frozen=True, slots=True)
 class DeleteFuture:
-    """Delete the future replica."""
+    """Delete the future replica in the directory."""
 
     partition: TopicIdPartition
     directory: Uuid
@@ -105,7 +105,7 @@ class DeleteFuture:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatNow:
-    """A directory failed: the next heartbeat goes at once, or right after the one in flight (KAFKA-15950)."""
+    """Send a heartbeat now, or right after the one in flight, because a directory failed (KAFKA-15950)."""
 
 
 @dataclass(frozen=True, slots=True)

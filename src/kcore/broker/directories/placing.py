@@ -1,8 +1,8 @@
-"""What a broker does with a replica that the metadata log gives it: KIP-858's nine cases, as one table.
+"""How a broker treats a replica that the metadata log assigns to it: KIP-858's nine cases as one table.
 
-The log says a directory, or one of the reserved ids; the broker knows where its logs of that topic id and partition
-are. Beside the document's cases the table has what they leave open: what a future replica is worth without the current
-one, MIGRATING, and replicas that this process has lost with a directory. A row cites the sentence that it follows.
+The metadata log has a directory or a reserved id; the broker has logs of the topic id and partition in directories. The
+table adds three situations that KIP-858 leaves open: a future replica without a current one, MIGRATING, and replicas
+lost with a directory of this process. Each row cites the case that it follows.
 
 Source: "Broker catch-up" of KIP-858; Partition.createLogInAssignedDirectoryId, ReplicaManager.getOrCreatePartition and
 maybeUpdateTopicAssignment, LogManager.recoverAbandonedFutureLogs of 4.3.1.
@@ -23,11 +23,11 @@ class Assigned(Enum):
     UNASSIGNED = "unassigned"
     ONLINE = "an online directory"
     UNKNOWN = "an unknown directory, or LOST"
-    MIGRATING = "migrating"  # Not reported yet: an old replica's.
+    MIGRATING = "migrating"  # A replica from ZooKeeper mode whose directory was not reported yet.
 
 
 class Current(Enum):
-    """The replica that serves. Of another topic id of that name there may be others: they are strays."""
+    """The place of the serving replica. Logs with another topic id are strays, and do not count."""
 
     NONE = "none"
     ASSIGNED = "in the assigned directory"
@@ -36,7 +36,7 @@ class Current(Enum):
 
 
 class Future(Enum):
-    """A copy that is to take the current replica's place."""
+    """The place of a copy that will replace the current replica."""
 
     NONE = "none"
     ASSIGNED = "in the assigned directory"
@@ -44,29 +44,29 @@ class Future(Enum):
 
 
 class Action(Enum):
-    """To be done in the order in which a row has them."""
+    """An operation of a row; a row's operations are performed in order."""
 
     CREATE_THERE = "create it in the assigned directory"
     CREATE_SOMEWHERE = "select a log directory and create it there"
-    ASSIGN = "tell the controller the directory that it is in"
-    COPY = "copy the current replica to the future one, and ask the controller when that has caught up"
-    COPY_AND_REPLACE = "copy; the controller knows already: replace the current replica when it has caught up"
-    PROMOTE = "the future replica becomes the current one as it is"
+    ASSIGN = "send the controller the replica's directory"
+    COPY = "copy the current replica to the future one, and send the assignment when the copy has caught up"
+    COPY_AND_REPLACE = "copy, and replace the current replica as soon as the copy has caught up"  # No assignment.
+    PROMOTE = "make the future replica the current one as it is"
     DELETE_FUTURE = "delete the future replica"
     WITHHOLD = "take no action, and do not serve what is here: the records may be in an offline directory"
 
 
 class Case(NamedTuple):
-    """What is known of one partition."""
+    """The situation of one partition."""
 
     assigned: Assigned
     current: Current
     future: Future
-    has_offline: bool  # A directory of this broker is offline: since the start, or one that did not come up.
+    has_offline: bool  # A directory of this broker is offline: it failed at the start or later.
 
 
 class Row(NamedTuple):
-    """The cases that have all these values, and what is done."""
+    """The cases with these values, and their actions."""
 
     assigned: tuple[Assigned, ...]
     current: tuple[Current, ...]
@@ -76,7 +76,7 @@ class Row(NamedTuple):
     cites: str
 
     def cases(self) -> list[Case]:
-        """All that it is for."""
+        """All cases that the row covers."""
         return [Case(*each) for each in product(self.assigned, self.current, self.future, self.has_offline)]
 
 
@@ -105,32 +105,32 @@ ROWS: Final = (
     Row(_UNASSIGNED, _ELSEWHERE, _NO_FUTURE, _EITHER, (Action.ASSIGN,), UNASSIGNED_EXISTS),
     Row(_UNASSIGNED, _ELSEWHERE, _FUTURE, _EITHER, _TELL_AND_COPY, UNASSIGNED_EXISTS),
     Row(_UNASSIGNED, _NONE, _NO_FUTURE, _EITHER, _CREATE_AND_TELL, UNASSIGNED_NEW),
-    # The directory that is selected is the one where the records are that are left.
+    # The selected directory is the one that has the remaining records.
     Row(_UNASSIGNED, _NONE, _FUTURE, _EITHER, _PROMOTE_AND_TELL, UNASSIGNED_NEW),
     Row(_ONLINE, _NONE, _NO_FUTURE, _EITHER, (Action.CREATE_THERE,), ONLINE_NEW),
     Row(_ONLINE, _NONE, _FUTURE, _EITHER, (Action.DELETE_FUTURE, Action.CREATE_THERE), ONLINE_NEW),
-    # The source's disk went in the second catch-up: nothing else may be made in that directory (KAFKA-16082).
-    # The future log may lack the last records, as in Kafka (LogManager.recoverAbandonedFutureLogs), which promotes it
-    # even where the source is online; the row for that case copies the rest first.
+    # The source's disk failed during the second catch-up: no other log may be created in that directory (KAFKA-16082).
+    # The future log may lack the last records. Kafka promotes it even where the source is online
+    # (LogManager.recoverAbandonedFutureLogs); the row for that case copies the rest first.
     Row(_ONLINE, _NONE, _FUTURE_THERE, _EITHER, (Action.PROMOTE,), ONLINE_FUTURE),
     Row(_ONLINE, _THERE, _NO_FUTURE, _EITHER, (), ONLINE_THERE),
     Row(_ONLINE, _THERE, _FUTURE, _EITHER, (Action.COPY,), ONLINE_COPYING),
     Row(_ONLINE, _ELSEWHERE, _FUTURE_THERE, _EITHER, (Action.COPY_AND_REPLACE,), ONLINE_FUTURE),
     Row(_ONLINE, _ELSEWHERE, _NO_FUTURE, _EITHER, (Action.ASSIGN,), ONLINE_ELSEWHERE),
     Row(_ONLINE, _ELSEWHERE, _FUTURE, _EITHER, _TELL_AND_COPY, ONLINE_ELSEWHERE),
-    # What is in the offline directory may have more records than what is here.
+    # The offline directory may have a log with more records.
     Row(_UNKNOWN, _NONE + _ELSEWHERE, _NO_FUTURE + _FUTURE, _SOME_OFFLINE, _WITHHOLD, UNKNOWN_OFFLINE),
     Row(_UNKNOWN, _NONE, _NO_FUTURE, _ALL_UP, _CREATE_AND_TELL, UNKNOWN_ALL_UP),
     Row(_UNKNOWN, _NONE, _FUTURE, _ALL_UP, _PROMOTE_AND_TELL, UNKNOWN_ALL_UP),
     Row(_UNKNOWN, _ELSEWHERE, _NO_FUTURE, _ALL_UP, (Action.ASSIGN,), UNKNOWN_ALL_UP),
     Row(_UNKNOWN, _ELSEWHERE, _FUTURE, _ALL_UP, _TELL_AND_COPY, UNKNOWN_ALL_UP),
-    # MIGRATING points to no directory: a replica that is here is the one; one that is not may be in an offline one.
+    # MIGRATING names no directory. A replica in an online directory is the valid one; otherwise it may be offline.
     Row(_MIGRATING, _ELSEWHERE, _NO_FUTURE, _EITHER, (Action.ASSIGN,), MIGRATION),
     Row(_MIGRATING, _ELSEWHERE, _FUTURE, _EITHER, _TELL_AND_COPY, MIGRATION),
     Row(_MIGRATING, _NONE, _NO_FUTURE + _FUTURE, _SOME_OFFLINE, _WITHHOLD, MIGRATION),
     Row(_MIGRATING, _NONE, _NO_FUTURE, _ALL_UP, _CREATE_AND_TELL, MIGRATION),
     Row(_MIGRATING, _NONE, _FUTURE, _ALL_UP, _PROMOTE_AND_TELL, MIGRATION),
-    # Nothing of a directory that died in this process is made anew elsewhere (KAFKA-16234).
+    # Replicas of a directory that failed in this process are not created again elsewhere (KAFKA-16234).
     Row((*Assigned,), (Current.FAILED,), (*Future,), _SOME_OFFLINE, _WITHHOLD, UNKNOWN_OFFLINE),
 )
 
@@ -138,7 +138,7 @@ TABLE: Final[dict[Case, Row]] = {case: row for row in ROWS for case in row.cases
 
 
 def decide(case: Case) -> Row:
-    """The row for it; AssertionError for a case that cannot be, such as two logs of a partition in one directory."""
+    """The row for the case; AssertionError for an impossible one, e.g. two logs of a partition in one directory."""
     row = TABLE.get(case)
     assert row is not None, f"no such case: {case}"
     return row
@@ -153,9 +153,9 @@ def case_of(
     has_offline: bool,
     is_failed: bool = False,
 ) -> Case:
-    """By directories: `current` and `future` are where the logs are, None for none; both in online directories.
+    """The case of a partition. `current` and `future`: the online directories of its logs, None for no log.
 
-    `is_failed`: this process has lost the current replica with its directory.
+    `is_failed`: the directory of the current replica failed in this process.
     """
     if assigned == UNASSIGNED_UUID:
         kind = Assigned.UNASSIGNED

@@ -1,8 +1,8 @@
-"""What a KRaft broker asks of the active controller, and when: registrations and heartbeats, one at a time.
+"""Sends a KRaft broker's registrations and heartbeats to the active controller, one at a time.
 
-Source: BrokerLifecycleManager of 4.3.1. One departure: a heartbeat that is refused with STALE_BROKER_EPOCH lets the
-broker register again (the registration was taken back by UnregisterBroker), where Kafka's sends the refused heartbeat
-for ever. Which directories are offline, and until when the controller must know it, is `directories/failures.py`'s.
+Source: BrokerLifecycleManager of 4.3.1. One departure: after STALE_BROKER_EPOCH the broker registers again (an
+UnregisterBroker request removed its registration). Kafka's broker repeats the refused heartbeat for ever.
+`directories/failures.py` keeps the offline directories.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,54 +24,54 @@ from kcore.schema.broker_lifecycle import (
 )
 from kcore.types import Uuid
 
-STARTING_INTERVAL_MS: Final = 10  # Between heartbeats until the broker has caught up.
+STARTING_INTERVAL_MS: Final = 10  # The interval of heartbeats until the broker has caught up.
 FIRST_SHUTDOWN_INTERVAL_MS: Final = 50  # After the first heartbeat that asks for the shutdown.
 
 
 @dataclass(frozen=True)
 class LifecycleConfig:
-    """Who the broker is, and Kafka's settings in milliseconds."""
+    """The broker's identity and Kafka's settings; times in milliseconds."""
 
     broker_id: int
     cluster_id: str
     incarnation_id: Uuid  # New with every start of the process.
     listeners: Sequence[Listener]
     features: Sequence[Feature]
-    directory_ids: Sequence[Uuid]  # Of all log directories that were online at the start.
+    directory_ids: Sequence[Uuid]  # All log directories that were online at the start.
     rack: str | None = None
-    is_migrating_zk_broker: bool = False  # It is in ZooKeeper mode, and registered here, too (KIP-866).
-    previous_broker_epoch: int = UNKNOWN_BROKER_EPOCH  # Of the last run, if that ended cleanly (KIP-966).
+    is_migrating_zk_broker: bool = False  # The broker runs in ZooKeeper mode and also registers here (KIP-866).
+    previous_broker_epoch: int = UNKNOWN_BROKER_EPOCH  # The epoch of the last run, if it ended cleanly (KIP-966).
     heartbeat_interval_ms: int = 2_000  # broker.heartbeat.interval.ms
-    registration_timeout_ms: int | None = 60_000  # initial.broker.registration.timeout.ms; None: for ever.
+    registration_timeout_ms: int | None = 60_000  # initial.broker.registration.timeout.ms; None: no time-out.
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The process has begun: the first registration goes out."""
+    """The process has started; the broker sends its first registration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """`next_deadline_ms` has come."""
+    """The time is `next_deadline_ms` or later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The controller's answer to the request in flight; None: there was none within the interval."""
+    """The controller's answer to the request in flight; None: it did not answer within the interval."""
 
     response: BrokerRegistrationResponse | BrokerHeartbeatResponse | None
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyToUnfence:
-    """The replicas are what the metadata log says."""
+    """The replicas are in the state of the metadata log."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoriesCordoned:
-    """The directories that are to get no new replicas, all of them (KIP-1066).
+    """The complete list of cordoned directories, which get no new replicas (KIP-1066).
 
-    None: the controllers' metadata.version does not know of such.
+    None: the metadata.version has no cordoned directories.
     """
 
     directory_ids: Sequence[Uuid] | None
@@ -79,12 +79,12 @@ class DirectoriesCordoned:
 
 @dataclass(frozen=True, slots=True)
 class RegisterAgain:
-    """The registration lacks what the metadata.version now allows (BrokerRegistrationTracker)."""
+    """The new metadata.version needs a registration with more fields (BrokerRegistrationTracker)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShutdownAsked:
-    """The process is to end."""
+    """The process was asked to stop."""
 
 
 Event: TypeAlias = (
@@ -94,28 +94,28 @@ Event: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A request for the active controller; `Answered` comes once for it, None if no controller takes it in time."""
+    """Send a request to the active controller; exactly one `Answered` must follow, with None after a time-out."""
 
     request: BrokerRegistrationRequest | BrokerHeartbeatRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The broker has this epoch from now on."""
+    """The controller has registered the broker under this epoch."""
 
     broker_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class StateChanged:
-    """The broker is in this state from now on."""
+    """The broker has entered this state."""
 
     state: BrokerState
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The controller did not grant the request; it goes again."""
+    """The controller answered the request with an error; it is sent again later."""
 
     request: BrokerRegistrationRequest | BrokerHeartbeatRequest
     error: Errors
@@ -126,10 +126,7 @@ Effect: TypeAlias = Send | Registered | StateChanged | Refused
 
 @dataclass
 class BrokerLifecycle:
-    """Of one process. `metadata_offset` gives the offset of the last record of the metadata log that is applied.
-
-    `failures`: every heartbeat has the directories that failed since the process began.
-    """
+    """The lifecycle of one process. `metadata_offset` returns the offset of the last applied metadata record."""
 
     config: LifecycleConfig
     metadata_offset: Callable[[], int]
@@ -141,18 +138,18 @@ class BrokerLifecycle:
     in_flight: BrokerRegistrationRequest | BrokerHeartbeatRequest | None = None
     _is_ready: bool = False
     _send_at_ms: int | None = None
-    _is_wanted_next: bool = False  # Something was asked for while a request was in flight.
-    _register_until_ms: int | None = None  # None once it was registered.
+    _is_wanted_next: bool = False  # Send the next request at once: an event came while one was in flight.
+    _register_until_ms: int | None = None  # None once the broker was registered.
     _shutdown_answers: int = 0
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `Timer` is to come."""
+        """When a `Timer` event is due."""
         deadlines = [self._send_at_ms, self._register_until_ms]
         return min((each for each in deadlines if each is not None), default=None)
 
     def on_event(self, event: Event, now_ms: int) -> list[Effect]:
-        """What the edge is to do, in order."""
+        """Takes an event. Returns the effects for the server, in order."""
         if self.state is BrokerState.SHUTTING_DOWN:
             return []
         match event:
@@ -177,13 +174,13 @@ class BrokerLifecycle:
             case ShutdownAsked():
                 return self._shut_down(now_ms)
 
-    # What is sent, and when.
+    # Requests.
 
     def _send_now(self, now_ms: int) -> list[Effect]:
         return self._send_after(0, now_ms)
 
     def _send_after(self, delay_ms: int, now_ms: int) -> list[Effect]:
-        """At once, if that was wanted while another request was in flight."""
+        """Sends the next request after the delay, or at once if an event came while one was in flight."""
         delay_ms = 0 if self._is_wanted_next else delay_ms
         self._is_wanted_next = False
         if delay_ms:
@@ -197,7 +194,7 @@ class BrokerLifecycle:
         return [Send(self.in_flight)]
 
     def _after_failure(self, now_ms: int) -> list[Effect]:
-        """Never at once."""
+        """Sends the next request after the heartbeat interval, never at once."""
         self._is_wanted_next = False
         return self._send_after(self.config.heartbeat_interval_ms, now_ms)
 
@@ -223,11 +220,11 @@ class BrokerLifecycle:
             want_fence=not self._is_ready,
             want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
             offline_log_dirs=self.failures.offline_log_dirs,
-            cordoned_log_dirs=self._told_cordoned(),
+            cordoned_log_dirs=self._cordoned_log_dirs(),
         )
 
-    def _told_cordoned(self) -> list[Uuid] | None:
-        """Null until the broker has caught up: before, it may not know what is configured."""
+    def _cordoned_log_dirs(self) -> list[Uuid] | None:
+        """None until the broker has caught up, because it may not have read its dynamic configuration yet."""
         if self.state is BrokerState.STARTING or self.cordoned is None:
             return None
         return [*self.cordoned]
@@ -244,21 +241,21 @@ class BrokerLifecycle:
         if directory_ids == self.cordoned:
             return []
         self.cordoned = directory_ids
-        is_told = self.is_registered and self.state is not BrokerState.STARTING and directory_ids is not None
-        return self._send_now(now_ms) if is_told else []
+        is_reported = self.is_registered and self.state is not BrokerState.STARTING and directory_ids is not None
+        return self._send_now(now_ms) if is_reported else []
 
     def _shut_down(self, now_ms: int) -> list[Effect]:
         is_new = self.state is BrokerState.RUNNING
         changed = self._step(Step.SHUTDOWN_ASKED)
         return [*changed, *self._send_now(now_ms)] if is_new else changed
 
-    # What is answered.
+    # Responses.
 
     def _on_answer(
         self, response: BrokerRegistrationResponse | BrokerHeartbeatResponse | None, now_ms: int
     ) -> list[Effect]:
         request, self.in_flight = self.in_flight, None
-        assert request is not None, f"{response} answers nothing: {self}"
+        assert request is not None, f"{response} without a request in flight: {self}"
         if response is None:
             return self._after_failure(now_ms)
         if response.error_code != Errors.NONE:

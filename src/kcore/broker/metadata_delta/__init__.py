@@ -1,7 +1,9 @@
-"""Orders for a broker's replicas from the metadata log (Kafka's BrokerMetadataPublisher, ReplicaManager.applyDelta).
+"""Turns the metadata log into orders for a broker's replicas (BrokerMetadataPublisher, ReplicaManager.applyDelta).
 
-`publisher.py` takes the changes between two offsets (`MetadataDelta`) with the state after them, and calls the same
-orders as `zk_control/` does: `become`, `stop`, `hold_only`. No broker epoch and no controller epoch is checked here:
-the order of the log takes their place. `ReplicaDirectories` has each log where the log wants it before its replica is
-given an order.
+- `loader.py`: applies committed records and snapshots to the broker's image.
+- `publisher.py`: takes the changes between two offsets (`MetadataDelta`) and the image after them, and calls `become`,
+  `stop` and `hold_only` of the replicas, as `zk_control/` does.
+
+Broker epochs and controller epochs are not checked: the order of the log takes their place. Before a replica gets an
+order, `ReplicaDirectories` has put its log into the assigned directory.
 """

@@ -1,6 +1,6 @@
-"""A broker's replicas follow the metadata log: what changed between two offsets becomes orders to them.
+"""Applies the changes of the metadata log between two offsets to a broker's replicas.
 
-The order is Kafka's: what this broker holds no more goes first, then it leads and follows as the state says. Source:
+As in Kafka, removed replicas are stopped first, then the others become leaders and followers. Source:
 BrokerMetadataPublisher, ReplicaManager.applyDelta and TopicDelta.localChanges of 4.3.1.
 """
 
@@ -21,25 +21,25 @@ BROKERS: Final = "brokers"
 
 
 class ReplicaDirectories(Protocol):
-    """The log directories of the broker's replicas, as the image has them and as they are."""
+    """Puts the logs of the broker's replicas into their assigned directories."""
 
     def begin(self, topic_ids: Mapping[Key, Uuid]) -> None:
-        """The image is complete, and these partitions are this broker's: what lies on the disks is settled, once."""
+        """Called with all of this broker's partitions of a complete image; sorts out the logs on the disks once."""
 
     def prepare(self, topic_ids: Mapping[Key, Uuid]) -> None:
-        """These are new or changed in the image: the logs that they need, and may have, are there on return."""
+        """Called with new or changed partitions; creates the logs that they need and may have."""
 
     def serves(self, key: Key, topic_id: Uuid) -> bool:
-        """Whether the replica may lead and follow; otherwise its records may be in a directory that is offline."""
+        """Whether the replica may lead and follow; False if its records may be in an offline directory."""
 
     def dropped(self, key: Key, topic_id: Uuid) -> None:
-        """The broker holds that replica no more."""
+        """The broker no longer holds the replica."""
 
 
 class MetadataPublisher:
-    """Of one broker: its replicas, and the image that the log is replayed into.
+    """Applies an image to the replicas of one broker.
 
-    The image keeps deltas (`ClusterImage.keep_deltas`). `publish` is called behind each replay of committed records.
+    The image must keep deltas (`ClusterImage.keep_deltas`). `publish` is called after each replay of committed records.
     """
 
     def __init__(
@@ -50,22 +50,22 @@ class MetadataPublisher:
         on_held: Callable[[Key, Replica], None] | None = None,
         directories: ReplicaDirectories | None = None,
     ) -> None:
-        """`before` is called with each order to a replica, `on_held` once it has obeyed.
+        """`before` is called before each order to a replica, `on_held` after an order without an error.
 
-        `directories`: None for replicas that are kept in memory.
+        `directories`: None if the logs are in memory.
         """
         self._replicas, self._before, self._on_held, self._directories = replicas, before, on_held, directories
-        self._held: dict[Key, Uuid] = {}  # With the topic's id: also partitions without a leader that is alive.
+        self._held: dict[Key, Uuid] = {}  # The topic ids of held partitions, also of those without a live leader.
         self.begin_anew(image)
 
     def begin_anew(self, image: ClusterImage) -> None:
-        """The state is another one from now on: a snapshot was loaded. `publish` compares all of it."""
+        """Uses another image, after a snapshot was loaded. The next `publish` compares all partitions."""
         self._image = image
-        self._published: int | None = None  # All records below this offset; None before the first image.
+        self._published: int | None = None  # All records below this offset are applied; None: compare everything.
         self._replicas.cluster.table = image.table
 
     def publish(self, now_ms: int) -> dict[Key, Errors]:
-        """The replicas become what the image says; the errors of those that could not."""
+        """Applies the image to the replicas. Returns the errors by partition."""
         image, published = self._image, self._published
         delta = None if published is None else image.changes_between(published, image.end_offset)
         self._published = image.end_offset
@@ -76,7 +76,7 @@ class MetadataPublisher:
         return errors
 
     def _everything(self, now_ms: int) -> dict[Key, Errors]:
-        """The first image, or one that is too far from the last: what it does not list is a stray."""
+        """Applies a whole image, where there is no delta; replicas that it does not list are strays."""
         table, broker_id = self._image.table, self._replicas.broker_id
         rows: list[int] = []
         if broker_id in table.brokers:
@@ -101,12 +101,12 @@ class MetadataPublisher:
         for row in set(delta.rows.tolist()).difference(rows):
             if (key := self._key(row)) in self._held:
                 self._drop(key)
-        if delta.touched(BROKERS):  # Whoever follows a leader that was fenced, or is alive again.
+        if delta.touched(BROKERS):  # Followers of a leader that was fenced or unfenced.
             rows = [*rows, *self._led_by(delta.touched(BROKERS)).difference(rows)]
         return self._become(rows, now_ms)
 
     def _stop_topics_of_another_id(self, rows: Iterable[int]) -> None:
-        """A topic was deleted and made again under its name."""
+        """Drops replicas whose topic was deleted and created again under its name."""
         table = self._image.table
         for row in rows:
             topic_id = table.topics.ids[table.topic_row__p[row]]
@@ -114,7 +114,7 @@ class MetadataPublisher:
                 self._drop(key)
 
     def _remove_logs_of_another_id(self, rows: Iterable[int]) -> None:
-        """The same happened while this broker was down: what lies there is a stray (LogManager.isStrayReplica)."""
+        """Removes logs whose topic was created again while this broker was down (LogManager.isStrayReplica)."""
         table, replicas = self._image.table, self._replicas
         for row in rows:
             key = self._key(row)
@@ -123,7 +123,7 @@ class MetadataPublisher:
                     replicas.remove(key)
 
     def _drop(self, key: Key) -> None:
-        """Nothing of it is left, unless its log directory has failed: then it is a stray where that comes back."""
+        """Stops the replica and deletes its log. A log in a failed directory is a stray when the directory returns."""
         topic_id = self._held.pop(key)
         self._replicas.stop(key, delete=True)
         self._replicas.forget_offline(key)
@@ -131,35 +131,35 @@ class MetadataPublisher:
             self._directories.dropped(key, topic_id)
 
     def _led_by(self, broker_ids: set[int]) -> set[int]:
-        """Rows of the held partitions that one of those brokers leads now."""
+        """The rows of held partitions whose leader is one of the brokers."""
         table = self._image.table
         leaders = {table.brokers.row(each) for each in broker_ids if each in table.brokers}
         held = (table.row_at(table.topics.row(topic), index) for topic, index in self._held)
         return {row for row in held if row >= 0 and int(table.leader__p[row]) in leaders}
 
     def _become(self, rows: Iterable[int], now_ms: int) -> dict[Key, Errors]:
-        """Leaders first: others wait for them."""
+        """Gives orders to the replicas, to leaders first, because followers wait for them."""
         own, rows = self._replicas.broker_id, [*rows]
         if self._directories is not None:
             self._directories.prepare(self._topic_ids(rows))
         orders = sorted(map(self._order, rows), key=lambda order: (order[1].leader != own, order[0]))
-        errors = {key: self._obey(key, told, now_ms) for key, told in orders}
+        errors = {key: self._carry_out(key, replica, now_ms) for key, replica in orders}
         return {key: error for key, error in errors.items() if error is not Errors.NONE}
 
-    def _obey(self, key: Key, told: Replica, now_ms: int) -> Errors:
-        """A partition whose leader is gone is held, and neither led nor followed."""
-        self._held[key] = told.topic_id
+    def _carry_out(self, key: Key, replica: Replica, now_ms: int) -> Errors:
+        """Leads or follows; a replica whose leader is not alive is held without a role."""
+        self._held[key] = replica.topic_id
         if self._directories is not None:
-            if not self._directories.serves(key, told.topic_id):
+            if not self._directories.serves(key, replica.topic_id):
                 self._replicas.go_offline(key)
                 return Errors.KAFKA_STORAGE_ERROR
             self._replicas.forget_offline(key)
         if self._before is not None:
-            self._before(key, told)
-        error = self._replicas.become(key, told, now_ms)
+            self._before(key, replica)
+        error = self._replicas.become(key, replica, now_ms)
         if error is Errors.NONE and self._on_held is not None:
-            self._on_held(key, told)
-        if error is Errors.NONE and not self._replicas.cluster.is_alive(told.leader):
+            self._on_held(key, replica)
+        if error is Errors.NONE and not self._replicas.cluster.is_alive(replica.leader):
             return self._replicas.stop(key, delete=False)
         return error
 
@@ -172,7 +172,7 @@ class MetadataPublisher:
         return {self._key(row): table.topics.ids[table.topic_row__p[row]] for row in rows}
 
     def _order(self, row: int) -> tuple[Key, Replica]:
-        """What a row wants of the replica; a partition that this broker does not hold yet is new to it."""
+        """The replica's state in a row of the image; `is_new` if this broker does not hold the partition yet."""
         table, key = self._image.table, self._key(row)
         state = table.state(row)
         return key, Replica(

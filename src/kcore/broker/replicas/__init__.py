@@ -1,11 +1,23 @@
 """The replicas of one broker, independent of the source of its orders.
 
-An order (`ReplicaManager.become`, `stop`, `hold_only`) moves a replica from one role to the next by the table in
-`roles.py`. Requests of clients and of followers come in through `producing.py`, `fetching.py`, `offsets.py`,
-`deleting.py`, `markers.py` and `describing.py`; whoever must wait is in `waiting.py`. `fetcher.py` is the follower's
-side, `isr_changes.py` what a leader asks the controller. `take_outputs` gives what the edge is to do, in order.
+An order (`ReplicaManager.become`, `stop`, `hold_only`) changes a replica's role by the table in `roles.py`. Handlers of
+requests read and append; some requests wait. `take_outputs` returns what the server must do, in order.
 
-Invariants: at most one log a partition; nothing is answered before what it says is in the log; the high watermark
-rises only as far as every member of the ISR has the records; a change of the ISR counts for commits before it is
-granted if it adds members, after it if it removes some (KIP-497).
+- `replica.py`, `roles.py`, `partition.py`, `followers.py`: a replica's state and roles, and the leader's duties.
+- `log.py`, `appending.py`: the interface of a log, and appends of leaders and followers.
+- `log_validator.py`, `producers.py`, `transactions.py`: checks of records, producers' sequences, transactions.
+- `producing.py`, `verifying.py`, `markers.py`: Produce, the check of its transaction, and WriteTxnMarkers.
+- `fetching.py`, `fetch_sessions.py`: Fetch and its incremental sessions.
+- `offsets.py`, `deleting.py`, `describing.py`: ListOffsets, OffsetForLeaderEpoch, DeleteRecords, DescribeProducers.
+- `waiting.py`: waiting requests, and the views of the replicas that handlers use.
+- `fetcher.py`, `fetch_session_handler.py`: the follower's side of Fetch.
+- `isr_changes.py`: AlterPartition requests of leaders.
+- `cluster_view.py`, `broker_config.py`, `outputs.py`, `log_lines.py`: the metadata cache, settings, outputs.
+- `replica_manager.py`: joins all of these.
+
+Invariants:
+- A partition has at most one log.
+- A response is sent only when its effects are in the log.
+- The high watermark rises only to offsets that every ISR member has.
+- Until the controller answers an ISR change, commits need the members of the old and of the new ISR (KIP-497).
 """

@@ -10,7 +10,7 @@ import numpy as np
 from kcore.broker.replicas.log import ReplicaLog
 from kcore.broker.replicas.log_validator import Bytes, CheckedRecords, LogConfig, validate
 from kcore.broker.replicas.transactions import EndMarker, encode_end_marker
-from kcore.protocol_errors import ApiException, Errors, exception_of
+from kcore.protocol_errors import Errors
 from kcore.wire.record_batch import NO_TIMESTAMP, scan_batches
 
 
@@ -19,7 +19,7 @@ class Appended(NamedTuple):
 
     first_offset: int
     last_offset: int
-    log_append_time_ms: int  # -1 where the topic keeps the producer's times.
+    log_append_time_ms: int  # -1 if the topic keeps the producer's timestamps.
 
 
 def append_as_leader(
@@ -29,15 +29,15 @@ def append_as_leader(
     config: LogConfig,
     date_ms: int,
     guard: object | None = None,
-    ahead: CheckedRecords | None = None,
+    prechecked: CheckedRecords | None = None,
 ) -> Appended:
-    """Appends the batch that `first_look` found, with the next offsets; for a duplicate, the place of the first.
+    """Appends a batch that passed `check_headers`; of a duplicate, returns the place of the original.
 
-    `date_ms` is the time of day; `guard` as Producers.check has it, `ahead` as `validate` does. ApiException if it is
-    refused: nothing was appended then.
+    `date_ms`: the time of day. `guard`: see Producers.check. `prechecked`: see `validate`. ApiException if the batch is
+    refused; then nothing is appended.
     """
     offset = log.end_offset
-    validated = validate(data, config, offset, leader_epoch, date_ms, ahead)
+    validated = validate(data, config, offset, leader_epoch, date_ms, prechecked)
     known = log.producers.duplicate_of(validated.batches)
     if known is not None:
         return Appended(known.first_offset, known.last_offset, known.timestamp)
@@ -51,7 +51,7 @@ def append_end_marker(
 ) -> Appended:
     """Appends the end marker of a transaction as a control batch.
 
-    InvalidProducerEpochException or TransactionCoordinatorFencedException if it comes too late: nothing was appended.
+    InvalidProducerEpochException or TransactionCoordinatorFencedException for a late marker, which is not appended.
     """
     log.producers.check_marker(producer_id, producer_epoch, marker.coordinator_epoch)
     offset = log.end_offset
@@ -62,28 +62,28 @@ def append_end_marker(
 
 
 def append_as_follower(log: ReplicaLog, data: Bytes) -> int:
-    """Appends the whole batches of a leader's answer as they are; how many bytes they have.
+    """Appends the complete batches of a leader's answer unchanged. Returns their size in bytes.
 
-    The leader's log may start in the middle of its first batch, since records were deleted. An empty log takes that
-    batch, too, and starts where it started (Partition.appendRecordsToFollowerOrFutureReplica).
-    CorruptMessageException for bytes that are none, a CRC that does not match, offsets or epochs that go back.
+    After DeleteRecords the leader's log may start in the middle of a batch. An empty log takes the whole batch, and has
+    the leader's start offset (Partition.appendRecordsToFollowerOrFutureReplica).
+    CorruptMessageException for malformed batches, a wrong CRC, and offsets or epochs that go back.
     """
     batches = scan_batches(data, stop=True)
     if not len(batches):
         if len(data) and batches.problem is not None and batches.problem.offset == 0 and _is_whole(data):
-            raise _refused(Errors.CORRUPT_MESSAGE, str(batches.problem))
-        return 0  # Only the beginning of a batch that is larger than was asked for.
+            Errors.CORRUPT_MESSAGE.raise_for(str(batches.problem))
+        return 0  # Only the beginning of a batch that is larger than the requested size.
     if not batches.crc_matches.all():
-        raise _refused(Errors.CORRUPT_MESSAGE, "a batch whose CRC does not match")
+        Errors.CORRUPT_MESSAGE.raise_for("a batch whose CRC does not match")
     first_offset, start_offset = int(batches.base_offset[0]), log.start_offset
     is_cut = 0 <= first_offset < start_offset == log.end_offset <= int(batches.last_offset[0])
     floors = np.concatenate([[first_offset if is_cut else log.end_offset], batches.last_offset[:-1] + 1])
     if (batches.base_offset < floors).any() or (batches.last_offset_delta < 0).any():
-        raise _refused(Errors.CORRUPT_MESSAGE, f"offsets from {batches.base_offset[0]} cannot follow {floors[0] - 1}")
+        Errors.CORRUPT_MESSAGE.raise_for(f"offsets from {batches.base_offset[0]} cannot follow {floors[0] - 1}")
     latest = log.epochs.latest_epoch
     epochs = batches.partition_leader_epoch
     if epochs[0] < (-1 if latest is None else latest) or (np.diff(epochs) < 0).any():
-        raise _refused(Errors.CORRUPT_MESSAGE, f"leader epoch {epochs[0]} cannot follow {latest}")
+        Errors.CORRUPT_MESSAGE.raise_for(f"leader epoch {epochs[0]} cannot follow {latest}")
     if is_cut:
         log.truncate_fully_and_start_at(first_offset)
     log.append(bytes(data[: batches.end]), batches)
@@ -92,9 +92,5 @@ def append_as_follower(log: ReplicaLog, data: Bytes) -> int:
 
 
 def _is_whole(data: Bytes) -> bool:
-    """Whether the first batch is complete by its length."""
+    """Whether the data has as many bytes as the length field of the first batch says."""
     return len(data) >= 12 and 0 <= int.from_bytes(data[8:12], signed=True) <= len(data) - 12
-
-
-def _refused(error: Errors, why: str) -> ApiException:
-    return exception_of(error)(why)

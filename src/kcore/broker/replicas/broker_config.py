@@ -8,12 +8,12 @@ from kcore.errors import UnsupportedVersionError
 
 @dataclass(frozen=True)
 class BrokerConfig:
-    """Kafka's settings, as far as a replica needs them; times in milliseconds."""
+    """The settings of Kafka that replicas use; times in milliseconds."""
 
     broker_id: int
     inter_broker_protocol: str = "3.9"  # inter.broker.protocol.version
     replica_lag_time_max_ms: int = 30_000
-    replica_lag_max_offsets: int | None = None  # The article's lag in data; Kafka has had none since 0.9.
+    replica_lag_max_offsets: int | None = None  # The article's lag in offsets, which Kafka removed in 0.9.
     replica_fetch_wait_max_ms: int = 500
     replica_fetch_min_bytes: int = 1
     replica_fetch_max_bytes: int = 1_048_576
@@ -25,7 +25,7 @@ class BrokerConfig:
     message_max_bytes: int = 1_048_588
     producer_id_expiration_ms: int = 86_400_000
     producer_id_expiration_check_interval_ms: int = 600_000
-    # Of the coordinators' topics, which brokers have the controller create.
+    # The coordinators' topics, which brokers ask the controller to create.
     offsets_topic_num_partitions: int = 50
     offsets_topic_replication_factor: int = 3
     offsets_topic_segment_bytes: int = 104_857_600
@@ -36,22 +36,22 @@ class BrokerConfig:
     protocol: tuple[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        """UnsupportedVersionError if the protocol is none."""
+        """UnsupportedVersionError for a malformed inter.broker.protocol.version."""
         object.__setattr__(self, "protocol", _parsed(self.inter_broker_protocol))
 
     @property
     def has_alter_partition(self) -> bool:
-        """Else leaders write the ISR to ZooKeeper themselves (KIP-497)."""
+        """Whether leaders send AlterPartition; older leaders write the ISR to ZooKeeper (KIP-497)."""
         return self.protocol >= (2, 7)
 
     @property
     def truncates_on_fetch(self) -> bool:
-        """Else OffsetForLeaderEpoch goes before the first Fetch (KIP-595)."""
+        """Whether Fetch reports divergence; older followers send OffsetForLeaderEpoch first (KIP-595)."""
         return self.protocol >= (2, 7)
 
     @property
     def fetch_version(self) -> int:
-        """The newest of Fetch that goes to other brokers; topic ids come with 13 (KIP-516)."""
+        """The newest Fetch version for other brokers; topic ids come with version 13 (KIP-516)."""
         return 17 if self.protocol >= (3, 1) else 12 if self.truncates_on_fetch else 11
 
 

@@ -14,14 +14,14 @@ NO_CONTROLLER = -1
 
 
 def empty_table() -> PartitionTable:
-    """Of a cluster of which nothing is known yet."""
+    """A table without partitions and brokers, before the first metadata arrives."""
     return PartitionTable.from_arrays(
         np.empty((0, 0), np.int32), topics=TopicTable([]), topic_rows=[], brokers=BrokerTable.from_arrays([])
     )
 
 
 class ClusterView:
-    """The cluster as this broker last received it. The receiver writes `table`, then calls `topics_changed`."""
+    """The last received metadata of the cluster. The receiver writes `table`, then calls `topics_changed`."""
 
     def __init__(self) -> None:
         self.table = empty_table()
@@ -30,17 +30,17 @@ class ClusterView:
         self._offline: dict[Key, frozenset[int]] = {}
 
     def topics_changed(self) -> None:
-        """Topics came or went in `table`."""
+        """Must be called after topics were added to `table` or removed."""
         self._names_by_id = None
 
     def set_offline(self, offline: Iterable[tuple[Key, frozenset[int]]]) -> None:
-        """Partitions with the brokers whose replica is offline; with none, all are online."""
+        """Sets the offline replicas of some partitions; an empty set marks all replicas of a partition online."""
         self._offline.update(offline)
         self._offline = {key: brokers for key, brokers in self._offline.items() if brokers}
 
     @property
     def has_offline(self) -> bool:
-        """Whether any replica is known to be offline."""
+        """Whether any replica is offline."""
         return bool(self._offline)
 
     def is_alive(self, broker_id: int) -> bool:
@@ -49,12 +49,12 @@ class ClusterView:
         return broker_id in brokers and bool(brokers.live[brokers.row(broker_id)])
 
     def may_join_isr(self, broker_id: int) -> bool:
-        """Whether the controller would take the broker into an ISR: alive, and not about to stop (KIP-841)."""
+        """Whether the broker is alive and not in controlled shutdown, so that it may join an ISR (KIP-841)."""
         brokers = self.table.brokers
         return self.is_alive(broker_id) and not brokers.in_controlled_shutdown__b[brokers.row(broker_id)]
 
     def name_of(self, topic_id: Uuid) -> str | None:
-        """A topic's name by its id."""
+        """The topic's name; None for an unknown id."""
         if self._names_by_id is None:
             topics = self.table.topics
             self._names_by_id = {each: name for each, name in zip(topics.ids, topics.names, strict=True) if name}
@@ -62,7 +62,7 @@ class ClusterView:
         return self._names_by_id.get(topic_id)
 
     def offline_replicas(self, row: int) -> frozenset[int]:
-        """The brokers whose replica of that partition of `table` is offline: dead, or its disk failed (KIP-112)."""
+        """The brokers whose replica in that row of `table` is offline: the broker or its disk failed (KIP-112)."""
         table = self.table
         if table.directories__ps is not None:
             return self._on_failed_directories(row, table.directories__ps[row])
@@ -70,13 +70,13 @@ class ClusterView:
         return self._offline.get(key, frozenset())
 
     def _on_failed_directories(self, row: int, directories__s: Int32s) -> frozenset[int]:
-        """In KRaft mode the partition's assigned directories say it, and the brokers' registrations (KIP-858)."""
+        """The offline replicas in KRaft mode, by assigned directories and brokers' registrations (KIP-858)."""
         brokers, replicas__s = self.table.brokers, self.table.replicas__ps[row]
         online__s = brokers.directory_table.online(replicas__s, directories__s, brokers.lists_directories__b)
         return frozenset(brokers.ids[replicas__s[(replicas__s >= 0) & ~online__s]].tolist())
 
     def knows(self, key: Key) -> bool:
-        """Whether the partition is in the cluster."""
+        """Whether the metadata has the partition."""
         topic, partition = key
         rows = self.table.rows_of_topic(topic) if topic in self.table.topics else ()
         return len(rows) > 0 and bool((self.table.partition_index__p[rows] == partition).any())

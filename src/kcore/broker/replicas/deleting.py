@@ -1,13 +1,15 @@
-"""DeleteRecords: raises a log's start offset, here and on all its live followers (KIP-107).
+"""DeleteRecords: raises the start offsets of logs here and on their live followers (KIP-107).
 
 Source: ReplicaManager.deleteRecords, Partition.deleteRecordsOnLeader and DelayedDeleteRecords of 3.9.1.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kcore.broker.replicas.outputs import SendResponse
+from kcore.broker.replicas.partition import HeldPartitions
 from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.waiting import WaitingReplicas
 from kcore.constants import INTERNAL_TOPICS
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.topics import (
@@ -17,14 +19,11 @@ from kcore.schema.topics import (
     DeleteRecordsTopicResult,
 )
 
-if TYPE_CHECKING:
-    from kcore.broker.replicas.replica_manager import ReplicaManager
-
 NO_LOW_WATERMARK: Final = -1
 
 
 class Wanted(NamedTuple):
-    """The start offset that a partition's replicas should have, and its part of the response."""
+    """The requested start offset of a partition, and its part of the response."""
 
     key: Key
     offset: int
@@ -44,21 +43,21 @@ class WaitingDeletion:
     def keys(self) -> set[Key]:
         return {each.key for each in self.wanted}
 
-    def response(self, manager: "ReplicaManager") -> DeleteRecordsResponse | None:
-        """None while a replica begins earlier."""
-        done = [_look(manager, *each) for each in self.wanted]
+    def response(self, manager: HeldPartitions) -> DeleteRecordsResponse | None:
+        """The response; None while a live replica has an older start offset."""
+        done = [_is_decided(manager, *each) for each in self.wanted]
         return self.answer if all(done) else None
 
-    def timed_out(self, manager: "ReplicaManager") -> DeleteRecordsResponse:
-        """Replicas that come back later still get the new start offset."""
+    def timed_out(self, manager: HeldPartitions) -> DeleteRecordsResponse:
+        """The response at the time-out. Replicas that come back later still get the new start offset."""
         for each in self.wanted:
-            if not _look(manager, *each):
+            if not _is_decided(manager, *each):
                 each.result.error_code = Errors.REQUEST_TIMED_OUT
         return self.answer
 
 
-def _look(manager: "ReplicaManager", key: Key, offset: int, result: DeleteRecordsPartitionResult) -> bool:
-    """Whether the partition is decided; the answer for it as it is now."""
+def _is_decided(manager: HeldPartitions, key: Key, offset: int, result: DeleteRecordsPartitionResult) -> bool:
+    """Writes the partition's low watermark or error into `result`; True if it is final."""
     try:
         result.low_watermark = manager.partition(key).low_watermark
     except ApiException as error:
@@ -67,8 +66,8 @@ def _look(manager: "ReplicaManager", key: Key, offset: int, result: DeleteRecord
     return result.low_watermark >= offset
 
 
-def on_delete_records(manager: "ReplicaManager", request_id: int, request: DeleteRecordsRequest, now_ms: int) -> None:
-    """Raises start offsets, and answers once all live replicas have: the response is among the manager's outputs."""
+def on_delete_records(manager: WaitingReplicas, request_id: int, request: DeleteRecordsRequest, now_ms: int) -> None:
+    """Raises start offsets. The response is an output of the manager, once all live replicas have the offsets."""
     answer = DeleteRecordsResponse(topics=[])
     wanted: list[Wanted] = []
     for topic in request.topics:
@@ -94,8 +93,8 @@ def on_delete_records(manager: "ReplicaManager", request_id: int, request: Delet
         manager.producing.add(waiter)
 
 
-def _delete(manager: "ReplicaManager", key: Key, offset: int) -> int:
-    """Raises the log start offset, unless it is higher already. Returns it."""
+def _delete(manager: WaitingReplicas, key: Key, offset: int) -> int:
+    """Raises the log start offset to at least `offset`. Returns the requested offset."""
     if key[0] in INTERNAL_TOPICS:
         Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Cannot delete records of internal topic {key[0]}")
     return manager.partition(key).delete_records(offset)

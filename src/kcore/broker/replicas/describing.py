@@ -1,7 +1,6 @@
 """DescribeProducers: the active producers of a partition's log (KIP-664; Partition.activeProducerState)."""
 
-from typing import TYPE_CHECKING
-
+from kcore.broker.replicas.partition import HeldPartitions
 from kcore.broker.replicas.producers import Producer
 from kcore.broker.replicas.replica import Key
 from kcore.protocol_errors import ApiException
@@ -13,12 +12,9 @@ from kcore.schema.producers import (
     TopicResponse,
 )
 
-if TYPE_CHECKING:
-    from kcore.broker.replicas.replica_manager import ReplicaManager
 
-
-def on_describe_producers(manager: "ReplicaManager", request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Every replica answers, also one that follows. A partition that is named again is answered once."""
+def on_describe_producers(manager: HeldPartitions, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    """Leaders and followers answer. A partition that the request has twice is answered once."""
     topics = {topic.name: TopicResponse(name=topic.name, partitions=[]) for topic in request.topics}
     keys = dict.fromkeys((topic.name, index) for topic in request.topics for index in topic.partition_indexes)
     for key in keys:
@@ -26,7 +22,7 @@ def on_describe_producers(manager: "ReplicaManager", request: DescribeProducersR
     return DescribeProducersResponse(topics=[*topics.values()])
 
 
-def _partition(manager: "ReplicaManager", key: Key) -> PartitionResponse:
+def _partition(manager: HeldPartitions, key: Key) -> PartitionResponse:
     answer = PartitionResponse(partition_index=key[1], active_producers=[])
     try:
         log = manager.partition(key).local_log(-1, must_lead=False)

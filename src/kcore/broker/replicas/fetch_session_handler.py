@@ -1,4 +1,4 @@
-"""The fetch session of one fetcher with one leader, as the fetcher sees it (KIP-227).
+"""The fetcher's side of its incremental fetch session with one leader (KIP-227).
 
 Source: FetchSessionHandler of 4.3.1.
 """
@@ -15,7 +15,7 @@ Asked = tuple[Uuid, FetchPartition]
 
 
 class FetchSessionHandler:
-    """What the leader knows of the session. One request at a time is under way."""
+    """Keeps the partitions that the leader's session has. One request is in flight at a time."""
 
     def __init__(self) -> None:
         self.session_id, self.epoch = NO_SESSION, INITIAL_EPOCH
@@ -23,11 +23,11 @@ class FetchSessionHandler:
 
     @property
     def is_full(self) -> bool:
-        """Whether the request names all that is fetched."""
+        """Whether the request lists all fetched partitions."""
         return self.epoch == INITIAL_EPOCH
 
     def fill(self, request: FetchRequest, wanted: Mapping[Key, Asked]) -> None:
-        """Puts into the request what the leader needs to know, if `wanted` is to be fetched; in that order."""
+        """Fills the request so that the session fetches `wanted`, in that order: only changes, after a full request."""
         request.session_id, request.session_epoch = self.session_id, self.epoch
         before = {} if self.is_full else self._partitions
         self._partitions = dict(wanted)
@@ -40,14 +40,14 @@ class FetchSessionHandler:
                 topic.partitions.append(asked[1])
         forgotten: dict[tuple[str, Uuid], ForgottenTopic] = {}
         for (name, index), (topic_id, _) in before.items():
-            if (name, index) not in wanted or wanted[name, index][0] != topic_id:  # Another topic of that name.
+            if (name, index) not in wanted or wanted[name, index][0] != topic_id:  # The topic was created again.
                 forgotten.setdefault(
                     (name, topic_id), ForgottenTopic(topic=name, topic_id=topic_id, partitions=[])
                 ).partitions.append(index)
         request.topics, request.forgotten_topics_data = [*topics.values()], [*forgotten.values()]
 
     def answered(self, response: FetchResponse) -> bool:
-        """Whether the answer counts: not if it is an error, or is not of the session's partitions."""
+        """False if the answer must be ignored: it is an error, or has other partitions than the session."""
         if response.error_code != Errors.NONE:
             self.failed()
             if response.error_code == Errors.FETCH_SESSION_ID_NOT_FOUND:
@@ -68,5 +68,5 @@ class FetchSessionHandler:
         return True
 
     def failed(self) -> None:
-        """No answer that counts came: the session is closed with the next request, and another one asked for."""
+        """No valid answer arrived: the next request closes the session and opens a new one."""
         self.epoch = INITIAL_EPOCH

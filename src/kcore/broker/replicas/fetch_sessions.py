@@ -1,12 +1,12 @@
-"""Incremental fetch sessions, as a broker keeps them (KIP-227): a client sends what changed, and gets what is news.
+"""The broker's side of incremental fetch sessions: requests and responses carry only changes (KIP-227).
 
-A full fetch (epoch 0) asks for a session; its answer names the partitions of that session. Later fetches of the session
-name only partitions that are new or asked for otherwise, and those to forget; their answers leave out partitions
-without news. The epoch goes up by one with each fetch, so that a request that comes twice is seen.
+A full fetch (epoch 0) opens a session with its partitions. Later fetches of the session list only new, changed and
+forgotten partitions. Their responses leave out unchanged partitions. The epoch rises by one with each fetch, so that a
+repeated request is detected.
 
-Source: FetchManager, FetchContext, FetchSession and FetchSessionCacheShard of 4.3.1. One cache: Kafka's eight shards
-are for its threads. Kafka does not bound how many partitions all sessions have; here a session that would go beyond the
-bound is not kept, and its client asks for all of its partitions each time.
+Source: FetchManager, FetchContext, FetchSession and FetchSessionCacheShard of 4.3.1. There is one cache: Kafka has
+eight shards for its threads. Kafka does not limit the partitions of all sessions. Here a session above the limit is not
+kept, and its client lists all of its partitions in each request.
 """
 
 from bisect import bisect_left, insort
@@ -29,18 +29,18 @@ from kcore.types import Uuid
 
 BY_ID_SINCE: Final = 13
 NO_SESSION: Final = 0  # FetchMetadata.INVALID_SESSION_ID
-INITIAL_EPOCH: Final = 0  # Make a session, in place of the one that is named.
-FINAL_EPOCH: Final = -1  # Make none, and close the one that is named.
+INITIAL_EPOCH: Final = 0  # Close the request's session, and open a new one.
+FINAL_EPOCH: Final = -1  # Close the request's session, and open no new one.
 LAST_EPOCH: Final = 2**31 - 1
 EVICTION_MS: Final = 120_000  # MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS
-MOST_PARTITIONS: Final = 500_000  # Of all sessions together.
-MOST_OF_A_CONSUMER: Final = 10_000  # Partitions of its session: a request of a few bytes has all of them read.
+MOST_PARTITIONS: Final = 500_000  # The limit for all sessions together.
+MOST_OF_A_CONSUMER: Final = 10_000  # The limit for a consumer's session: each small request reads all partitions.
 
-PartitionId = tuple[Uuid | str, int]  # By topic id from version 13 on, by name before.
+PartitionId = tuple[Uuid | str, int]  # The topic's id from version 13 on, its name before; and the index.
 
 
 def next_epoch(epoch: int) -> int:
-    """Of the fetch that follows (FetchMetadata.nextEpoch)."""
+    """The epoch of the next fetch (FetchMetadata.nextEpoch)."""
     if epoch < INITIAL_EPOCH:
         return FINAL_EPOCH
     return 1 if epoch == LAST_EPOCH else epoch + 1
@@ -48,9 +48,9 @@ def next_epoch(epoch: int) -> int:
 
 @dataclass(slots=True)
 class CachedPartition:
-    """What is asked of one partition, and, in a session, what its last answer said."""
+    """One partition of a fetch request, with the offsets of its last response in the session."""
 
-    topic: str  # "" from version 13 on.
+    topic: str  # Empty from version 13 on.
     topic_id: Uuid
     index: int
     fetch_offset: int
@@ -69,13 +69,13 @@ class CachedPartition:
         )
 
     def ask(self, other: "CachedPartition") -> None:
-        """It is asked for like that from now on."""
+        """Takes the parameters of a newer request."""
         self.fetch_offset, self.max_bytes = other.fetch_offset, other.max_bytes
         self.current_leader_epoch, self.last_fetched_epoch = other.current_leader_epoch, other.last_fetched_epoch
         self.fetcher_log_start_offset = other.fetcher_log_start_offset
 
     def answered(self, data: PartitionData) -> bool:
-        """Whether the answer says anything that the one before did not; it is remembered as sent."""
+        """Whether the response differs from the last one; stores it as sent."""
         is_change = (
             bool(data.records)
             or data.error_code != Errors.NONE
@@ -83,18 +83,18 @@ class CachedPartition:
             or data.preferred_read_replica >= 0
             or (data.high_watermark, data.log_start_offset) != (self.high_watermark, self.log_start_offset)
         )
-        # After an error the partition is answered in any case: it is to be seen that the error is gone.
+        # After an error the partition is in the next response in any case, so that the client sees the error's end.
         self.high_watermark = -1 if data.error_code != Errors.NONE else data.high_watermark
         self.log_start_offset = data.log_start_offset
         return is_change
 
 
-Row = tuple[CachedPartition, PartitionData]  # What was asked, and what was read.
+Row = tuple[CachedPartition, PartitionData]  # A requested partition and its response.
 Partitions = dict[PartitionId, CachedPartition]
 
 
 class EvictableKey(NamedTuple):
-    """Sessions with lower keys are worth less."""
+    """The order of eviction: sessions with lower keys go first."""
 
     is_privileged: bool
     size: int
@@ -103,16 +103,16 @@ class EvictableKey(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class FetchSession:
-    """The partitions that a client has named so far. Those that had records last are at the end."""
+    """The partitions of one client's session. Partitions whose last response had records are at the end."""
 
     session_id: int
-    is_privileged: bool  # A follower's.
-    by_id: bool  # With topic ids.
+    is_privileged: bool  # The client is a follower.
+    by_id: bool  # Requests have topic ids.
     partitions: Partitions
     created_ms: int
     last_used_ms: int
-    epoch: int = INITIAL_EPOCH + 1  # Of the next fetch.
-    cached_size: int = 0  # When it was used last.
+    epoch: int = INITIAL_EPOCH + 1  # The epoch of the next fetch.
+    cached_size: int = 0  # The number of partitions at the last use.
 
     @property
     def key(self) -> EvictableKey:
@@ -128,28 +128,28 @@ class FetchSession:
 
 
 class FetchSessionCache:
-    """The sessions of a broker; `now_ms` of each call only goes forward."""
+    """The sessions of a broker; the time that `set_time` gets never goes back."""
 
     def __init__(self, slots: int = 0, random_below: Callable[[int], int] | None = None) -> None:
-        """At most `slots` sessions; without any, every client asks for all of its partitions each time.
+        """At most `slots` sessions; with 0, every request lists all of its partitions.
 
-        `random_below`: a random number below what it is given. Ids are random, so that those of the broker's last
-        incarnation mean nothing in this one.
+        `random_below(n)`: a random number below n. Session ids are random, so that ids of the broker's last incarnation
+        do not match sessions of this one.
         """
         assert not slots or random_below is not None
         self.slots, self._random_below = slots, random_below
-        self.now_ms = 0  # The time, as it was told last.
+        self.now_ms = 0  # The time of the last `set_time`.
         self.num_partitions = 0
         self.evictions = 0
-        self.sessions: dict[int, FetchSession] = {}  # The one that was used last is at the end.
+        self.sessions: dict[int, FetchSession] = {}  # The most recently used session is at the end.
         self._evictable_by_all: list[EvictableKey] = []  # Sorted.
         self._evictable_by_privileged: list[EvictableKey] = []
 
-    def tell_time(self, now_ms: int) -> None:
+    def set_time(self, now_ms: int) -> None:
         self.now_ms = max(self.now_ms, now_ms)
 
     def new_context(self, request: FetchRequest, version: int) -> "FetchContext | Errors":
-        """What is to be read and how it is answered, or the error of the whole response (FetchManager.newContext)."""
+        """The partitions to read and the way to respond, or the response's error (FetchManager.newContext)."""
         wanted = _wanted(request, version)
         session = self.sessions.get(request.session_id)
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -179,7 +179,7 @@ class FetchSessionCache:
         return IncrementalFetchContext(session, session.epoch)
 
     def maybe_create(self, partitions: Partitions, *, by_id: bool, is_privileged: bool) -> int:
-        """The id of a new session with these partitions; NO_SESSION if there is no room for it."""
+        """The id of a new session with these partitions; NO_SESSION if the cache has no room."""
         key = EvictableKey(is_privileged, len(partitions), NO_SESSION)
         if not _are_kept(partitions.values()) or (len(partitions) > MOST_OF_A_CONSUMER and not is_privileged):
             return NO_SESSION
@@ -195,14 +195,15 @@ class FetchSessionCache:
         return session.session_id
 
     def remove(self, session: FetchSession) -> None:
-        """Its client is told so with its next fetch."""
+        """Drops a session. The client's next fetch gets FETCH_SESSION_ID_NOT_FOUND."""
         if self.sessions.pop(session.session_id, None) is not None:
             self._displace(session)
             self.num_partitions -= session.cached_size
 
     def _make_room(self, more: int, is_privileged: bool, keeps: FetchSession | None = None) -> bool:
-        """Whether so many more partitions fit; for them sessions go that were not used for long, or for a follower's
-        those of consumers. `keeps` stays.
+        """Evicts stale sessions, and consumers' sessions for a follower's, until `more` partitions fit.
+
+        False if they do not fit. `keeps` is not evicted.
         """
         while self.num_partitions + more > MOST_PARTITIONS:
             victim = next((each for each in self.sessions.values() if self._may_go(each, is_privileged, keeps)), None)
@@ -223,7 +224,7 @@ class FetchSessionCache:
         return session_id
 
     def _try_evict(self, key: EvictableKey) -> bool:
-        """Removes a session that has not been used for long, or one that is worth less than the new one."""
+        """Removes a stale session, or one that is evicted before the new one."""
         oldest = next(iter(self.sessions.values()), None)
         if oldest is None:
             return False
@@ -245,7 +246,7 @@ class FetchSessionCache:
         self._place(session)
 
     def _place(self, session: FetchSession) -> None:
-        """A session may be evicted once it is not new; an unprivileged one always, by a privileged one."""
+        """Adds the session to the eviction orders: a new session can only be evicted by a privileged one."""
         is_settled = session.last_used_ms - session.created_ms > EVICTION_MS
         if is_settled or not session.is_privileged:
             insort(self._evictable_by_privileged, session.key)
@@ -260,7 +261,7 @@ class FetchSessionCache:
 
 
 class SessionlessFetchContext:
-    """All that is asked for is answered."""
+    """Responds with all requested partitions, without a session."""
 
     session_id = NO_SESSION
 
@@ -272,14 +273,14 @@ class SessionlessFetchContext:
         return self._wanted.values()
 
     def response(self, rows: Iterable[Row]) -> FetchResponse:
-        """Of what was read; to be called once, when the response is sent."""
+        """The response to the read partitions; must be called once, when it is sent."""
         return _response(NO_SESSION, rows)
 
 
 class FullFetchContext(SessionlessFetchContext):
-    """All that is asked for is answered, and is in a session from then on.
+    """Responds with all requested partitions, and opens a session with them.
 
-    A client that may read none of it gets no session: a few bytes would have thousands of refusals made again.
+    A client that gets only errors gets no session: its small requests would cost thousands of refusals each.
     """
 
     def __init__(self, wanted: Partitions, cache: FetchSessionCache, by_id: bool, is_privileged: bool) -> None:
@@ -297,10 +298,10 @@ class FullFetchContext(SessionlessFetchContext):
 
 
 class IncrementalFetchContext:
-    """All of the session is read, and what is news is answered."""
+    """Reads all partitions of the session, and responds with the changed ones."""
 
     def __init__(self, session: FetchSession, epoch: int) -> None:
-        """`epoch`: that the session has as long as no other fetch of it comes."""
+        """`epoch`: the session's epoch, which changes when another fetch arrives."""
         self._session, self._epoch = session, epoch
 
     @property
@@ -308,15 +309,15 @@ class IncrementalFetchContext:
         return self._session.partitions.values()
 
     def response(self, rows: Iterable[Row]) -> FetchResponse:
-        """Of what was read; to be called once, when the response is sent."""
+        """The response to the read partitions; must be called once, when it is sent."""
         session = self._session
-        if session.epoch != self._epoch:  # Another request came meanwhile, perhaps this one again.
+        if session.epoch != self._epoch:  # Another request arrived meanwhile, perhaps a repetition of this one.
             return FetchResponse(
                 error_code=Errors.INVALID_FETCH_SESSION_EPOCH, session_id=session.session_id, responses=[]
             )
         changes = [(asked, data) for asked, data in rows if asked.answered(data)]
         for asked, data in changes:
-            if data.records:  # The others are first in the next answer.
+            if data.records:  # To the end, so that the other partitions come first in the next response.
                 key = (asked.topic_id if session.by_id else asked.topic, asked.index)
                 session.partitions[key] = session.partitions.pop(key)
         return _response(session.session_id, changes)
@@ -326,19 +327,19 @@ FetchContext = SessionlessFetchContext | IncrementalFetchContext
 
 
 def _are_kept(partitions: Collection[CachedPartition]) -> bool:
-    """Names that no topic can have are not kept, however many there are: they may be long."""
+    """False for names that are too long for a topic, which would waste the cache's memory."""
     return all(len(each.topic) <= MAX_LENGTH for each in partitions)
 
 
 def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
-    """The follower's id and broker epoch; -1 for a consumer, and for an epoch that is not in the request."""
+    """The follower's id and broker epoch; -1 for a consumer's id, and for an epoch that the request lacks."""
     if version < REPLICA_STATE_SINCE:
         return request.replica_id, UNKNOWN_BROKER_EPOCH
     return request.replica_state.replica_id, request.replica_state.replica_epoch
 
 
 def _wanted(request: FetchRequest, version: int) -> Partitions:
-    """In the request's order; a partition that comes twice is asked for as its last entry has it."""
+    """The requested partitions in the request's order; of a repeated partition, the last entry."""
     by_id = version >= BY_ID_SINCE
     return {
         (topic.topic_id if by_id else topic.topic, each.partition): CachedPartition.of(

@@ -1,4 +1,4 @@
-"""What a broker fetches from one leader: requests out, answers in, logs cut where they went another way.
+"""Fetches from one leader: makes requests, appends the records of answers, truncates logs that diverge.
 
 Source: AbstractFetcherThread and ReplicaFetcherThread of 3.9.1 (KIP-101, KIP-279, KIP-595).
 """
@@ -37,7 +37,7 @@ from kcore.schema.list_offsets import (
 from kcore.schema.structure import Message
 from kcore.types import ZERO_UUID, Uuid
 
-NAMES_UP_TO: Final = 12  # Fetch, by topic names.
+NAMES_UP_TO: Final = 12  # The last Fetch version with topic names.
 LIST_OFFSETS_VERSION: Final = 9
 OFFSET_FOR_LEADER_EPOCH_VERSION: Final = 4
 SESSION_ERRORS: Final = frozenset(
@@ -68,17 +68,17 @@ class FetchState:
     offset: int
     stage: Stage
     delayed_until_ms: int = 0
-    failed: bool = False  # Nothing more is asked until the next LeaderAndIsr.
+    failed: bool = False  # No more requests until the next LeaderAndIsr.
 
 
-class Ask(NamedTuple):
-    """A request to the leader, and the newest version that it may have."""
+class LeaderRequest(NamedTuple):
+    """A request to the leader, and its highest version."""
 
     request: Message
     version: int
 
     def fitted(self, version: int) -> Message:
-        """The request in that version: the replica id has another place since KIP-903."""
+        """The request for that version: KIP-903 moved the replica id to another field."""
         if isinstance(self.request, FetchRequest):
             if version >= REPLICA_STATE_SINCE:
                 self.request.replica_id = -1
@@ -90,29 +90,29 @@ class Ask(NamedTuple):
 class FetcherHooks(NamedTuple):
     """Callbacks of a fetcher to the owner of its partitions."""
 
-    broker_epoch: Callable[[], int]  # Of this incarnation: fetches carry it (KIP-903).
+    broker_epoch: Callable[[], int]  # The epoch of this incarnation, for fetches (KIP-903).
     log_failed: Callable[[Key, Exception], None]
-    wake: Callable[[Key], None]  # The partition has more records, or more that are committed.
+    wake: Callable[[Key], None]  # Called when the partition's end offset or high watermark changed.
 
 
 class ReplicaFetcher:
-    """The partitions that this broker follows one leader in. One request at a time is under way."""
+    """The partitions for which this broker follows one leader. One request is in flight at a time."""
 
     def __init__(self, leader_id: int, config: BrokerConfig, hooks: FetcherHooks) -> None:
         self.leader_id = leader_id
         self.states: dict[Key, FetchState] = {}
         self._config, self._hooks = config, hooks
         self._session = FetchSessionHandler()
-        self._asked: dict[Key, tuple[int, int]] = {}  # Of the request under way: offset and leader epoch.
+        self._asked: dict[Key, tuple[int, int]] = {}  # Offset and leader epoch in the request in flight.
 
     def __len__(self) -> int:
         return len(self.states)
 
     def add(self, key: Key, topic_id: Uuid, leader_epoch: int, log: ReplicaLog) -> None:
-        """A partition that is followed from now on, in that epoch.
+        """Follows a partition in that leader epoch.
 
-        With an epoch in the log, the leader finds where it diverges; without one, it is truncated to the high
-        watermark.
+        If the log has an epoch, the leader's answers show where the log diverges. Otherwise the log is truncated to the
+        high watermark.
         """
         has_epoch = log.epochs.latest_epoch is not None
         if self._config.truncates_on_fetch and has_epoch:
@@ -123,28 +123,28 @@ class ReplicaFetcher:
         self.states[key] = state
 
     def remove(self, key: Key) -> bool:
-        """Whether it was followed."""
+        """Stops following a partition; False if it was not followed."""
         return self.states.pop(key, None) is not None
 
     def set_topic_id(self, key: Key, topic_id: Uuid) -> None:
-        """Fetches by id from now on."""
+        """Fetches the partition by topic id from now on."""
         if key in self.states:
             self.states[key].topic_id = topic_id
 
     def set_log(self, key: Key, log: ReplicaLog) -> None:
-        """What is fetched is appended to that log from now on; it ends where the one before ended."""
+        """Appends to another log from now on; it must have the same end offset as the last one."""
         if key in self.states:
             self.states[key].log = log
 
-    # Asked.
+    # Requests.
 
-    def next_ask(self, now_ms: int) -> Ask | None:
-        """The next request; None while all is delayed or failed."""
+    def next_request(self, now_ms: int) -> LeaderRequest | None:
+        """The next request; None while all partitions are delayed or failed."""
         self._truncate_without_epochs(now_ms)
         for stage, ask in (
             (Stage.TRUNCATING, self._ask_epochs),
-            (Stage.FINDING_END, self._ask_end),
-            (Stage.FINDING_START, self._ask_start),
+            (Stage.FINDING_END, partial(self._ask_offsets, LATEST)),
+            (Stage.FINDING_START, partial(self._ask_offsets, EARLIEST)),
             (Stage.FETCHING, self._ask_records),
         ):
             ready = self._ready(stage, now_ms)
@@ -154,7 +154,7 @@ class ReplicaFetcher:
         return None
 
     def wait_ms(self, now_ms: int) -> int | None:
-        """Until the first delay is over; None if nothing is delayed."""
+        """The time until the first delay is over; None if no partition is delayed."""
         delayed = [state.delayed_until_ms for state in self.states.values() if not state.failed]
         return max(min(delayed) - now_ms, 0) if delayed else None
 
@@ -166,12 +166,12 @@ class ReplicaFetcher:
         }
 
     def _truncate_without_epochs(self, now_ms: int) -> None:
-        """Truncates to the high watermark, below which all is committed."""
+        """Truncates logs without epochs to the high watermark, below which all records are committed."""
         for key, state in self._ready(Stage.TRUNCATING, now_ms).items():
             if state.log.epochs.latest_epoch is None:
                 self._guarded(key, partial(self._cut, state, state.offset, Stage.FETCHING), now_ms)
 
-    def _ask_records(self, ready: dict[Key, FetchState]) -> Ask:
+    def _ask_records(self, ready: dict[Key, FetchState]) -> LeaderRequest:
         config = self._config
         wanted: dict[Key, tuple[Uuid, FetchPartition]] = {}
         for key, state in ready.items():
@@ -195,27 +195,21 @@ class ReplicaFetcher:
             max_bytes=config.replica_fetch_response_max_bytes,
         )
         self._session.fill(request, wanted)
-        return Ask(request, version)
+        return LeaderRequest(request, version)
 
-    def _ask_epochs(self, ready: dict[Key, FetchState]) -> Ask:
+    def _ask_epochs(self, ready: dict[Key, FetchState]) -> LeaderRequest:
         topics: dict[str, OffsetForLeaderTopic] = {}
         for key, state in ready.items():
             latest = state.log.epochs.latest_epoch
-            assert latest is not None, "without an epoch there is nothing to ask"
+            assert latest is not None, "logs without epochs are truncated to the high watermark"
             topic = topics.setdefault(key[0], OffsetForLeaderTopic(topic=key[0], partitions=[]))
             topic.partitions.append(
                 OffsetForLeaderPartition(partition=key[1], current_leader_epoch=state.leader_epoch, leader_epoch=latest)
             )
         request = OffsetForLeaderEpochRequest(replica_id=self._config.broker_id, topics=[*topics.values()])
-        return Ask(request, OFFSET_FOR_LEADER_EPOCH_VERSION)
+        return LeaderRequest(request, OFFSET_FOR_LEADER_EPOCH_VERSION)
 
-    def _ask_end(self, ready: dict[Key, FetchState]) -> Ask:
-        return self._ask_offsets(ready, LATEST)
-
-    def _ask_start(self, ready: dict[Key, FetchState]) -> Ask:
-        return self._ask_offsets(ready, EARLIEST)
-
-    def _ask_offsets(self, ready: dict[Key, FetchState], timestamp: int) -> Ask:
+    def _ask_offsets(self, timestamp: int, ready: dict[Key, FetchState]) -> LeaderRequest:
         topics: dict[str, ListOffsetsTopic] = {}
         for key, state in ready.items():
             topic = topics.setdefault(key[0], ListOffsetsTopic(name=key[0], partitions=[]))
@@ -225,23 +219,23 @@ class ReplicaFetcher:
                 )
             )
         request = ListOffsetsRequest(replica_id=self._config.broker_id, topics=[*topics.values()])
-        return Ask(request, LIST_OFFSETS_VERSION)
+        return LeaderRequest(request, LIST_OFFSETS_VERSION)
 
-    # Answered.
+    # Responses.
 
     def failed(self, now_ms: int) -> None:
-        """No answer came: what was asked is asked again after a while."""
+        """The request got no answer: its partitions are delayed."""
         self._session.failed()
         for key in self._asked:
             if key in self.states:
                 self._delay(self.states[key], now_ms)
 
     def answered(self, response: Any, now_ms: int) -> None:
-        """The leader's answer to the last request. Partitions that changed since are passed over."""
+        """Takes the leader's answer to the last request, except for partitions that changed since."""
         if isinstance(response, FetchResponse):
             was_full = self._session.is_full
             if not self._session.answered(response):
-                if was_full or response.error_code not in SESSION_ERRORS:  # Else all is asked for again at once.
+                if was_full or response.error_code not in SESSION_ERRORS:  # A session error: a full request at once.
                     self.failed(now_ms)
                 return
             names = {state.topic_id: key[0] for key, state in self.states.items() if state.topic_id != ZERO_UUID}
@@ -264,7 +258,7 @@ class ReplicaFetcher:
         if error is Errors.OFFSET_OUT_OF_RANGE:
             state.stage = Stage.FINDING_END
         elif error is Errors.FENCED_LEADER_EPOCH:
-            state.failed = True  # A LeaderAndIsr with a newer leader epoch is about to come.
+            state.failed = True  # The controller is about to send a newer leader epoch.
         elif error is not Errors.NONE:
             self._delay(state, now_ms)
         else:
@@ -275,7 +269,7 @@ class ReplicaFetcher:
             do()
         except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
             self._hooks.log_failed(key, error)
-        except ApiException:  # Bytes that are no batches, or that do not follow: perhaps the next are.
+        except ApiException:  # Malformed batches or wrong offsets: try again later.
             self._delay(self.states[key], now_ms)
 
     def _delay(self, state: FetchState, now_ms: int) -> None:
@@ -292,7 +286,7 @@ class ReplicaFetcher:
         state.offset = log.end_offset
         log.high_watermark = max(min(data.high_watermark, log.end_offset), log.start_offset)
         log.raise_start_offset(data.log_start_offset)
-        self.states[key] = self.states.pop(key)  # To the end: the others are first in the next answer.
+        self.states[key] = self.states.pop(key)  # To the end, so that the others come first in the next response.
         if (log.high_watermark, log.end_offset) != before:
             self._hooks.wake(key)
 
@@ -306,7 +300,7 @@ class ReplicaFetcher:
         return offset_truncation_state(leader_end, log.epochs, log.end_offset, state.offset)
 
     def _on_list_offsets(self, key: Key, state: FetchState, data: Any) -> None:
-        """The leader has not what was asked for (AbstractFetcherThread.fetchOffsetAndTruncate)."""
+        """Continues at the leader's end or start after OFFSET_OUT_OF_RANGE (fetchOffsetAndTruncate)."""
         log = state.log
         if state.stage is Stage.FINDING_END:
             if data.offset < log.end_offset:  # An unclean election: the leader's log is shorter.
@@ -314,13 +308,13 @@ class ReplicaFetcher:
             else:
                 state.stage = Stage.FINDING_START
             return
-        if data.offset > log.end_offset:  # The leader has deleted what would come next.
+        if data.offset > log.end_offset:  # The leader has deleted the next records.
             log.truncate_fully_and_start_at(data.offset)
         state.offset, state.stage = log.end_offset, Stage.FETCHING
 
     def _cut(self, state: FetchState, offset: int, stage: Stage) -> None:
-        """A batch that reaches over the offset goes whole, so fetching goes on from where the log ends then."""
+        """Truncates the log. A batch across the offset is removed whole, so fetching continues at the log's end."""
         if offset < 0:
-            raise exception_of(Errors.OFFSET_OUT_OF_RANGE)(f"the leader would have the log end at {offset}")
+            raise exception_of(Errors.OFFSET_OUT_OF_RANGE)(f"the leader's answer has the negative offset {offset}")
         state.log.truncate_to(offset)
         state.offset, state.stage = state.log.end_offset, stage

@@ -1,18 +1,27 @@
-"""Fetch: consumers and followers read, and what followers have read is what gets committed.
+"""Fetch: reads for consumers and followers. Followers' fetch offsets advance the high watermark.
 
-Source: ReplicaManager.fetchMessages, KafkaApis.handleFetchRequest and DelayedFetch of 3.9.1. `fetch_sessions.py` says
-which partitions are read, and which of them are answered.
+Source: ReplicaManager.fetchMessages, KafkaApis.handleFetchRequest and DelayedFetch of 3.9.1. `fetch_sessions.py`
+chooses the partitions that are read and those in the response.
 """
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
-from kcore.broker.replicas.fetch_sessions import BY_ID_SINCE, CachedPartition, FetchContext, Row, replica_of
-from kcore.broker.replicas.log_validator import Bytes
+from kcore.broker.replicas.broker_config import BrokerConfig
+from kcore.broker.replicas.cluster_view import ClusterView
+from kcore.broker.replicas.fetch_sessions import (
+    BY_ID_SINCE,
+    CachedPartition,
+    FetchContext,
+    FetchSessionCache,
+    Row,
+    replica_of,
+)
 from kcore.broker.replicas.outputs import SendResponse
-from kcore.broker.replicas.partition import Partition, Read
+from kcore.broker.replicas.partition import IsrChange, Partition, Read, end_of
 from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.waiting import AnsweringReplicas, Waiting
 from kcore.constants import CONSUMER_REPLICA_ID, UNDEFINED_EPOCH
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.fetch import (
@@ -23,29 +32,40 @@ from kcore.schema.fetch import (
     IsolationLevel,
     PartitionData,
 )
-from kcore.wire.record_batch import scan_batches
 
-if TYPE_CHECKING:
-    from kcore.broker.replicas.replica_manager import ReplicaManager
-
-MayRead: TypeAlias = Callable[[str], bool] | None  # Which topics whoever asks may fetch; None: all of them.
+MayRead: TypeAlias = Callable[[str], bool] | None  # Whether the client may fetch a topic; None: all topics.
 FROM_FOLLOWERS_SINCE = 11  # Consumers may read from any replica (KIP-392).
+
+
+class FetchedReplicas(AnsweringReplicas, Protocol):
+    """What Fetch uses of the broker's replicas."""
+
+    config: BrokerConfig
+    cluster: ClusterView
+    sessions: FetchSessionCache
+
+    @property
+    def fetching(self) -> "Waiting[WaitingFetch]":
+        """The fetches that wait for records."""
+
+    def propose(self, change: IsrChange) -> None:
+        """Asks the controller to change an ISR."""
 
 
 @dataclass(slots=True)
 class _Found:
-    """What a waiting fetch has found in one partition."""
+    """The records of one partition that a waiting fetch has found so far."""
 
     asked: CachedPartition
     bytes: int
-    next_offset: int  # Behind that.
+    next_offset: int  # The offset after these records.
 
 
 @dataclass
 class WaitingFetch:
-    """A fetch that has not found as much as it asked for.
+    """A fetch that waits for its minimum number of bytes.
 
-    Each record that comes is looked at once: a fetch may wait for thousands of partitions, and thousands may wait.
+    It counts each new record once: thousands of fetches may wait for thousands of partitions each.
     """
 
     request_id: int
@@ -63,17 +83,17 @@ class WaitingFetch:
     def keys(self) -> Collection[Key]:
         return self.found.keys()
 
-    def response(self, manager: "ReplicaManager", key: Key) -> FetchResponse | None:
-        """None while there is too little, or if it was answered meanwhile. It waits no more once there is one.
+    def response(self, manager: FetchedReplicas, key: Key) -> FetchResponse | None:
+        """The response after a change of partition `key`; None while it has too few bytes, or was answered meanwhile.
 
-        `key`: the partition that has changed.
+        A fetch with a response no longer waits.
         """
         if not self._is_enough(manager, key) or not manager.fetching.remove(self):
             return None
-        return self.what_there_is(manager)
+        return self.partial_response(manager)
 
-    def _is_enough(self, manager: "ReplicaManager", key: Key) -> bool:
-        """As DelayedFetch.tryComplete."""
+    def _is_enough(self, manager: FetchedReplicas, key: Key) -> bool:
+        """Adds the partition's new records; True if the fetch is complete (DelayedFetch.tryComplete)."""
         found = self.found[key]
         left = max(found.asked.max_bytes - found.bytes, 0)
         asked = replace(found.asked, fetch_offset=found.next_offset, last_fetched_epoch=UNDEFINED_EPOCH)
@@ -82,26 +102,26 @@ class WaitingFetch:
             return True
         if data.records:
             size = len(data.records)
-            found.bytes, found.next_offset = found.bytes + size, _end_of(data.records)
+            found.bytes, found.next_offset = found.bytes + size, end_of(data.records)
             self._bytes += size
         return self._bytes >= least_bytes(manager, self.request)
 
-    def what_there_is(self, manager: "ReplicaManager") -> FetchResponse:
-        """However little that is."""
+    def partial_response(self, manager: FetchedReplicas) -> FetchResponse:
+        """The response with the available records, at the time-out."""
         rows, _ = read_all(manager, self.request, self.context, self.version, may_read=self.may_read)
         return self.context.response(rows)
 
 
 def on_fetch(
-    manager: "ReplicaManager",
+    manager: FetchedReplicas,
     request_id: int,
     request: FetchRequest,
     version: int,
     now_ms: int,
     may_read: MayRead = None,
 ) -> None:
-    """Reads, and answers now or once there is enough: the answer is among the manager's outputs."""
-    manager.sessions.tell_time(now_ms)
+    """Reads for a fetch. The response is an output of the manager, now or when there are enough bytes."""
+    manager.sessions.set_time(now_ms)
     context = manager.sessions.new_context(request, version)
     if isinstance(context, Errors):
         manager.output(SendResponse(request_id, FetchResponse(error_code=context, session_id=0, responses=[])))
@@ -113,7 +133,7 @@ def on_fetch(
     found = {}
     for asked, data in rows:
         if (name := _name(manager, asked, version)) is not None:
-            end = _end_of(data.records) if data.records else asked.fetch_offset
+            end = end_of(data.records) if data.records else asked.fetch_offset
             found[name, asked.index] = _Found(asked, len(data.records or b""), end)
     manager.fetching.add(
         WaitingFetch(request_id, now_ms + request.max_wait_ms, request, context, version, found, may_read)
@@ -121,7 +141,7 @@ def on_fetch(
 
 
 def read_all(
-    manager: "ReplicaManager",
+    manager: FetchedReplicas,
     request: FetchRequest,
     context: FetchContext,
     version: int,
@@ -129,15 +149,15 @@ def read_all(
     fetched_ms: int | None = None,
     may_read: MayRead = None,
 ) -> tuple[list[Row], bool]:
-    """What was read, and whether it must not wait.
+    """Reads all partitions of the context; True if the response must be sent now.
 
-    `fetched_ms`, on the first read only: record the followers' offsets and this time.
+    `fetched_ms`: the time, on the first read only; followers' offsets are recorded with it.
     """
     rows: list[Row] = []
     left = min(request.max_bytes, manager.config.fetch_max_bytes)
     found_bytes, is_urgent = 0, False
     moved: list[Key] = []
-    for asked in [*context.partitions]:  # A broken disk may answer waiting fetches meanwhile.
+    for asked in [*context.partitions]:  # A copy: a disk failure may answer waiting fetches meanwhile.
         name = _name(manager, asked, version)
         if name is not None and may_read is not None and not may_read(name):
             data = _refused(asked.index, Errors.TOPIC_AUTHORIZATION_FAILED)
@@ -152,22 +172,17 @@ def read_all(
     return rows, is_urgent or not rows or found_bytes >= least_bytes(manager, request)
 
 
-def least_bytes(manager: "ReplicaManager", request: FetchRequest) -> int:
-    """What a fetch waits for: no more than it may get (KafkaApis.handleFetchRequest)."""
+def least_bytes(manager: FetchedReplicas, request: FetchRequest) -> int:
+    """The minimum bytes of a response, at most its maximum (KafkaApis.handleFetchRequest)."""
     return min(request.min_bytes, request.max_bytes, manager.config.fetch_max_bytes)
 
 
-def _end_of(records: Bytes) -> int:
-    """The offset behind whole batches."""
-    return int(scan_batches(records, check_crc=False).last_offset[-1]) + 1
-
-
-def _name(manager: "ReplicaManager", asked: CachedPartition, version: int) -> str | None:
+def _name(manager: FetchedReplicas, asked: CachedPartition, version: int) -> str | None:
     return manager.cluster.name_of(asked.topic_id) if version >= BY_ID_SINCE else asked.topic
 
 
 def _read_one(
-    manager: "ReplicaManager",
+    manager: FetchedReplicas,
     request: FetchRequest,
     version: int,
     name: str | None,
@@ -177,7 +192,7 @@ def _read_one(
     fetched_ms: int | None,
     moved: list[Key],
 ) -> PartitionData:
-    """One partition's part of the answer; where more was committed by it, `moved` gets the partition."""
+    """Reads one partition. If the fetch advances its high watermark, the partition is added to `moved`."""
     index, (replica_id, broker_epoch) = asked.index, replica_of(request, version)
     try:
         if name is None:
@@ -240,7 +255,7 @@ def _read(
 
 
 def _follower_fetched(
-    manager: "ReplicaManager",
+    manager: FetchedReplicas,
     partition: Partition,
     replica_id: int,
     broker_epoch: int,
@@ -249,7 +264,7 @@ def _follower_fetched(
     now_ms: int,
     moved: list[Key],
 ) -> None:
-    """It has all below what it asks for: it may come into the ISR, and more may be committed."""
+    """Records that the follower has all records below its fetch offset; it may join the ISR."""
     before = partition.followers[replica_id].start_offset
     more = partition.follower_fetched(
         replica_id,

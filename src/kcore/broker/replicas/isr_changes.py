@@ -1,4 +1,4 @@
-"""The changes of ISRs that wait for the controller: one request in flight, each partition once in it.
+"""ISR changes that wait for the controller: one request in flight, which has each partition once.
 
 Source: DefaultAlterPartitionManager of 3.9.1 (KIP-497).
 """
@@ -25,7 +25,7 @@ WITH_EPOCHS_SINCE: Final = 3
 
 
 class StateWrite(NamedTuple):
-    """A partition's state to be written if the znode still has the received version (before KIP-497)."""
+    """A partition's state for a conditional write: the znode must have `version` (before KIP-497)."""
 
     change: IsrChange
     path: str
@@ -34,7 +34,7 @@ class StateWrite(NamedTuple):
 
 
 class IsrChanges:
-    """The proposed changes without a response yet."""
+    """The proposed changes that have no response yet."""
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
@@ -46,20 +46,20 @@ class IsrChanges:
         return len(self._unsent)
 
     def submit(self, change: IsrChange) -> bool:
-        """False if an older one of the partition still waits for its answer."""
+        """Adds a change; False if an older change of the partition has no response yet."""
         return self._unsent.setdefault(change.key, change) is change
 
     def wait_ms(self, now_ms: int) -> int | None:
-        """When the next request may go; None while there is nothing to ask, or one is in flight."""
+        """The time until the next request; None without changes, or while a request is in flight."""
         return max(self._retry_at_ms - now_ms, 0) if self._unsent and not self._in_flight else None
 
     def next_writes(self) -> list[StateWrite]:
-        """All that waits, for a protocol without AlterPartition: leaders write the states themselves."""
+        """The writes of all changes, for a protocol without AlterPartition: leaders write the states."""
         self._begin()
         return [_state_write(change, self.broker_id) for change in self._in_flight]
 
     def next_request(self, broker_epoch: int) -> AlterPartitionRequest:
-        """One request with all waiting changes; its version is `version`'s."""
+        """One request with all waiting changes; `version` chooses its version."""
         self._begin()
         topics: dict[str, AlterPartitionRequestTopicData] = {}
         for change in self._in_flight:
@@ -75,17 +75,17 @@ class IsrChanges:
         self._in_flight = [*self._unsent.values()]
 
     def version(self, highest: int) -> int:
-        """The version of the request, where the controller supports `highest`: by name if a topic has no id."""
+        """The version of the request: `highest`, or one with topic names if a topic has no id."""
         ids = all(change.topic_id != ZERO_UUID for change in self._in_flight)
         return highest if ids else min(highest, BY_TOPIC_ID_SINCE - 1)
 
     def failed(self, now_ms: int) -> None:
-        """There was no response: all changes are sent again. The controller accepts repeated ones (KAFKA-14144)."""
+        """The request got no response; its changes are sent again. Controllers accept repetitions (KAFKA-14144)."""
         self._in_flight = []
         self._retry_at_ms = now_ms + RETRY_MS
 
     def written(self, versions: dict[Key, int | None], now_ms: int) -> list[tuple[IsrChange, Errors | IsrResponse]]:
-        """The result of each write: the znode's new version, None where it had another than the received one.
+        """Takes the results of writes: the znode's new version, None if it had an unexpected version.
 
         Partitions without a result are written again.
         """
@@ -101,7 +101,7 @@ class IsrChanges:
         return settled
 
     def answered(self, response: AlterPartitionResponse, now_ms: int) -> list[tuple[IsrChange, Errors | IsrResponse]]:
-        """What became of each change; one that the answer lacks goes again, as do all after a top-level error."""
+        """The result of each change. Changes without a result, and all after a top-level error, are sent again."""
         sent = self._in_flight
         self.failed(now_ms)
         if response.error_code != Errors.NONE:
@@ -128,9 +128,9 @@ def _state_write(change: IsrChange, leader: int) -> StateWrite:
 
 
 def _partition_data(change: IsrChange) -> AlterPartitionRequestPartitionData:
-    """Both forms of the ISR; the request's version decides which is encoded.
+    """A change with both forms of the ISR, of which the request's version uses one.
 
-    Only the joining member's epoch is known (KIP-903).
+    Only the joining member has a known broker epoch (KIP-903).
     """
     return AlterPartitionRequestPartitionData(
         partition_index=change.key[1],
@@ -156,7 +156,7 @@ def _by_partition(response: AlterPartitionResponse) -> dict[tuple[Uuid | str, in
 
 
 def for_version(request: AlterPartitionRequest, version: int) -> AlterPartitionRequest:
-    """Only the form of the ISR that the version has."""
+    """Removes the form of the ISR that the version does not have."""
     for topic in request.topics:
         for data in topic.partitions:
             if version >= WITH_EPOCHS_SINCE:

@@ -1,4 +1,4 @@
-"""The log of a replica as a broker's machine sees it: handed in, files at the edge, bytes in memory in tests."""
+"""The interface of a replica's log: files in the server, bytes in memory in tests."""
 
 from typing import NamedTuple, Protocol
 
@@ -9,7 +9,7 @@ from kcore.wire.record_batch import RecordBatches
 
 
 class TimestampAndOffset(NamedTuple):
-    """A record found by its time."""
+    """A record that was found by its timestamp."""
 
     timestamp: int  # milliseconds
     offset: int
@@ -17,59 +17,59 @@ class TimestampAndOffset(NamedTuple):
 
 
 class ReplicaLog(Protocol):
-    """One replica's records. Every method may raise KafkaStorageException: then its directory is to go offline.
+    """One replica's records. A method raises KafkaStorageException if the directory must go offline.
 
-    What a method did is with the operating system when it returns: a process that is killed loses nothing of it.
-    What `assign_epoch` and the truncations did is on the disk.
+    When a method returns, the operating system has its writes, so that a killed process loses none of them. The writes
+    of `assign_epoch` and of truncations are on the disk.
     """
 
-    high_watermark: int  # Set by the machine; at the edge it is checkpointed now and then.
+    high_watermark: int  # Set by the partition; the server checkpoints it periodically.
 
     @property
     def start_offset(self) -> int:
-        """Records below it are deleted."""
+        """The first offset; records below it are deleted."""
 
     @property
     def end_offset(self) -> int:
-        """The offset that the next record gets (LEO)."""
+        """The offset of the next record (LEO)."""
 
     @property
     def epochs(self) -> EpochCache:
-        """Leader epochs and where they began; to read only."""
+        """The leader epochs and their start offsets; callers must not change them."""
 
     @property
     def producers(self) -> Producers:
-        """The producers and their transactions; `append` and the truncations keep them."""
+        """The producers and their transactions, which `append` and truncations update."""
 
     def append(self, data: bytes, batches: RecordBatches) -> None:
-        """Whole batches with offsets from `end_offset` on and leader epochs; `batches` is their scan, CRC checked.
+        """Appends complete batches whose offsets start at `end_offset`; `batches` is their scan, with checked CRCs.
 
-        CorruptRecordException, and nothing is appended, if a control batch among them cannot be read.
+        CorruptRecordException for a control batch that cannot be decoded; then nothing is appended.
         """
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """Lets a leader epoch begin there, if it has not yet (LeaderEpochFileCache.assign)."""
+        """Sets the start offset of a new leader epoch (LeaderEpochFileCache.assign)."""
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> bytes:
-        """Whole batches from the one with `offset` on, all of them below `end_offset`.
+        """Complete batches below `end_offset`, beginning with the one that has `offset`.
 
-        They have at most `max_bytes` together; with `at_least_one` the first comes even if it is larger (KIP-74).
+        They have at most `max_bytes`; with `at_least_one` the first batch may be larger (KIP-74).
         """
 
     def truncate_to(self, offset: int) -> None:
-        """Nothing from `offset` on is left, nor of epochs that began there."""
+        """Removes the records and epochs from `offset` on."""
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Nothing is left; the next record gets `offset`."""
+        """Removes all records; the next record gets `offset`."""
 
     def raise_start_offset(self, offset: int) -> None:
-        """Records below it may be deleted; an offset lower than the known one changes nothing."""
+        """Allows the deletion of records below `offset`; a lower offset than the current one changes nothing."""
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Those with records or the end marker in [offset, end_offset)."""
+        """The aborted transactions with records or their end marker in [offset, end_offset)."""
 
     def find_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
-        """The first record that is not older."""
+        """The first record with that timestamp or a later one."""
 
     def find_latest_timestamp(self) -> TimestampAndOffset | None:
-        """The first record that has the largest timestamp (KIP-734)."""
+        """The first record with the largest timestamp (KIP-734)."""

@@ -1,11 +1,11 @@
-"""The kinds of lines that a broker's machine has for the log of its process."""
+"""The kinds of log lines about control requests."""
 
 from enum import Enum
 
 
 class NoticeKind(Enum):
-    """What a line for the log is about: lines of one kind must not push out those of another."""
+    """The subject of a log line. The log limits the lines of each kind separately."""
 
-    CONTROLS = "who controls"
-    STALE = "a request of an old controller, or for an old incarnation of this broker"
-    IMPOSSIBLE = "a request that names or says what cannot be"
+    CONTROLS = "the controller has changed"
+    STALE = "a request from an old controller, or for an old incarnation of this broker"
+    IMPOSSIBLE = "a request with invalid names or states"

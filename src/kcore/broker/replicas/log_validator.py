@@ -1,13 +1,12 @@
-"""The leader's checks of a producer's records before they are appended, and the batch that it appends.
+"""The leader's checks of a producer's records, and the batch that it appends.
 
-`first_look` reads no more than each batch's header; some faults refuse every partition of the request, as in Kafka,
-where such an exception leaves the request's handler. `validate` then checks the one batch of a partition: its header,
-its CRC, and every record of it, decompressed as Kafka's streams do it (`kcore._ext.records.validate`). It returns what
-goes into the log: the batch with its offsets and leader epoch, or, where the topic has its own compression type, a
-newly built batch. Producers' epochs and sequences are checked after that (`broker/producers.py`).
+`check_headers` reads only the batches' headers. Some faults refuse every partition of the request, as in Kafka, where
+the exception leaves the request's handler. `validate` then checks the header, the CRC and every record of a partition's
+batch, which it decompresses (`kcore._ext.records.validate`). It returns the batch with its offsets and leader epoch. If
+the topic has its own compression type, the batch is rebuilt. `producers.py` then checks epochs and sequences.
 
-A fault for which Kafka throws no ApiException is UNKNOWN_SERVER_ERROR here, too. The bound on the bytes that one batch
-may decompress to is ours.
+Faults for which Kafka throws another exception than ApiException are UNKNOWN_SERVER_ERROR. The limit on a batch's
+decompressed size is kcore's own.
 
 Source: RequestUtils.hasTransactionalRecords, ProduceRequest.validateRecords, ReplicaManager.handleProduceAppend,
 UnifiedLog.analyzeAndValidateRecords and LogValidator of 3.9.1; 4.3.1 decides alike.
@@ -41,12 +40,12 @@ Bytes: TypeAlias = bytes | memoryview
 
 MAX_MESSAGE_BYTES: Final = 1_048_588  # max.message.bytes
 NO_LIMIT_MS: Final = 2**63 - 1
-PRODUCER_CHOOSES: Final = "producer"  # compression.type, as are the next and all codecs but "none".
+PRODUCER_CHOOSES: Final = "producer"  # A value of compression.type, which may also be a codec or UNCOMPRESSED.
 UNCOMPRESSED: Final = "uncompressed"
-# What a batch may decompress to: enough for any that was compressed in earnest.
+# The limit of a batch's decompressed size is the larger one of two, far above real batches.
 LEAST_BUDGET: Final = 2**28
-BUDGET_PER_BYTE: Final = 64  # Of max.message.bytes.
-FEW_BYTES: Final = 2**13  # Compressed ones: what they decompress to is checked within milliseconds.
+BUDGET_PER_BYTE: Final = 64  # For each byte of max.message.bytes.
+FEW_BYTES: Final = 2**13  # Compressed batches up to this size are checked within milliseconds.
 
 _MAGIC: Final = 2
 _MAGIC_END: Final = 17
@@ -68,7 +67,7 @@ _CRC_END: Final = 21
 _FIRST_OF_ZSTD: Final = 7  # Produce's first version that takes zstd (KIP-110).
 _ZSTD: Final = CODECS.index("zstd")
 _CRC_MATCHES: Final = np.ones(1, np.bool_)
-# As the kernel numbers them.
+# Indexed by the kernel's numbers.
 _REFUSALS: Final = (Errors.INVALID_RECORD, Errors.UNKNOWN_SERVER_ERROR, Errors.MESSAGE_TOO_LARGE)
 _TOO_LARGE: Final = 2
 _NO_KEY: Final = 0
@@ -76,11 +75,11 @@ _NO_KEY: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """A topic's configuration, as far as it concerns what producers send; names and defaults are Kafka's 3.9."""
+    """The part of a topic's configuration that checks of records use; names and defaults are Kafka's 3.9."""
 
     max_message_bytes: int = MAX_MESSAGE_BYTES
     compression_type: str = PRODUCER_CHOOSES  # Or UNCOMPRESSED, or a codec.
-    compression_level: int | None = None  # None: the codec's default; lz4 has no other here.
+    compression_level: int | None = None  # None: the codec's default, the only level of lz4 here.
     is_compacted: bool = False  # cleanup.policy has "compact".
     has_log_append_time: bool = False  # message.timestamp.type is LogAppendTime.
     timestamp_before_max_ms: int = NO_LIMIT_MS
@@ -88,14 +87,14 @@ class LogConfig:
 
 
 class RecordError(NamedTuple):
-    """Why a record is refused, and with it its batch (KIP-467)."""
+    """The reason why a record and its batch are refused (KIP-467)."""
 
     batch_index: int
     message: str
 
 
 class RecordValidationException(ApiException):
-    """A batch that is refused for some of its records; the first thousand of these are reported."""
+    """A batch is refused because of some of its records; the first thousand of them are reported."""
 
     def __init__(self, error: Errors, why: str, record_errors: tuple[RecordError, ...]) -> None:
         super().__init__(why)
@@ -103,12 +102,12 @@ class RecordValidationException(ApiException):
 
 
 class Validated(NamedTuple):
-    """A batch as it goes into the log."""
+    """A batch in its final form for the log."""
 
     data: bytes
     batches: RecordBatches  # The scan of `data`.
     max_timestamp: int  # milliseconds
-    log_append_time_ms: int  # -1 where the topic keeps the producer's times.
+    log_append_time_ms: int  # -1 if the topic keeps the producer's timestamps.
 
 
 class TransactionalProducer(NamedTuple):
@@ -150,39 +149,39 @@ def _refused(error: Errors, why: str) -> ApiException:
 
 
 def batch_size(data: Bytes, at: int = 0) -> int | None:
-    """How many bytes the batch that begins there has; None where less than a whole one is left.
+    """The size in bytes of the batch at `at`; None if the data ends before the batch does.
 
-    CorruptMessageException for a length or magic that no batch has (ByteBufferLogInputStream.nextBatch).
+    CorruptMessageException for an invalid length or magic (ByteBufferLogInputStream.nextBatch).
     """
     left = len(data) - at
     if left < LENGTH_END:
         return None
     [length] = _LENGTH.unpack_from(data, at + _LENGTH_AT)
     if length < _LEAST_LENGTH:
-        raise _refused(Errors.CORRUPT_MESSAGE, f"a record batch of length {length}, less than {_LEAST_LENGTH}")
+        raise _refused(Errors.CORRUPT_MESSAGE, f"a record batch has the length {length}, less than {_LEAST_LENGTH}")
     if left < _MAGIC_END:
         return None
     magic = data[at + _MAGIC_END - 1]
     if magic > _MAGIC:
         raise _refused(Errors.CORRUPT_MESSAGE, f"a record batch of magic {magic}")
     size: int = length + LENGTH_END
-    if size > _INT_MAX:  # Kafka adds with 32 bits, and asks for a slice of negative size.
+    if size > _INT_MAX:  # Kafka's 32-bit sum overflows, and its slice fails with a negative size.
         raise _refused(Errors.UNKNOWN_SERVER_ERROR, f"a record batch of length {length}")
     return size if size <= left else None
 
 
 def has_transactional_records(partitions: Sequence[Bytes]) -> bool:
-    """Whether the first batch of a partition is of a transaction (RequestUtils.hasTransactionalRecords).
+    """Whether any partition's first batch is transactional (RequestUtils.hasTransactionalRecords).
 
     An ApiException refuses the whole request.
     """
     return any(batch_size(data) is not None and _is_transactional(data) for data in partitions)
 
 
-def first_look(partitions: Sequence[Bytes], version: int) -> list[ApiException | None]:
-    """What is wrong with the records of each partition of a Produce request, by their headers alone.
+def check_headers(partitions: Sequence[Bytes], version: int) -> list[ApiException | None]:
+    """Checks the headers of a Produce request's batches. Returns the error of each partition, or None.
 
-    `version` is the request's, 3 or later. An ApiException that is raised refuses the whole request.
+    `version`: the request's version, 3 or later. An ApiException refuses the whole request.
     """
     found = [_look(data, version) for data in partitions]
     taken = [data for data, refusal in zip(partitions, found, strict=True) if refusal is None]
@@ -193,13 +192,13 @@ def first_look(partitions: Sequence[Bytes], version: int) -> list[ApiException |
 
 
 def _is_transactional(data: Bytes) -> bool:
-    """Whether the batch that `data` begins with is of a transaction."""
+    """Whether the first batch of `data` is transactional."""
     [attributes] = _ATTRIBUTES.unpack_from(data, _ATTRIBUTES_AT)
     return data[_MAGIC_END - 1] == _MAGIC and bool(attributes & TRANSACTIONAL)
 
 
 def _look(data: Bytes, version: int) -> ApiException | None:
-    """ProduceRequest.validateRecords: one batch of magic 2, and bytes behind it that are no whole one."""
+    """The error if the data is not exactly one complete batch of magic 2 (ProduceRequest.validateRecords)."""
     try:
         size = batch_size(data)
         if size is None:
@@ -218,7 +217,7 @@ def _look(data: Bytes, version: int) -> ApiException | None:
 
 
 def _codec(data: Bytes) -> int:
-    """UnknownServerException for a compression type that there is not (CompressionType.forId)."""
+    """The codec of a batch; UnknownServerException for an unknown one (CompressionType.forId)."""
     [attributes] = _ATTRIBUTES.unpack_from(data, _ATTRIBUTES_AT)
     codec: int = attributes & CODEC_MASK
     if codec >= len(CODECS):
@@ -249,19 +248,19 @@ def validate(
     offset: int,
     leader_epoch: int,
     date_ms: int,
-    ahead: "CheckedRecords | None" = None,
+    prechecked: "CheckedRecords | None" = None,
 ) -> Validated:
-    """The batch that `data` begins with, as it is to be appended at `offset`; `first_look` found nothing wrong with it.
+    """The first batch of `data`, which passed `check_headers`, in its form for the log at `offset`.
 
-    `date_ms` is the time of day, in ms since 1970; `ahead`: what was found in it already. ApiException if the batch is
-    refused, RecordValidationException if some of its records are.
+    `date_ms`: the time of day, in ms since 1970. `prechecked`: the result of an earlier check of the same records.
+    ApiException if the batch is refused, RecordValidationException if some of its records are.
     """
     size = batch_size(data)
-    assert size is not None, "first_look found a batch"
+    assert size is not None, "the batch passed check_headers"
     header = _checked_header(data, size, config)
     records = memoryview(data)[HEADER_END:size]
-    if ahead is not None and ahead.data is data and ahead.config == config:
-        checked = ahead.result()
+    if prechecked is not None and prechecked.data is data and prechecked.config == config:
+        checked = prechecked.result()
     else:
         checked = _checked_records(header, records, config, date_ms)
     time_bit = LOG_APPEND_TIME if config.has_log_append_time else 0
@@ -284,39 +283,39 @@ def validate(
 
 
 class _Checked(NamedTuple):
-    """Records that are taken."""
+    """Records that passed all checks."""
 
     first_timestamp: int  # milliseconds
     max_timestamp: int
-    rebuilt: bytes | None  # As they are to be written, unless they stay as they are.
+    rebuilt: bytes | None  # The records in the topic's compression; None: the producer's bytes are kept.
 
 
 class CheckedRecords(NamedTuple):
-    """What is known of a batch's records before its place in the log is."""
+    """The result of checking a batch's records before its place in the log is known."""
 
     data: Bytes
     config: LogConfig
     found: "_Checked | ApiException"
 
     def result(self) -> "_Checked":
-        """The ApiException is raised where there is one."""
+        """The checked records; raises the ApiException of refused ones."""
         if isinstance(self.found, ApiException):
             raise self.found
         return self.found
 
 
 def may_take_long(data: Bytes) -> bool:
-    """Whether the batch's records may be far more than its bytes: compressed, and not a few of them."""
+    """Whether the batch is compressed and not small, so that its records may be far larger."""
     size = len(data)
     return size > FEW_BYTES and bool(data[_ATTRIBUTES_AT + 1] & CODEC_MASK)
 
 
-def check_ahead(data: Bytes, config: LogConfig, date_ms: int) -> CheckedRecords:
-    """Decompresses and checks the records of the batch that `data` begins with; may be called in another thread."""
+def precheck_records(data: Bytes, config: LogConfig, date_ms: int) -> CheckedRecords:
+    """Decompresses and checks the records of the first batch of `data`; may be called in another thread."""
     try:
         size = batch_size(data)
         if size is None:
-            raise _refused(Errors.INVALID_RECORD, "no record batch")
+            raise _refused(Errors.INVALID_RECORD, "there is no complete record batch")
         header = _checked_header(data, size, config)
         return CheckedRecords(
             data, config, _checked_records(header, memoryview(data)[HEADER_END:size], config, date_ms)
@@ -326,7 +325,7 @@ def check_ahead(data: Bytes, config: LogConfig, date_ms: int) -> CheckedRecords:
 
 
 def _checked_records(header: _Header, records: memoryview, config: LogConfig, date_ms: int) -> _Checked:
-    """LogValidator.validateMessagesAndAssignOffsets: every record, and what is to be written of them."""
+    """Checks every record, and rebuilds the batch if needed (LogValidator.validateMessagesAndAssignOffsets)."""
     target = _target_codec(config, header.codec)
     is_rebuilt = target != header.codec
     window = (date_ms, config.timestamp_before_max_ms, config.timestamp_after_max_ms)
@@ -353,11 +352,11 @@ def _checked_records(header: _Header, records: memoryview, config: LogConfig, da
 
 
 def _checked_header(data: Bytes, size: int, config: LogConfig) -> _Header:
-    """UnifiedLog.analyzeAndValidateRecords, then LogValidator.validateBatch."""
+    """The checked header (UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch)."""
     if int.from_bytes(data[:8], signed=True) != 0:
         raise _refused(Errors.INVALID_RECORD, "the base offset of a producer's batch is 0")
     if size > config.max_message_bytes:
-        raise _refused(Errors.MESSAGE_TOO_LARGE, f"a batch of {size} bytes, more than {config.max_message_bytes}")
+        raise _refused(Errors.MESSAGE_TOO_LARGE, f"the batch has {size} bytes, more than {config.max_message_bytes}")
     [crc] = _CRC.unpack_from(data, _CRC_AT)
     if size < HEADER_END or kernel.crc32c(memoryview(data)[_CRC_END:size]) != crc:
         raise _refused(Errors.CORRUPT_MESSAGE, "a batch whose CRC does not match")
@@ -367,7 +366,7 @@ def _checked_header(data: Bytes, size: int, config: LogConfig) -> _Header:
     if count <= 0 or header.record_count != count:
         raise _refused(Errors.INVALID_RECORD, f"{header.record_count} records, whose last offset is {count - 1}")
     if header.attributes & CONTROL:
-        raise _refused(Errors.INVALID_RECORD, "clients write no control batches")
+        raise _refused(Errors.INVALID_RECORD, "clients must not write control batches")
     if header.has_producer_id and header.base_sequence < 0:
         raise _refused(Errors.INVALID_RECORD, f"sequence {header.base_sequence} of an idempotent producer")
     return header
@@ -380,12 +379,12 @@ def _target_codec(config: LogConfig, source: int) -> int:
 
 
 def _record_errors(errors: Sequence[tuple[int, int, int]], window: tuple[int, int, int]) -> ApiException:
-    """LogValidator.processRecordErrors; `errors` are the kernel's."""
+    """The exception for the kernel's `errors` (LogValidator.processRecordErrors)."""
     date_ms, before_ms, after_ms = window
     texts = (
-        lambda _: "a compacted topic takes no message without a key",
+        lambda _: "a compacted topic requires a key",
         lambda timestamp: f"timestamp {timestamp} is not within [{date_ms - before_ms}, {date_ms + after_ms}]",
-        lambda _: "a producer does not set the timestamp type to LogAppendTime",
+        lambda _: "a producer must not set the timestamp type LogAppendTime",
     )
     reported = tuple(RecordError(index, texts[kind](timestamp)) for index, kind, timestamp in errors)
     error = Errors.INVALID_RECORD if all(kind == _NO_KEY for _, kind, _ in errors) else Errors.INVALID_TIMESTAMP
@@ -395,7 +394,7 @@ def _record_errors(errors: Sequence[tuple[int, int, int]], window: tuple[int, in
 
 
 def _check_producer_state(header: _Header) -> None:
-    """MemoryRecordsBuilder.validateProducerState: only for batches that are built again."""
+    """Checks the producer's fields of a batch that is rebuilt (MemoryRecordsBuilder.validateProducerState)."""
     has_id = header.producer_id != NO_PRODUCER_ID
     if header.attributes & TRANSACTIONAL and not has_id:
         raise _refused(Errors.UNKNOWN_SERVER_ERROR, "transactional records without a producer id")
@@ -406,7 +405,7 @@ def _check_producer_state(header: _Header) -> None:
 
 
 def _written(header: _Header, records: memoryview) -> bytes:
-    """The batch's bytes, its CRC new."""
+    """The batch's bytes with a new CRC."""
     head = _HEADER.pack(*header)
     crc = kernel.crc32c(records, kernel.crc32c(head[_CRC_END:]))
     return b"".join((head[:_CRC_AT], _CRC.pack(crc), head[_CRC_END:], records))

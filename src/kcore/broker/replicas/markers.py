@@ -1,6 +1,6 @@
-"""WriteTxnMarkers: a transaction's coordinator has the leaders of its partitions write its end (KIP-98).
+"""WriteTxnMarkers: a transaction's coordinator sends end markers to the leaders of its partitions (KIP-98).
 
-The errors are those that a coordinator of 3.9.1 expects; any other ends its sender thread. It tries again after
+A coordinator of 3.9.1 expects certain errors; any other error ends its sender thread. It tries again after
 UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 REQUEST_TIMED_OUT and KAFKA_STORAGE_ERROR; INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED make it stop. A
 request with a marker of no producer, which no coordinator sends, is refused with UNKNOWN_SERVER_ERROR.
@@ -10,12 +10,14 @@ MemoryRecordsBuilder.appendEndTxnMarker.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kcore.broker.replicas.outputs import SendResponse
+from kcore.broker.replicas.partition import HeldPartitions
 from kcore.broker.replicas.producers import NO_PRODUCER_ID
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.transactions import EndMarker
+from kcore.broker.replicas.waiting import WaitingReplicas, committed
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.transactions import (
     WritableTxnMarker,
@@ -25,9 +27,6 @@ from kcore.schema.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-
-if TYPE_CHECKING:
-    from kcore.broker.replicas.replica_manager import ReplicaManager
 
 TIMEOUT_MS: Final = 30_000  # request.timeout.ms
 EXPECTED: Final = frozenset(
@@ -43,7 +42,7 @@ EXPECTED: Final = frozenset(
 
 
 class Written(NamedTuple):
-    """A marker that is in this log, and not yet in the logs of all ISR members."""
+    """A marker in this leader's log that is not committed yet."""
 
     key: Key
     end_offset: int
@@ -52,7 +51,7 @@ class Written(NamedTuple):
 
 @dataclass
 class WaitingMarkers:
-    """A request that is answered when all of its markers are committed, or time is up."""
+    """A request that is answered when all of its markers are committed, or at the time-out."""
 
     request_id: int
     deadline_ms: int
@@ -63,17 +62,17 @@ class WaitingMarkers:
     def keys(self) -> frozenset[Key]:
         return frozenset(each.key for each in self.written)
 
-    def response(self, manager: "ReplicaManager") -> WriteTxnMarkersResponse | None:
-        """None while a partition is not decided yet."""
-        found = [_committed(manager, each) for each in self.written]
+    def response(self, manager: HeldPartitions) -> WriteTxnMarkersResponse | None:
+        """The response; None while a marker is not committed."""
+        found = [committed(manager, each.key, each.end_offset) for each in self.written]
         if None in found:
             return None
         return self._with(found)
 
-    def timed_out(self, manager: "ReplicaManager") -> WriteTxnMarkersResponse:
-        """The response at the time-out: records may still be committed later, or never."""
+    def timed_out(self, manager: HeldPartitions) -> WriteTxnMarkersResponse:
+        """The response at the time-out; the other markers may still be committed later."""
         undecided = Errors.REQUEST_TIMED_OUT
-        found = (_committed(manager, each) for each in self.written)
+        found = (committed(manager, each.key, each.end_offset) for each in self.written)
         return self._with([undecided if error is None else error for error in found])
 
     def _with(self, found: "list[Errors | None]") -> WriteTxnMarkersResponse:
@@ -82,19 +81,12 @@ class WaitingMarkers:
         return self.answer
 
 
-def _committed(manager: "ReplicaManager", written: Written) -> Errors | None:
-    try:
-        return manager.partition(written.key).committed(written.end_offset)
-    except ApiException as error:
-        return error.error
-
-
 def on_write_txn_markers(
-    manager: "ReplicaManager", request_id: int, request: WriteTxnMarkersRequest, now_ms: int, timestamp_ms: int
+    manager: WaitingReplicas, request_id: int, request: WriteTxnMarkersRequest, now_ms: int, timestamp_ms: int
 ) -> None:
-    """Appends the markers, and answers once all are committed: the answer is among the manager's outputs.
+    """Appends the markers. The response is an output of the manager, once all markers are committed.
 
-    `timestamp_ms`: the time of day, for the markers; `now_ms` is the clock of deadlines.
+    `timestamp_ms`: the time of day, for the markers. `now_ms`: the clock of deadlines.
     """
     # Kafka's MemoryRecordsBuilder throws IllegalArgumentException, which fails the whole request.
     names_no_producer = any(each.producer_id == NO_PRODUCER_ID or each.producer_epoch < 0 for each in request.markers)
@@ -116,19 +108,19 @@ def on_write_txn_markers(
         manager.output(SendResponse(request_id, done))
     else:
         manager.producing.add(waiter)
-    for key in waiter.keys:  # Followers have something to fetch, and more may be committed.
+    for key in waiter.keys:  # For waiting fetches and producers: there are new records, and some may be committed.
         manager.wake(key)
 
 
 def _write(
-    manager: "ReplicaManager",
+    manager: WaitingReplicas,
     key: Key,
     marker: WritableTxnMarker,
     now_ms: int,
     timestamp_ms: int,
     written: list[Written],
 ) -> WritableTxnMarkerPartitionResult:
-    """The answer for one partition, so far; `written` gets what must be committed."""
+    """Appends a marker to one partition's log, and adds it to `written`."""
     result = WritableTxnMarkerPartitionResult(partition_index=key[1], error_code=Errors.NONE)
     decision = EndMarker(marker.transaction_result, marker.coordinator_epoch)
     producer = marker.producer_id, marker.producer_epoch

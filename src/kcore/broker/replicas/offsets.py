@@ -4,10 +4,10 @@ Source: Partition.fetchOffsetForTimestamp, lastOffsetForLeaderEpoch and KafkaApi
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from kcore.broker.replicas.log import ReplicaLog, TimestampAndOffset
-from kcore.broker.replicas.partition import Partition
+from kcore.broker.replicas.log import TimestampAndOffset
+from kcore.broker.replicas.partition import Partition, StoredPartitions
 from kcore.constants import CONSUMER_REPLICA_ID
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.fetch import IsolationLevel
@@ -24,21 +24,18 @@ from kcore.schema.list_offsets import (
 )
 from kcore.wire.record_batch import NO_TIMESTAMP
 
-if TYPE_CHECKING:
-    from kcore.broker.replicas.replica_manager import ReplicaManager
-
 LATEST: Final = -1
 EARLIEST: Final = -2
 LARGEST_TIMESTAMP: Final = -3  # KIP-734
-EARLIEST_LOCAL: Final = -4  # KIP-405; nothing is remote here.
-LEADER_EPOCH_SINCE: Final = 4  # ListOffsets: before it an answer has no leader epoch.
+EARLIEST_LOCAL: Final = -4  # KIP-405; there is no remote storage here.
+LEADER_EPOCH_SINCE: Final = 4  # The first version of ListOffsets with a leader epoch in the response.
 DEBUGGER: Final = -2
 
 
-def on_list_offsets(manager: "ReplicaManager", request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+def on_list_offsets(manager: StoredPartitions, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
     """Offsets by time: for consumers below the high watermark or the last stable offset, for followers to the end.
 
-    A partition that is named twice is refused (ReplicaManager.fetchOffset): each look-up may read a whole segment.
+    A partition that the request has twice is refused (ReplicaManager.fetchOffset): a look-up may read a segment.
     """
     named = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     topics = []
@@ -74,7 +71,7 @@ def _find(
     limit = log.high_watermark if is_consumer else log.end_offset
     if is_consumer and request.isolation_level == IsolationLevel.READ_COMMITTED:
         limit = log.producers.last_stable_offset(log.high_watermark, log.start_offset)
-    # A leader whose high watermark has not reached its own epoch does not know what is committed (KIP-207).
+    # Until its high watermark has reached its own epoch, a leader's committed end is uncertain (KIP-207).
     start = partition.leader_epoch_start_offset
     lags = is_consumer and start is not None and start > log.high_watermark
     if requested.timestamp == LATEST:
@@ -85,7 +82,8 @@ def _find(
         epoch = log.epochs.epoch_for_offset(log.start_offset)
         found = TimestampAndOffset(NO_TIMESTAMP, log.start_offset, -1 if epoch is None else epoch)
     else:
-        found = _by_time(log, requested.timestamp)
+        is_largest = requested.timestamp == LARGEST_TIMESTAMP
+        found = log.find_latest_timestamp() if is_largest else log.find_timestamp(requested.timestamp)
         if found is not None and found.offset >= limit:
             found = None
         if found is None and lags:
@@ -94,12 +92,8 @@ def _find(
         answer.timestamp, answer.offset, answer.leader_epoch = found
 
 
-def _by_time(log: ReplicaLog, timestamp_ms: int) -> TimestampAndOffset | None:
-    return log.find_latest_timestamp() if timestamp_ms == LARGEST_TIMESTAMP else log.find_timestamp(timestamp_ms)
-
-
 def on_offset_for_leader_epoch(
-    manager: "ReplicaManager", request: OffsetForLeaderEpochRequest
+    manager: StoredPartitions, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """The end offsets of leader epochs (KIP-101), to which a follower truncates its log."""
     topics = []

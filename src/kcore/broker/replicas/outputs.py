@@ -1,4 +1,4 @@
-"""What a broker's machine asks of its edge, as data, in the order in which it is to be done."""
+"""The outputs of `ReplicaManager`: operations that the server performs in order."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -10,7 +10,7 @@ from kcore.schema.structure import Message
 
 @dataclass(frozen=True, slots=True)
 class SendResponse:
-    """The response to a request. Everything that must be durable before it is: see ReplicaLog."""
+    """Send the response to a request. Its writes are durable already, as ReplicaLog defines it."""
 
     request_id: int
     response: Message
@@ -29,7 +29,7 @@ class Verify:
 
 @dataclass(frozen=True, slots=True)
 class FetchFrom:
-    """There is something new to fetch from this broker, or nothing more."""
+    """Start fetching from this leader, or stop if no partition follows it."""
 
     leader_id: int
 
@@ -41,10 +41,7 @@ class IsrChangesWait:
 
 @dataclass(frozen=True, slots=True)
 class LogFailed:
-    """An operation on this partition's log failed: take its whole directory offline.
-
-    Requests that waited for it were not acknowledged.
-    """
+    """An operation on this partition's log failed: take its whole directory offline."""
 
     key: Key
     why: str
@@ -52,7 +49,7 @@ class LogFailed:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A line for the log, about a control request."""
+    """Log a line about a control request."""
 
     kind: NoticeKind
     text: str

@@ -1,8 +1,8 @@
-"""One replica as the machine it is: it leads, commits and keeps the ISR, or follows (Partition of 3.9.1). No clock."""
+"""One replica as a state machine: it leads, commits and maintains the ISR, or follows (Partition of 3.9.1)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kcore.broker.replicas.appending import Appended, append_as_leader, append_end_marker
 from kcore.broker.replicas.followers import Follower
@@ -20,30 +20,30 @@ from kcore.wire.record_batch import scan_batches
 
 @dataclass(slots=True)
 class TopicSettings:
-    """A topic's configuration, as far as a replica needs it."""
+    """The part of a topic's configuration that replicas use."""
 
     min_insync_replicas: int = 1
     log: LogConfig = field(default_factory=LogConfig)
-    deletes: bool = True  # Whether cleanup.policy has "delete" in it.
-    retention_ms: int = -1  # Older segments go; below 0: none does.
-    retention_bytes: int = -1  # Segments beyond so many bytes go; below 0: none does.
-    segment_bytes: int | None = None  # A segment is full then; None: as the broker has it.
-    segment_ms: int | None = None  # So is one whose first batch is so much older than the next; None: none is.
+    deletes: bool = True  # Whether cleanup.policy contains "delete".
+    retention_ms: int = -1  # Older segments are deleted; below 0: no limit.
+    retention_bytes: int = -1  # The oldest segments of a larger log are deleted; below 0: no limit.
+    segment_bytes: int | None = None  # The maximum size of a segment; None: the broker's default.
+    segment_ms: int | None = None  # The maximum time between the batches of a segment; None: no limit.
 
 
 @dataclass(frozen=True, slots=True)
 class LagLimits:
-    """When a follower is out of sync."""
+    """The lag at which a follower is out of sync."""
 
     time_ms: int = 30_000  # replica.lag.time.max.ms
-    offsets: int | None = None  # As the article has it, and replica.lag.max.messages until Kafka 0.9.
+    offsets: int | None = None  # From the article; replica.lag.max.messages until Kafka 0.9.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IsrChange:
-    """The leader's request to the controller.
+    """The leader's request to the controller to change the ISR.
 
-    Compared by identity, so that a late response is not taken for a new one.
+    Changes are compared by identity, so that a late response does not match a newer request.
     """
 
     key: Key
@@ -54,11 +54,11 @@ class IsrChange:
     controller_epoch: int
     joins: int | None = None  # The new member; None if members are removed.
     leader_recovery_state: int = RECOVERED
-    joins_epoch: int = UNKNOWN_BROKER_EPOCH  # The incarnation that has all of it.
+    joins_epoch: int = UNKNOWN_BROKER_EPOCH  # The broker epoch of the incarnation that has caught up.
 
 
 class IsrResponse(NamedTuple):
-    """The partition as the controller has it now."""
+    """The partition's state in the controller's response."""
 
     leader_epoch: int
     partition_epoch: int
@@ -66,7 +66,7 @@ class IsrResponse(NamedTuple):
 
 
 class Read(NamedTuple):
-    """The result of a fetch, with the offsets before it."""
+    """The result of a read, with the log's offsets."""
 
     records: bytes
     high_watermark: int
@@ -74,10 +74,10 @@ class Read(NamedTuple):
     end_offset: int
     last_stable_offset: int
     diverging: EpochEndOffset | None = None
-    aborted: Sequence[AbortedTransaction] = ()  # Of transactions that have records among `records`.
+    aborted: Sequence[AbortedTransaction] = ()  # The aborted transactions with records in `records`.
 
 
-HIGH_WATERMARK = -1  # In DeleteRecords.
+HIGH_WATERMARK = -1  # The offset in DeleteRecords that stands for the high watermark.
 
 # The change stays in flight until the next LeaderAndIsr (Partition.handleAlterPartitionError).
 AWAIT_LEADER_AND_ISR = frozenset(
@@ -90,7 +90,7 @@ AWAIT_LEADER_AND_ISR = frozenset(
         Errors.NEW_LEADER_ELECTED,
     }
 )
-# The controller reports the same partition epoch: nothing was changed.
+# With these errors the controller has not changed the partition.
 NOT_APPLIED = frozenset({Errors.OPERATION_NOT_ATTEMPTED, Errors.INELIGIBLE_REPLICA})
 
 
@@ -105,12 +105,12 @@ class Partition:
         is_alive: Callable[[int], bool],
         may_join_isr: Callable[[int], bool],
     ) -> None:
-        """`is_alive`: whether a broker is live by what is known of the cluster; `may_join_isr`: and does not stop."""
+        """`is_alive`: whether a broker is live; `may_join_isr`: whether it is live and not in controlled shutdown."""
         self.key, self.broker_id, self.limits = key, broker_id, limits
         self._is_alive, self._may_join_isr = is_alive, may_join_isr
         self.role = Role.NONE
         self.settings = TopicSettings()
-        self.received: Replica | None = None  # The last state it was given; its ISR is the committed one.
+        self.received: Replica | None = None  # The last received state; its ISR is the committed one.
         self.pending: IsrChange | None = None
         self.followers: dict[int, Follower] = {}
         self.log: ReplicaLog | None = None
@@ -120,7 +120,7 @@ class Partition:
         return f"{self.key[0]}-{self.key[1]}, {self.role.value}, {self.received}, in flight {self.pending}"
 
     def order(self, order: Order) -> Step:
-        """Takes the new role; returns what is to be done for it."""
+        """Takes the new role. Returns the step with its actions."""
         step = next_step(self.role, order, self)
         self.role = step.role
         return step
@@ -131,19 +131,19 @@ class Partition:
 
     @property
     def isr(self) -> tuple[int, ...]:
-        """The in-sync replicas as ZooKeeper has them."""
+        """The committed ISR; empty if this broker does not lead."""
         return self.received.isr if self.received is not None and self.role is Role.LEADER else ()
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """With the one that may be in already: what is committed must be there, too (KIP-497)."""
+        """The ISR and the member that is about to join: commits need both (KIP-497)."""
         joins = self.pending.joins if self.pending is not None else None
         return self.isr if joins is None else (*self.isr, joins)
 
     # Roles.
 
     def become_leader(self, received: Replica, log: ReplicaLog, now_ms: int) -> Step:
-        """Serve reads and writes from now on. The high watermark may be advanced then.
+        """Serves reads and writes from now on. The caller may then advance the high watermark.
 
         The epoch's start offset is stored first, so that followers get the end offsets of older epochs (KIP-101).
         """
@@ -164,12 +164,12 @@ class Partition:
         return step
 
     def become_follower(self, received: Replica, log: ReplicaLog) -> Step:
-        """Neither reads nor writes for others from now on, but fetch."""
+        """Follows the received leader from now on."""
         self.log, self.received, self.pending = log, received, None
         self.followers, self.leader_epoch_start_offset = {}, None
         return self.order(Order.BECOME_FOLLOWER)
 
-    # As the leader.
+    # The leader's appends and commits.
 
     def append(
         self,
@@ -178,15 +178,15 @@ class Partition:
         now_ms: int,
         date_ms: int,
         guard: object | None = None,
-        ahead: CheckedRecords | None = None,
+        prechecked: CheckedRecords | None = None,
     ) -> tuple[Appended, bool]:
-        """Appends a producer's batch that `first_look` has checked.
+        """Appends a producer's batch that passed `check_headers`.
 
-        Returns its place, and whether the high watermark moved. Times as `on_produce` has them, `guard` as
-        Producers.check does, `ahead` as `validate` does. ApiException if the batch is refused.
+        Returns its place, and whether the high watermark moved. Times: see `on_produce`. `guard`: see Producers.check.
+        `prechecked`: see `validate`. ApiException if the batch is refused.
         """
         log = self._log_to_append_to(acks)
-        appended = append_as_leader(log, data, self.leader_epoch, self.settings.log, date_ms, guard, ahead)
+        appended = append_as_leader(log, data, self.leader_epoch, self.settings.log, date_ms, guard, prechecked)
         return appended, self.advance_high_watermark(now_ms)
 
     def append_end_marker(
@@ -205,20 +205,20 @@ class Partition:
         return log
 
     def leader_log(self) -> ReplicaLog:
-        """NotLeaderOrFollowerException if another leads."""
+        """The log; NotLeaderOrFollowerException if this broker does not lead."""
         if self.role is not Role.LEADER or self.log is None:
             raise exception_of(Errors.NOT_LEADER_OR_FOLLOWER)(f"{self} on broker {self.broker_id}")
         return self.log
 
     @property
     def min_isr(self) -> int:
-        """min.insync.replicas, but no more than there are replicas."""
+        """min.insync.replicas, at most the number of replicas."""
         return min(self.settings.min_insync_replicas, len(self.followers) + 1)
 
     def advance_high_watermark(self, now_ms: int) -> bool:
-        """Commits what all have that are in sync, or about to be; whether that is more than before.
+        """Commits the records that all replicas in or about to join the ISR have; False if there are no new ones.
 
-        Never under the minimum ISR (KAFKA-15583): what is committed would not be what the producer was promised.
+        Commits nothing below the minimum ISR, as producers expect (KAFKA-15583).
         """
         log = self.log
         if self.role is not Role.LEADER or log is None or len(self.isr) < self.min_isr:
@@ -228,7 +228,7 @@ class Partition:
         for broker_id, follower in self.followers.items():
             if follower.end_offset < committed and (
                 broker_id in members
-                # One that is nearly in: without this it might never catch up with a busy leader.
+                # A caught-up follower outside the ISR: if commits did not wait, it might never reach a busy leader.
                 or (follower.is_caught_up(end_offset, now_ms, self.limits.time_ms) and self._may_join_isr(broker_id))
             ):
                 committed = follower.end_offset
@@ -238,7 +238,7 @@ class Partition:
         return True
 
     def committed(self, required_offset: int) -> Errors | None:
-        """The result for a producer that waits for all below `required_offset`; None while it has to wait."""
+        """The result for a producer that waits for the commit of `required_offset`; None while it has to wait."""
         if self.role is not Role.LEADER or self.log is None:
             return Errors.NOT_LEADER_OR_FOLLOWER
         if self.log.high_watermark < required_offset:
@@ -249,9 +249,9 @@ class Partition:
     # The log's start.
 
     def delete_records(self, offset: int) -> int:
-        """Lets the log begin at `offset` at the earliest, -1 for the high watermark; returns that offset.
+        """Raises the start offset to `offset`, -1 for the high watermark. Returns that offset.
 
-        PolicyViolationException for a topic that is only compacted, OffsetOutOfRangeException.
+        PolicyViolationException for a topic without the cleanup policy delete; OffsetOutOfRangeException.
         """
         log = self.leader_log()
         if not self.settings.deletes:
@@ -273,23 +273,23 @@ class Partition:
     def follower_fetched(
         self, broker_id: int, broker_epoch: int, offset: int, start_offset: int, end_offset: int, now_ms: int
     ) -> bool:
-        """A follower has all below `offset`; whether the high watermark moved.
+        """Records that a follower has all records below `offset`. Returns whether the high watermark moved.
 
-        NotLeaderOrFollowerException for an earlier incarnation: it may have had records that the current one has lost.
-        Checked and recorded in one step, so that no other fetch comes in between (KAFKA-15221). In 3.9.1 only KRaft
-        knows the newer epoch; here a follower's own fetches show it.
+        NotLeaderOrFollowerException for an earlier incarnation, whose records the current one may have lost. The check
+        and the update are one step, so that no other fetch comes between them (KAFKA-15221). In 3.9.1 only KRaft
+        brokers compare epochs; here a follower's own fetches show the newest one.
         """
         follower = self.followers[broker_id]
         if follower.is_outdated(broker_epoch):
             raise exception_of(Errors.NOT_LEADER_OR_FOLLOWER)(
-                f"broker {broker_id} of epoch {broker_epoch}: {follower.broker_epoch} has fetched since"
+                f"broker {broker_id} of epoch {broker_epoch}: its epoch {follower.broker_epoch} has fetched since"
             )
         before, follower.broker_epoch = follower.end_offset, broker_epoch
         follower.fetched(offset, start_offset, end_offset, now_ms)
         return before != offset and self.advance_high_watermark(now_ms)
 
     def expanded(self, broker_id: int) -> IsrChange | None:
-        """The change that takes a follower in which has caught up with what is committed."""
+        """The change that adds a follower to the ISR, if it has all committed records; None otherwise."""
         follower, log, start = self.followers[broker_id], self.log, self.leader_epoch_start_offset
         if self.pending is not None or broker_id in self.isr or not self._may_join_isr(broker_id):
             return None
@@ -298,7 +298,7 @@ class Partition:
         return self._propose((*self.isr, broker_id), joins=broker_id)
 
     def shrunk(self, now_ms: int) -> IsrChange | None:
-        """The change that removes lagging members."""
+        """The change that removes lagging members from the ISR; None if no member lags."""
         log = self.log
         if self.role is not Role.LEADER or self.pending is not None or log is None:
             return None
@@ -314,7 +314,7 @@ class Partition:
         return near and follower.is_caught_up(end_offset, now_ms, limits.time_ms)
 
     def _propose(self, isr: tuple[int, ...], *, joins: int | None = None) -> IsrChange:
-        """One change at a time is in flight. Until it is answered, the stricter of both ISRs holds."""
+        """Starts a change, one at a time. Until the answer, commits need the members of both ISRs."""
         received = self.received
         assert received is not None
         epochs = received.leader_epoch, received.partition_epoch
@@ -326,11 +326,11 @@ class Partition:
         return self.pending
 
     def isr_answered(self, change: IsrChange, answer: IsrResponse, now_ms: int) -> bool:
-        """The controller took it; whether the high watermark moved.
+        """Takes the controller's new ISR. Returns whether the high watermark moved.
 
-        Nothing if a LeaderAndIsr came in between (KAFKA-12686). Equal partition epochs are an answer, too: the
-        controller had that ISR already, and the change must not stay in flight for ever (KAFKA-12751). An ISR that is
-        smaller may commit more (KAFKA-13091).
+        An answer is ignored after a newer LeaderAndIsr (KAFKA-12686). It may have the same partition epoch: the
+        controller had that ISR already, and the change must not stay in flight for ever (KAFKA-12751). A smaller ISR
+        may commit more records (KAFKA-13091).
         """
         received = self.received
         if self.pending is not change or received is None:
@@ -342,7 +342,7 @@ class Partition:
         return self.advance_high_watermark(now_ms)
 
     def isr_refused(self, change: IsrChange, error: Errors) -> bool:
-        """The controller did not take it; whether to ask again."""
+        """Takes the controller's error. Returns whether to send the change again."""
         if self.pending is not change:
             return False
         if error in NOT_APPLIED:
@@ -352,7 +352,7 @@ class Partition:
     # Reads.
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """FencedLeaderEpochException or UnknownLeaderEpochException if the asker has another in mind; -1 has none."""
+        """FencedLeaderEpochException or UnknownLeaderEpochException for another leader epoch; -1 is not checked."""
         if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
             return
         stale = current_leader_epoch < self.leader_epoch
@@ -360,7 +360,7 @@ class Partition:
         raise exception_of(error)(f"leader epoch {self.leader_epoch} here, not {current_leader_epoch}")
 
     def local_log(self, current_leader_epoch: int, *, must_lead: bool) -> ReplicaLog:
-        """As getLocalLog: ApiException if the epoch is another, or if this replica does not serve that."""
+        """The log (getLocalLog). ApiException for another leader epoch, or if this replica must not serve the read."""
         self.check_epoch(current_leader_epoch)
         if must_lead:
             return self.leader_log()
@@ -383,9 +383,9 @@ class Partition:
         at_least_one: bool,
         committed: bool = False,
     ) -> Read:
-        """Whole batches below `limit`: nothing between there and the log's end, OffsetOutOfRangeException beyond.
+        """Reads complete batches below `limit`. OffsetOutOfRangeException for an offset outside the log.
 
-        `committed`: for a read_committed consumer, below the last stable offset and with the transactions aborted.
+        `committed`: for a read_committed consumer, below the last stable offset and with the aborted transactions.
         """
         start_offset, end_offset = log.start_offset, log.end_offset
         stable_offset = log.producers.last_stable_offset(log.high_watermark, start_offset)
@@ -403,5 +403,23 @@ class Partition:
         records = log.read(offset, max_bytes, limit, at_least_one=at_least_one)
         if not committed or not records:
             return found._replace(records=records)
-        read_end = int(scan_batches(records, check_crc=False).last_offset[-1]) + 1
-        return found._replace(records=records, aborted=log.aborted_transactions(offset, read_end))
+        return found._replace(records=records, aborted=log.aborted_transactions(offset, end_of(records)))
+
+
+def end_of(records: Bytes) -> int:
+    """The offset after complete batches."""
+    return int(scan_batches(records, check_crc=False).last_offset[-1]) + 1
+
+
+class HeldPartitions(Protocol):
+    """Finds the partitions that this broker holds. `ReplicaManager` implements it, as the other views of replicas."""
+
+    def partition(self, key: Key) -> Partition:
+        """ApiException if this broker does not serve the partition."""
+
+
+class StoredPartitions(HeldPartitions, Protocol):
+    """The partitions, and the report of a disk that fails."""
+
+    def log_failed(self, key: Key, error: Exception) -> None:
+        """Takes the partition offline, and asks the server to take its log directory offline."""

@@ -1,4 +1,4 @@
-"""The producers of a partition: sequences in order, duplicates detected, transactions open or ended (KIP-98).
+"""The producers of a partition: checks sequences, detects duplicates, tracks transactions (KIP-98).
 
 Source: ProducerStateManager, ProducerAppendInfo, ProducerStateEntry and VerificationStateEntry of 3.9.1.
 """
@@ -12,13 +12,13 @@ from kcore.broker.replicas.transactions import AbortedTransaction, EndMarker, Tr
 from kcore.protocol_errors import Errors
 from kcore.wire.record_batch import CONTROL, NO_TIMESTAMP, TRANSACTIONAL, RecordBatches
 
-BATCHES_TO_RETAIN: Final = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: as many as a producer has in flight.
+BATCHES_TO_RETAIN: Final = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: a producer's requests in flight.
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
-SEQUENCES: Final = 2**31  # After the largest comes 0.
-MOST_PRODUCERS: Final = 10_000  # In a partition; beyond that the one that wrote longest ago is forgotten.
-MOST_VERIFICATIONS: Final = 10_000  # Kept of producers that have not written since; the oldest go first.
+SEQUENCES: Final = 2**31  # Sequences wrap around to 0 here.
+MOST_PRODUCERS: Final = 10_000  # The limit of a partition; above it the least recently active producer is dropped.
+MOST_VERIFICATIONS: Final = 10_000  # The limit of unfinished verifications; above it the oldest is dropped.
 
 
 class AppendedBatch(NamedTuple):
@@ -33,16 +33,16 @@ class AppendedBatch(NamedTuple):
 
 @dataclass(slots=True)
 class Producer:
-    """The newest epoch of a producer, the last batches that it wrote in it, and its transaction."""
+    """The newest epoch of a producer, its last batches in that epoch, and its transaction."""
 
     epoch: int
     batches: deque[AppendedBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_TO_RETAIN))
-    last_timestamp: int = NO_TIMESTAMP  # Of its last batch or end marker, milliseconds.
-    coordinator_epoch: int = -1  # Of the coordinator that ended its last transaction.
+    last_timestamp: int = NO_TIMESTAMP  # The timestamp of its last batch or end marker, milliseconds.
+    coordinator_epoch: int = -1  # The epoch of the coordinator that ended its last transaction.
     transaction_offset: int | None = None  # The first offset of its open transaction.
 
     def begin_epoch(self, epoch: int) -> None:
-        """Batches of an earlier epoch count for nothing."""
+        """Drops the batches of an earlier epoch."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
@@ -50,13 +50,13 @@ class Producer:
 
 @dataclass(slots=True)
 class Verification:
-    """A transaction of which the coordinator is asked whether it has the partition (KIP-890).
+    """A request to the coordinator whether a transaction has the partition (KIP-890).
 
-    The guard ties the answer to this question: an end marker or a batch in between makes it void.
+    The guard identifies the request: an end marker or a batch in between invalidates it.
     """
 
     epoch: int
-    lowest_sequence: int  # Of the batches that asked: a later one must not be appended before it.
+    lowest_sequence: int  # The lowest sequence among the waiting batches, which must be appended first.
     guard: object = field(default_factory=object)
 
 
@@ -64,19 +64,19 @@ class Producers:
     """The producers of one partition, by id."""
 
     def __init__(self) -> None:
-        self.by_id: dict[int, Producer] = {}  # The one that wrote last at the end.
+        self.by_id: dict[int, Producer] = {}  # The most recently active producer is at the end.
         self.transactions = Transactions()
         self._verifications: dict[int, Verification] = {}
 
     def last_stable_offset(self, high_watermark: int, start_offset: int) -> int:
-        """The last stable offset, at which a read_committed consumer ends."""
+        """The last stable offset, the end for read_committed consumers."""
         unstable = self.transactions.first_unstable_offset(high_watermark)
         return high_watermark if unstable is None else min(max(unstable, start_offset), high_watermark)
 
     # Before an append.
 
     def duplicate_of(self, batches: RecordBatches) -> AppendedBatch | None:
-        """The batch in the log that the one batch of `batches` repeats: it is answered as that was."""
+        """The batch in the log that the batch repeats, so that the response is repeated; None if it is new."""
         producer = self.by_id.get(int(batches.producer_id[0]))
         if producer is None or producer.epoch != int(batches.producer_epoch[0]):
             return None
@@ -85,7 +85,7 @@ class Producers:
         return next(same, None)
 
     def begin_verification(self, producer_id: int, epoch: int, sequence: int) -> object | None:
-        """The guard for `check`, to be verified with the coordinator; None within a transaction that is open here.
+        """The guard for `check` after the coordinator's answer; None if the transaction is open in this log.
 
         Source: UnifiedLog.maybeStartTransactionVerification.
         """
@@ -104,11 +104,10 @@ class Producers:
         return known.guard
 
     def check(self, batches: RecordBatches, guard: object | None = None, *, is_new_log: bool = False) -> None:
-        """ApiException if the one batch of a client may not be appended; `guard` is of `begin_verification`.
+        """Raises an ApiException if the batch of a client may not be appended.
 
-        `is_new_log`: the log has never held a record.
-
-        InvalidTxnStateException outside of the transaction that was verified, InvalidProducerEpochException,
+        `guard`: the result of `begin_verification`. `is_new_log`: the log has never had a record.
+        InvalidTxnStateException for a batch outside the verified transaction, InvalidProducerEpochException,
         OutOfOrderSequenceException.
         """
         producer_id, epoch = int(batches.producer_id[0]), int(batches.producer_epoch[0])
@@ -130,8 +129,8 @@ class Producers:
         if verification is not None and first > verification.lowest_sequence:
             _out_of_order(producer_id, epoch, verification.lowest_sequence, first)
         if producer is None or producer.epoch == NO_PRODUCER_EPOCH:
-            # All that the producer wrote may have been deleted, so any sequence will do. In a log that never had a
-            # record, a batch with a later sequence has overtaken the first one (KAFKA-15591).
+            # The producer's records may have been deleted, so any sequence is valid. In a log that never had a record,
+            # a later sequence means that the batch has overtaken the first one (KAFKA-15591).
             if is_new_log and first != 0:
                 _out_of_order(producer_id, epoch, 0, first)
             return
@@ -141,7 +140,7 @@ class Producers:
             _out_of_order(producer_id, epoch, expected, first)
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
-        """InvalidProducerEpochException or TransactionCoordinatorFencedException for a marker that comes too late."""
+        """InvalidProducerEpochException or TransactionCoordinatorFencedException for a late marker."""
         producer = self.by_id.get(producer_id)
         if producer is None:
             return
@@ -160,15 +159,15 @@ class Producers:
     # After it.
 
     def take(self, batches: RecordBatches, markers: Mapping[int, EndMarker]) -> list[AbortedTransaction]:
-        """Batches that were appended, of producers and of others; `markers` as `end_markers` gives them.
+        """Updates the producers with appended batches; `markers` is the result of `end_markers`.
 
-        Returns the transactions that they abort, for the transaction index.
+        Returns the transactions that the batches abort, for the transaction index.
         """
         aborted = []
         for row in (batches.producer_id > NO_PRODUCER_ID).nonzero()[0].tolist():
             producer_id, epoch = int(batches.producer_id[row]), int(batches.producer_epoch[row])
             producer = self.by_id.pop(producer_id, None) or Producer(NO_PRODUCER_EPOCH)
-            self.by_id[producer_id] = producer  # As the last that wrote.
+            self.by_id[producer_id] = producer  # To the end: it is the most recently active producer.
             self._verifications.pop(producer_id, None)
             if not batches.attributes[row] & CONTROL:
                 producer.begin_epoch(epoch)
@@ -182,9 +181,9 @@ class Producers:
         return aborted
 
     def _forget_oldest(self) -> None:
-        """Where there are too many producers, forgets those that wrote longest ago and have no open transaction.
+        """Above the limit, drops the least recently active producers without an open transaction.
 
-        Should it write again it may begin with any sequence, as one whose records were deleted.
+        A dropped producer may continue with any sequence, like one whose records were deleted.
         """
         for _ in range(len(self.by_id) - MOST_PRODUCERS):
             oldest = next((key for key, each in self.by_id.items() if each.transaction_offset is None), None)
@@ -201,7 +200,7 @@ class Producers:
             self.transactions.begin(offset, producer_id)
 
     def _end(self, producer_id: int, producer: Producer, offset: int, marker: EndMarker) -> AbortedTransaction | None:
-        """The marker at `offset`; what it aborts. Without a batch in the transaction there is nothing to end."""
+        """Applies the marker at `offset`. Returns the aborted transaction, if it had batches in this log."""
         first_offset = producer.transaction_offset
         producer.coordinator_epoch, producer.transaction_offset = marker.coordinator_epoch, None
         if first_offset is None:
@@ -210,9 +209,10 @@ class Producers:
         return None if marker.is_commit else AbortedTransaction(producer_id, first_offset, offset, stable)
 
     def expire(self, oldest_ms: int) -> None:
-        """Forgets who has written nothing since that time and has no transaction open (producer.id.expiration.ms).
+        """Drops producers without records since `oldest_ms` and without an open transaction.
 
-        Times are those of the records. Source: ProducerStateManager.removeExpiredProducers.
+        The setting is producer.id.expiration.ms; times are timestamps of records. Source:
+        ProducerStateManager.removeExpiredProducers.
         """
         expired = [
             producer_id
@@ -223,7 +223,7 @@ class Producers:
             del self.by_id[producer_id]
 
     def restore(self, producers: Mapping[int, Producer]) -> None:
-        """Replaces all producers by those of a snapshot."""
+        """Replaces all producers with the producers of a snapshot."""
         self.by_id, self.transactions, self._verifications = {**producers}, Transactions(), {}
         begun = {
             producer.transaction_offset: producer_id

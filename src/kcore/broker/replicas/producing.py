@@ -1,4 +1,4 @@
-"""Produce: batches into the logs that this broker leads, and the answer once they are committed.
+"""Produce: appends batches to the logs that this broker leads, and responds when they are committed.
 
 Source: ReplicaManager.appendRecords and DelayedProduce of 3.9.1.
 """
@@ -6,19 +6,22 @@ Source: ReplicaManager.appendRecords and DelayedProduce of 3.9.1.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from kcore.broker.replicas import verifying
+from kcore.broker.replicas.cluster_view import ClusterView
 from kcore.broker.replicas.log_validator import (
     CheckedRecords,
     RecordValidationException,
-    first_look,
+    check_headers,
     has_transactional_records,
     transactional_producer,
 )
 from kcore.broker.replicas.outputs import SendResponse, Verify
+from kcore.broker.replicas.partition import HeldPartitions, Partition
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.verifying import Produce, TransactionalBatch
+from kcore.broker.replicas.waiting import Waiting, WaitingReplicas, committed
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.produce import (
     BatchIndexAndErrorMessage,
@@ -29,10 +32,15 @@ from kcore.schema.produce import (
     TopicProduceResponse,
 )
 
-if TYPE_CHECKING:
-    from kcore.broker.replicas.replica_manager import ReplicaManager
-
 NEWEST: Final = 11  # Produce of 3.9.1.
+
+
+class ProducingReplicas(WaitingReplicas, Protocol):
+    """What Produce uses of the broker's replicas."""
+
+    cluster: ClusterView
+    partitions: dict[Key, Partition]
+    verifying: Waiting[Produce]  # Requests that wait for a transaction coordinator.
 
 
 class Required(NamedTuple):
@@ -44,7 +52,7 @@ class Required(NamedTuple):
 
 @dataclass
 class WaitingProduce:
-    """A request with acks=all whose batches are in this log, and not yet in all that are in sync."""
+    """A request with acks=all whose batches are appended and not committed yet."""
 
     request_id: int
     deadline_ms: int
@@ -55,22 +63,17 @@ class WaitingProduce:
     def keys(self) -> set[Key]:
         return {*self.required}
 
-    def response(self, manager: "ReplicaManager") -> ProduceResponse | None:
-        """None while a partition is not decided yet."""
-        found = {key: self._committed(manager, key) for key in self.required}
+    def response(self, manager: HeldPartitions) -> ProduceResponse | None:
+        """The response; None while a batch is not committed."""
+        found = {key: committed(manager, key, each.offset) for key, each in self.required.items()}
         if None in found.values():
             return None
         return self._with(found)
 
-    def timed_out(self, manager: "ReplicaManager") -> ProduceResponse:
-        """The response at the time-out: records may still be committed later, or never."""
-        return self._with({key: self._committed(manager, key) or Errors.REQUEST_TIMED_OUT for key in self.required})
-
-    def _committed(self, manager: "ReplicaManager", key: Key) -> Errors | None:
-        try:
-            return manager.partition(key).committed(self.required[key].offset)
-        except ApiException as error:
-            return error.error
+    def timed_out(self, manager: HeldPartitions) -> ProduceResponse:
+        """The response at the time-out; the records may still be committed later."""
+        found = {key: committed(manager, key, each.offset) for key, each in self.required.items()}
+        return self._with({key: error or Errors.REQUEST_TIMED_OUT for key, error in found.items()})
 
     def _with(self, found: "dict[Key, Errors | None]") -> ProduceResponse:
         for key, error in found.items():
@@ -81,7 +84,7 @@ class WaitingProduce:
 
 
 def drop_repeated(request: ProduceRequest) -> None:
-    """Keeps of a partition that is named again the last entry alone, as the map of KafkaApis.handleProduceRequest."""
+    """Keeps the last entry of each repeated partition, as the map of KafkaApis.handleProduceRequest does."""
     entries = [(topic.name, data) for topic in request.topic_data for data in topic.partition_data]
     last = {(name, data.index): data for name, data in entries}
     if len(last) == len(entries):
@@ -92,24 +95,25 @@ def drop_repeated(request: ProduceRequest) -> None:
 
 
 def on_produce(
-    manager: "ReplicaManager",
+    manager: ProducingReplicas,
     request_id: int,
     request: ProduceRequest,
     now_ms: int,
     date_ms: int,
     version: int = NEWEST,
-    ahead: Mapping[Key, CheckedRecords] = MappingProxyType({}),
+    prechecked: Mapping[Key, CheckedRecords] = MappingProxyType({}),
 ) -> None:
-    """Appends, and answers now or once all is committed: the response is among the manager's outputs.
+    """Appends the batches. The response is an output of the manager, now or when all batches are committed.
 
-    `now_ms` is what deadlines are counted in, `date_ms` the time of day (ms since 1970) that records' timestamps are
-    compared with; `ahead`: what was found in large batches already.
+    `now_ms`: the clock of deadlines. `date_ms`: the time of day (ms since 1970), for checks of timestamps.
+    `prechecked`: the results of earlier checks of large batches.
 
-    The first batches of a transaction wait until its coordinator has verified them. With acks 0 there is no response;
-    the edge can report an error only by closing the connection.
+    The first batches of a transaction wait until its coordinator has verified them. With acks=0 there is no response;
+    the server reports an error by closing the connection.
     """
-    produce = Produce(request_id, now_ms + request.timeout_ms, request, version, date_ms - now_ms, ahead=ahead)
-    batches = _first_look(manager, produce)
+    deadline_ms, date_minus_now_ms = now_ms + request.timeout_ms, date_ms - now_ms
+    produce = Produce(request_id, deadline_ms, request, version, date_minus_now_ms, prechecked=prechecked)
+    batches = _check_headers(manager, produce)
     verifying.begin(manager, produce, batches)
     if not produce.guards:
         _append_all(manager, produce, now_ms)
@@ -120,27 +124,26 @@ def on_produce(
     manager.output(Verify(request_id, *transaction, tuple(produce.guards)))
 
 
-def on_verified(manager: "ReplicaManager", request_id: int, errors: Mapping[Key, Errors], now_ms: int) -> None:
-    """The coordinator's answer: the partitions that are not in the transaction, and why; the others are appended."""
+def on_verified(manager: ProducingReplicas, request_id: int, errors: Mapping[Key, Errors], now_ms: int) -> None:
+    """Appends the verified batches; `errors`: the partitions that the coordinator refused."""
     produce = manager.verifying.by_id.get(request_id)
     if produce is not None and manager.verifying.remove(produce):
         verifying.refuse(produce, errors)
         _append_all(manager, produce, now_ms)
 
 
-def expire_verifications(manager: "ReplicaManager", now_ms: int) -> None:
-    """Answers those whose coordinator has not answered in time: the producer tries again."""
+def expire_verifications(manager: ProducingReplicas, now_ms: int) -> None:
+    """Answers requests whose coordinator did not answer in time; the producer then tries again."""
     for produce in manager.verifying.late(now_ms):
         if manager.verifying.remove(produce):
             verifying.refuse(produce, dict.fromkeys(produce.guards, Errors.NETWORK_EXCEPTION))
             _append_all(manager, produce, now_ms)
 
 
-def _first_look(manager: "ReplicaManager", produce: Produce) -> list[TransactionalBatch]:
-    """Collects errors that the headers alone show.
+def _check_headers(manager: ProducingReplicas, produce: Produce) -> list[TransactionalBatch]:
+    """Stores the errors that the batches' headers show. Returns the transactional batches.
 
-    Returns the transactional batches. Records of unknown partitions are only checked for being transactional
-    (KafkaApis.handleProduceRequest).
+    Records of unknown partitions are only checked for being transactional (KafkaApis.handleProduceRequest).
     """
     request = produce.request
     requested = [
@@ -150,8 +153,8 @@ def _first_look(manager: "ReplicaManager", produce: Produce) -> list[Transaction
     try:
         if has_transactional_records([records for _, records in requested]) and request.transactional_id is None:
             Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.raise_for("transactional batches without a transactional id")
-        found = first_look([records for _, records in known], produce.version)
-    except ApiException as refusal:  # Of the whole request.
+        found = check_headers([records for _, records in known], produce.version)
+    except ApiException as refusal:  # It refuses the whole request.
         produce.refused = {key: refusal for key, _ in requested}
         return []
     pairs = zip(known, found, strict=True)
@@ -160,7 +163,7 @@ def _first_look(manager: "ReplicaManager", produce: Produce) -> list[Transaction
     return [TransactionalBatch(key, producer) for key, producer in taken if producer is not None]
 
 
-def _append_all(manager: "ReplicaManager", produce: Produce, now_ms: int) -> None:
+def _append_all(manager: ProducingReplicas, produce: Produce, now_ms: int) -> None:
     request, answer = produce.request, ProduceResponse(responses=[])
     required: dict[Key, Required] = {}
     for topic in request.topic_data:
@@ -178,22 +181,22 @@ def _append_all(manager: "ReplicaManager", produce: Produce, now_ms: int) -> Non
         manager.producing.add(waiter)
     else:
         manager.output(SendResponse(produce.request_id, done))
-    for key in required:  # Followers have something to fetch, and more may be committed.
+    for key in required:  # For waiting fetches and producers: there are new records, and some may be committed.
         manager.wake(key)
 
 
 def _append(
-    manager: "ReplicaManager", key: Key, data: PartitionProduceData, produce: Produce, now_ms: int
+    manager: ProducingReplicas, key: Key, data: PartitionProduceData, produce: Produce, now_ms: int
 ) -> tuple[PartitionProduceResponse, int | None]:
-    """The answer for one partition; if the batch is in the log, the offset behind it."""
-    acks, date_ms = produce.request.acks, now_ms + produce.date_ahead_ms
+    """Appends one partition's batch. Returns its response, and the offset after the batch if it was appended."""
+    acks, date_ms = produce.request.acks, now_ms + produce.date_minus_now_ms
     try:
         if key in produce.refused:
             raise produce.refused[key]
         if acks not in (-1, 0, 1):
             raise exception_of(Errors.INVALID_REQUIRED_ACKS)(f"acks {acks}")
         partition = manager.partition(key)
-        known = produce.guards.get(key), produce.ahead.get(key)
+        known = produce.guards.get(key), produce.prechecked.get(key)
         appended, _ = partition.append(data.records or b"", acks, now_ms, date_ms, *known)
     except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
         manager.log_failed(key, error)

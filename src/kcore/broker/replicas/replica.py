@@ -1,4 +1,4 @@
-"""A partition that a broker holds, in the state that it last received."""
+"""The key and the received state of a replica."""
 
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -11,7 +11,7 @@ Key: TypeAlias = tuple[str, int]  # A partition: its topic's name and its index.
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A partition's state as this broker last accepted it. Brokers are ids."""
+    """The last accepted state of a partition that this broker holds. Brokers are ids."""
 
     topic_id: Uuid
     leader: int
@@ -19,7 +19,7 @@ class Replica:
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
     partition_epoch: int
-    stopped: bool = False  # With its log kept: it neither leads nor follows until a newer state comes.
-    controller_epoch: int = -1  # Of the controller that decided so.
+    stopped: bool = False  # Stopped with its log kept: it neither leads nor follows until a newer state arrives.
+    controller_epoch: int = -1  # The epoch of the controller that sent the state.
     leader_recovery_state: int = RECOVERED
-    is_new: bool = field(default=False, compare=False)  # The controller has never had it on this broker before.
+    is_new: bool = field(default=False, compare=False)  # The partition was not on this broker before.

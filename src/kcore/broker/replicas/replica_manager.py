@@ -1,7 +1,7 @@
-"""The replicas that a broker holds: orders move them, producers and fetches wait on them.
+"""The replicas of a broker: carries out orders, and wakes waiting requests when partitions change.
 
-Source: ReplicaManager and KafkaApis of 3.9.1. No clock, no sockets, no files: `now_ms` comes in, logs are handed in,
-`take_outputs` gives what the edge is to do.
+The caller passes the time as `now_ms` and the logs as `Logs`, and performs `take_outputs()`. Source: ReplicaManager and
+KafkaApis of 3.9.1.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -36,20 +36,20 @@ class Logs(Protocol):
         """The keys of all logs on disk."""
 
     def topic_id(self, key: Key) -> Uuid:
-        """Of the log that lies there; ZERO_UUID if there is none, or it has no id. KafkaStorageException."""
+        """The topic id of the log on disk; ZERO_UUID if there is no log, or it has no id. KafkaStorageException."""
 
     def hold(self, key: Key, topic_id: Uuid, *, is_new: bool) -> ReplicaLog:
-        """The partition's log, made if need be; its topic id, if it is given one, is on the disk.
+        """The partition's log, which is created if needed; stores the topic id, unless it is ZERO_UUID.
 
-        One that is not new may lie in a directory that failed: then it is not made. In KRaft mode it is there already,
-        unless it must not be made.
+        A log that is not new may be in a failed directory: then it is not created. In KRaft mode the log exists
+        already, unless it must not be created.
         """
 
     def delete(self, key: Key) -> None:
-        """Nothing of it is left."""
+        """Deletes the log."""
 
     def set_stray(self, key: Key) -> None:
-        """Keeps a log without a replica, under another name."""
+        """Renames a log without a replica, and keeps it."""
 
 
 class ReplicaManager:
@@ -58,14 +58,14 @@ class ReplicaManager:
     def __init__(
         self, config: BrokerConfig, broker_epoch: int, logs: Logs, sessions: FetchSessionCache | None = None
     ) -> None:
-        """`sessions`: of clients that fetch; without it there are none."""
+        """`sessions`: the cache of fetch sessions; None: no sessions."""
         self.broker_id = config.broker_id
-        self.broker_epoch = broker_epoch  # Of this incarnation (KIP-380).
+        self.broker_epoch = broker_epoch  # The epoch of this incarnation (KIP-380).
         self.config, self.logs = config, logs
         self.cluster = ClusterView()
-        self.replicas: dict[Key, Replica] = {}  # What is held, in the state last accepted.
+        self.replicas: dict[Key, Replica] = {}  # The held partitions with their last accepted states.
         self.partitions: dict[Key, Partition] = {}
-        self.settings: dict[str, TopicSettings] = {}  # Of topics that have some of their own.
+        self.settings: dict[str, TopicSettings] = {}  # The settings of topics that differ from the defaults.
         self.fetchers: dict[int, ReplicaFetcher] = {}
         self.isr_changes = IsrChanges(config.broker_id)
         self.verifying: Waiting[Produce] = Waiting()
@@ -74,7 +74,7 @@ class ReplicaManager:
         self.sessions = sessions or FetchSessionCache()
         self._fetched_from: dict[Key, int] = {}  # The leader of each replica that follows.
         self._outputs: list[Output] = []
-        self.fetch_epoch: Callable[[], int] = lambda: self.broker_epoch  # What fetches from leaders carry (KIP-903).
+        self.fetch_epoch: Callable[[], int] = lambda: self.broker_epoch  # The epoch in fetches to leaders (KIP-903).
         self._fetcher_hooks = FetcherHooks(lambda: self.fetch_epoch(), self.log_failed, self.wake)
 
     def take_outputs(self) -> list[Output]:
@@ -88,14 +88,14 @@ class ReplicaManager:
     def notice(self, kind: NoticeKind, text: str) -> None:
         self.output(Notice(kind, text))
 
-    # Orders: what the broker is to hold, and as what.
+    # Orders.
 
     def state(self, key: Key) -> Replica | None:
-        """The partition as it was last accepted; None if the broker does not hold it."""
+        """The last accepted state of the partition; None if the broker does not hold it."""
         return self.replicas.get(key)
 
     def topic_id_on_disk(self, key: Key) -> Uuid:
-        """Of the log that lies there; ZERO_UUID if there is none, or it has no id. KafkaStorageException."""
+        """The topic id of the log on disk; ZERO_UUID if there is no log, or it has no id. KafkaStorageException."""
         partition = self.partitions.get(key)
         if partition is not None and partition.role is Role.OFFLINE:
             raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"{key[0]}-{key[1]} is offline")
@@ -106,12 +106,12 @@ class ReplicaManager:
             raise
 
     def hold_only(self, keys: set[Key]) -> None:
-        """Delete every other replica; every other log in the log directories is a stray."""
+        """Deletes all other replicas; all other logs in the log directories become strays."""
         for key in {*self.partitions, *self.logs.keys()} - keys:
             self.remove(key)
 
     def remove(self, key: Key) -> None:
-        """Delete a replica. A log without one may come from damaged files, and is kept (LogManager.addStrayLog)."""
+        """Deletes a replica. A log without a replica is kept as a stray (LogManager.addStrayLog)."""
         partition = self.partitions.get(key)
         if partition is not None:
             self.stop(key, delete=True)
@@ -122,14 +122,14 @@ class ReplicaManager:
             self.log_failed(key, error)
 
     def cluster_changed(self) -> None:
-        """`cluster` has changed: DeleteRecords does not wait for brokers that are not live."""
+        """Checks waiting requests after a change of `cluster`: DeleteRecords waits only for live brokers."""
         for key in {key for each in self.producing.by_id.values() for key in each.keys}:
             self.wake(key)
 
     def become(self, key: Key, received: Replica, now_ms: int) -> Errors:
-        """startReplica where need be, then becomeLeader or becomeFollower."""
+        """Starts the replica if needed (startReplica), then leads or follows (becomeLeader, becomeFollower)."""
         partition = self.partitions.get(key) or self._start(key)
-        if partition.role is Role.OFFLINE:  # Wherever the controller has it: it is not made anew elsewhere.
+        if partition.role is Role.OFFLINE:  # It is not created again in another directory.
             return Errors.KAFKA_STORAGE_ERROR
         known = partition.received
         if known is not None and received.partition_epoch < known.partition_epoch:
@@ -140,7 +140,7 @@ class ReplicaManager:
                 step = partition.become_leader(received, log, now_ms)
             elif self.cluster.is_alive(received.leader):
                 step = partition.become_follower(received, log)
-            else:  # The log is there, so that its high watermark is checkpointed (KAFKA-1647); no more changes.
+            else:  # The log exists, so that its high watermark is checkpointed (KAFKA-1647); the role stays.
                 return Errors.NONE
             self.carry_out(key, step.actions)
         except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
@@ -165,7 +165,7 @@ class ReplicaManager:
         return self.settings.get(topic, default)
 
     def set_settings(self, topic: str, settings: TopicSettings, now_ms: int) -> None:
-        """A topic's configuration changed."""
+        """Applies a change of a topic's configuration."""
         self.settings[topic] = settings
         for key, partition in self.partitions.items():
             if key[0] == topic:
@@ -174,7 +174,7 @@ class ReplicaManager:
                     self.wake(key)
 
     def carry_out(self, key: Key, actions: Sequence[Action]) -> None:
-        """What the table of roles asks for, in its order. KafkaStorageException if the log cannot be deleted."""
+        """Performs a step's actions in order. KafkaStorageException if the log cannot be deleted."""
         for action in actions:
             match action:
                 case Action.STOP_FETCHING:
@@ -205,7 +205,7 @@ class ReplicaManager:
             self.output(FetchFrom(leader))
 
     def assign_topic_id(self, key: Key, topic_id: Uuid) -> Errors:
-        """To a replica that had none."""
+        """Adds the topic id to a replica without one."""
         self.replicas[key] = replace(self.replicas[key], topic_id=topic_id)
         partition = self.partitions[key]
         assert partition.received is not None
@@ -216,7 +216,7 @@ class ReplicaManager:
         return Errors.NONE
 
     def replace_log(self, key: Key, log: ReplicaLog) -> None:
-        """The replica has moved to another log directory: that log, which has the same records, is its log now."""
+        """Uses another log with the same records, after the replica moved to another log directory."""
         partition = self.partitions.get(key)
         if partition is not None and partition.log is not None:
             partition.log = log
@@ -224,7 +224,7 @@ class ReplicaManager:
                 fetcher.set_log(key, log)
 
     def stop(self, key: Key, delete: bool) -> Errors:
-        """Stop leading or following; with `delete` also delete the log."""
+        """Stops leading or following; with `delete` also deletes the log."""
         partition = self.partitions.get(key)
         if partition is not None and partition.role is Role.OFFLINE:
             return Errors.KAFKA_STORAGE_ERROR
@@ -251,14 +251,14 @@ class ReplicaManager:
     # Failures.
 
     def log_failed(self, key: Key, error: Exception) -> None:
-        """The disk refused something: the edge takes the directory offline."""
+        """Takes the partition offline, and asks the server to take its log directory offline."""
         known = self.partitions.get(key)
         if known is None or known.role is not Role.OFFLINE:
             self.go_offline(key)
             self.output(LogFailed(key, str(error)))
 
     def go_offline(self, key: Key) -> None:
-        """The replica's log directory is offline."""
+        """Marks the replica offline, because its log directory is."""
         partition = self.partitions.get(key) or self._start(key)
         if partition.role is not Role.OFFLINE:
             step = partition.order(Order.FAIL)
@@ -267,15 +267,15 @@ class ReplicaManager:
             self.carry_out(key, step.actions)
 
     def forget_offline(self, key: Key) -> None:
-        """What comes next under that name is another replica: its topic is, or it is in another directory."""
+        """Drops an offline replica: its topic was created again, or it has another directory now."""
         known = self.partitions.get(key)
         if known is not None and known.role is Role.OFFLINE:
             del self.partitions[key]
 
-    # What is known.
+    # Look-ups.
 
     def partition(self, key: Key) -> Partition:
-        """ApiException if this broker does not serve it (ReplicaManager.getPartitionOrError)."""
+        """The partition; ApiException if this broker does not serve it (ReplicaManager.getPartitionOrError)."""
         partition = self.partitions.get(key)
         if partition is None:
             error = Errors.NOT_LEADER_OR_FOLLOWER if self.cluster.knows(key) else Errors.UNKNOWN_TOPIC_OR_PARTITION
@@ -285,7 +285,7 @@ class ReplicaManager:
         return partition
 
     def expire_producers(self, date_ms: int) -> None:
-        """Forgets producers that have written nothing for producer.id.expiration.ms."""
+        """Drops producers without records for producer.id.expiration.ms."""
         for partition in self.partitions.values():
             if partition.log is not None:
                 partition.log.producers.expire(date_ms - self.config.producer_id_expiration_ms)
@@ -293,21 +293,21 @@ class ReplicaManager:
     # The ISR.
 
     def propose(self, change: IsrChange) -> None:
-        """Asks the controller, unless an older change of that partition is not answered yet."""
+        """Sends the change to the controller, unless an older change of the partition is unanswered."""
         if self.isr_changes.submit(change):
             self.output(IsrChangesWait())
         else:
             self.partitions[change.key].isr_refused(change, Errors.OPERATION_NOT_ATTEMPTED)
 
     def shrink_isrs(self, now_ms: int) -> None:
-        """Removes lagging members from ISRs; to be called every half of replica.lag.time.max.ms."""
+        """Removes lagging members from ISRs; called every half of replica.lag.time.max.ms."""
         for partition in self.partitions.values():
             change = partition.shrunk(now_ms)
             if change is not None:
                 self.propose(change)
 
     def on_alter_partition(self, response: AlterPartitionResponse | None, now_ms: int) -> None:
-        """The controller's answer; None: there was none."""
+        """The controller's answer; None: it did not answer."""
         if response is None:
             self.isr_changes.failed(now_ms)
         else:
@@ -335,10 +335,10 @@ class ReplicaManager:
     # Waiting requests.
 
     def wake(self, key: Key) -> None:
-        """The partition changed: requests that wait for it are checked again.
+        """Checks the requests that wait for the partition, after it changed.
 
-        A check may find the disk broken, which wakes other requests meanwhile: each is answered once. In Kafka it was a
-        deadlock to look while the partition was still being changed (KAFKA-13254).
+        A check may find a disk failure, which wakes other requests meanwhile: each request is answered once. In Kafka a
+        check during a change of the partition was a deadlock (KAFKA-13254).
         """
         for produce in self.producing.on(key):
             if (response := produce.response(self)) is not None and self.producing.remove(produce):
@@ -348,28 +348,28 @@ class ReplicaManager:
                 self.output(SendResponse(fetch.request_id, found))
 
     def forget(self, request_id: int) -> None:
-        """Drops a request: its client has disconnected.
+        """Drops a request whose client has disconnected.
 
-        Records that were appended stay, and are committed all the same. Those of a transaction that its coordinator has
-        not verified yet are not appended: they would take memory for as long as the coordinator does not answer.
+        Appended records stay, and are committed. Records that wait for their transaction's coordinator are dropped, so
+        that they do not use memory until it answers.
         """
         self.verifying.forget(request_id)
         self.producing.forget(request_id)
         self.fetching.forget(request_id)
 
     def tick(self, now_ms: int) -> None:
-        """Answers those whose time is up."""
-        self.sessions.tell_time(now_ms)
+        """Answers the requests whose deadline has passed."""
+        self.sessions.set_time(now_ms)
         expire_verifications(self, now_ms)
         for produce in self.producing.late(now_ms):
             if self.producing.remove(produce):
                 self.output(SendResponse(produce.request_id, produce.timed_out(self)))
         for fetch in self.fetching.late(now_ms):
             if self.fetching.remove(fetch):
-                self.output(SendResponse(fetch.request_id, fetch.what_there_is(self)))
+                self.output(SendResponse(fetch.request_id, fetch.partial_response(self)))
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` has something to do."""
+        """When `tick` must be called; None if no request waits."""
         deadlines = [each.next_deadline_ms for each in (self.verifying, self.producing, self.fetching)]
         return min((each for each in deadlines if each is not None), default=None)

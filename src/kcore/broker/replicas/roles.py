@@ -1,4 +1,4 @@
-"""What a replica is to its partition, and which orders make it what: the article's table of actions, as data."""
+"""The roles of a replica, and the orders that change them: the article's table of actions, as data."""
 
 from enum import Enum
 from typing import Final, NamedTuple
@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 class Role(Enum):
     """The role of one replica on this broker."""
 
-    NONE = "none"  # Not held.
-    STARTED = "started"  # It has a log, and neither leads nor follows: a LeaderAndIsr that could not be followed yet.
+    NONE = "none"  # This broker has no replica.
+    STARTED = "started"  # It has a log, and neither leads nor follows, because the leader is not alive yet.
     LEADER = "leader"
     FOLLOWER = "follower"
-    STOPPED = "stopped"  # By a StopReplica that leaves the log.
+    STOPPED = "stopped"  # StopReplica stopped it and kept its log.
     OFFLINE = "offline"  # Its log directory failed.
 
 
@@ -31,8 +31,8 @@ class Action(Enum):
 
     STOP_FETCHING = "stop fetching"
     START_FETCHING = "start fetching"
-    # Requests that wait for a commit or for records, of a replica that stops leading.
-    REFUSE_WAITING = "answer who waits"
+    # The requests wait for commits or records of a replica that no longer leads.
+    REFUSE_WAITING = "answer waiting requests"
     DELETE_LOG = "delete the log"
 
 
@@ -48,7 +48,7 @@ _FOLLOW: Final = Step(Role.FOLLOWER, (Action.STOP_FETCHING, Action.REFUSE_WAITIN
 _DELETE: Final = Step(Role.NONE, (Action.STOP_FETCHING, Action.REFUSE_WAITING, Action.DELETE_LOG))
 _FAIL: Final = Step(Role.OFFLINE, (Action.STOP_FETCHING, Action.REFUSE_WAITING))
 
-# startReplica comes before the other orders for a replica that is not held yet (on_LeaderAndISRCommand, 2.1).
+# A new replica gets startReplica before the other orders (on_LeaderAndISRCommand, 2.1).
 TRANSITIONS: Final[dict[tuple[Role, Order], Step]] = {
     (Role.NONE, Order.START): Step(Role.STARTED),
     (Role.NONE, Order.DELETE): Step(Role.NONE, (Action.DELETE_LOG,)),  # A topic deleted while this broker was down.
@@ -68,7 +68,7 @@ TRANSITIONS: Final[dict[tuple[Role, Order], Step]] = {
 
 
 def next_step(role: Role, order: Order, story: object) -> Step:
-    """The row of the table; AssertionError with the replica's story if there is none."""
+    """The step for a role and an order; AssertionError with the replica's state for an illegal order."""
     step = TRANSITIONS.get((role, order))
     assert step is not None, f"{order.value} to a replica that is {role.value}: {story}"
     return step

@@ -1,9 +1,9 @@
 """Transactions in a partition's log (KIP-98): end markers, open and aborted transactions, the last stable offset.
 
-A transactional producer's batches are in the log like all others. The transaction begins with its first batch there and
-ends with an end marker: a control batch that its coordinator has the leader write (WriteTxnMarkers). A read_committed
-consumer reads below the last stable offset (LSO), the first record of the oldest transaction that has no marker below
-the high watermark, and gets the list of aborted transactions.
+A transaction in a log begins with its first batch. It ends with an end marker, a control batch that the leader writes
+when the transaction's coordinator sends WriteTxnMarkers. The last stable offset (LSO) is the first record of the oldest
+transaction without a committed marker. A read_committed consumer reads below the LSO, and gets the list of aborted
+transactions.
 
 Source: EndTransactionMarker, TxnMetadata and ProducerStateManager of 3.9.1.
 """
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 ABORT: Final = 0  # ControlRecordType
 COMMIT: Final = 1
 _KEY: Final = Struct(">hh")  # Version and control type.
-_VALUE: Final = Struct(">hi")  # Version and coordinator epoch; later versions add fields behind these.
+_VALUE: Final = Struct(">hi")  # Version and coordinator epoch; later versions append fields.
 _VERSION: Final = 0
-MOST_BYTES: Final = 1024  # Of a control batch; Kafka's have 78.
+MOST_BYTES: Final = 1024  # The limit of a control batch; Kafka's control batches have 78 bytes.
 
 
 class EndMarker(NamedTuple):
-    """The decision about a transaction, as its coordinator made it."""
+    """The coordinator's decision about a transaction."""
 
     is_commit: bool
     coordinator_epoch: int
 
 
 class AbortedTransaction(NamedTuple):
-    """One aborted transaction, and the last stable offset when it was (Kafka's AbortedTxn)."""
+    """One aborted transaction, and the last stable offset at its end (Kafka's AbortedTxn)."""
 
     producer_id: int
     first_offset: int
-    last_offset: int  # Of its end marker.
+    last_offset: int  # The offset of its end marker.
     last_stable_offset: int
 
 
@@ -62,11 +62,10 @@ def encode_end_marker(
 
 
 def end_markers(data: "Buffer", batches: RecordBatches, *, tolerant: bool = False) -> dict[int, EndMarker]:
-    """The end markers in `data` by row of `batches`, which is its scan.
+    """The end markers in `data` by row of `batches`, which is the scan of `data`.
 
-    A control batch without records has lost its marker to compaction; other types of control records are none.
-    CorruptRecordException for a control batch that cannot be read, before it is stored; `tolerant`, of what is stored
-    already, leaves it out.
+    A control batch without records has lost its marker to compaction. Other types of control records are ignored.
+    CorruptRecordException for a control batch that cannot be decoded; `tolerant` ignores it, for stored batches.
     """
     markers = {}
     for row in (batches.attributes & CONTROL).nonzero()[0].tolist():
@@ -81,7 +80,7 @@ def end_markers(data: "Buffer", batches: RecordBatches, *, tolerant: bool = Fals
                 markers[row] = marker
         except (DecodeError, StructError, StopIteration) as error:
             if not tolerant:
-                Errors.CORRUPT_MESSAGE.raise_for(f"a control batch that cannot be read: {error}")
+                Errors.CORRUPT_MESSAGE.raise_for(f"a control batch cannot be decoded: {error}")
     return markers
 
 
@@ -99,19 +98,19 @@ class Transactions:
 
     def __init__(self) -> None:
         self.open: dict[int, int] = {}  # First offset -> producer id; first offsets ascend.
-        self._ended: dict[int, int] = {}  # First offset -> offset of the end marker, which may not be committed yet.
+        self._ended: dict[int, int] = {}  # First offset -> offset of the end marker, until the marker is committed.
 
     def begin(self, first_offset: int, producer_id: int) -> None:
-        """A producer's first batch of a transaction."""
+        """Adds a transaction with the offset of its first batch."""
         self.open[first_offset] = producer_id
 
     def end(self, first_offset: int, marker_offset: int) -> int:
-        """Its end marker is in the log. Returns the last stable offset once that is committed (lastStableOffset)."""
+        """Ends a transaction. Returns the last stable offset after the marker's commit (lastStableOffset)."""
         del self.open[first_offset]
         self._ended[first_offset] = marker_offset
         return next(iter(self.open), marker_offset + 1)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset of the oldest transaction without a committed end marker; None if there is none."""
+        """The first offset of the oldest transaction without a committed end marker; None without one."""
         self._ended = {first: marker for first, marker in self._ended.items() if marker >= high_watermark}
         return min((*self._ended, *([next(iter(self.open))] if self.open else [])), default=None)

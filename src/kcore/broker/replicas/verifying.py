@@ -1,24 +1,23 @@
-"""Before the first batch of a transaction is appended, its coordinator must confirm that the partition is in it
-(KIP-890). Else a late batch, after the end of its transaction, would begin one that never ends: the last stable offset
-would never advance. Requests to the coordinator are made here; `producing.py` waits for the response.
+"""Verifies with a transaction's coordinator that a partition is in the transaction, before its first batch (KIP-890).
+
+Without this check, a late batch after the end of its transaction would begin a transaction that never ends, and the
+last stable offset would never advance. `producing.py` waits for the coordinator's answer.
 
 Source: ReplicaManager.handleProduceAppend and AddPartitionsToTxnManager of 3.9.1.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kcore.broker.replicas.log_validator import CheckedRecords, TransactionalProducer
+from kcore.broker.replicas.partition import HeldPartitions
 from kcore.broker.replicas.replica import Key
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.produce import ProduceRequest
 
-if TYPE_CHECKING:
-    from kcore.broker.replicas.replica_manager import ReplicaManager
-
-ABORTABLE_SINCE: Final = 11  # The first version of Produce whose clients know TRANSACTION_ABORTABLE (KIP-890).
-# A client that does not know them tries again all the same after the error that stands for these.
+ABORTABLE_SINCE: Final = 11  # The first version of Produce whose clients handle TRANSACTION_ABORTABLE (KIP-890).
+# The coordinator's errors that producers get as NOT_ENOUGH_REPLICAS, after which they try again.
 RETRIED: Final = frozenset(
     {
         Errors.CONCURRENT_TRANSACTIONS,
@@ -31,7 +30,7 @@ RETRIED: Final = frozenset(
 
 
 class TransactionalBatch(NamedTuple):
-    """A transactional batch, by its header."""
+    """A transactional batch, described by its header."""
 
     key: Key
     producer: TransactionalProducer
@@ -39,21 +38,21 @@ class TransactionalBatch(NamedTuple):
 
 @dataclass
 class Produce:
-    """A request on its way into the logs: it waits while its transaction's coordinator is asked."""
+    """A Produce request that waits for its transaction's coordinator before its batches are appended."""
 
     request_id: int
     deadline_ms: int
     request: ProduceRequest
     version: int
-    date_ahead_ms: int  # The difference of the time of day and the clock of deadlines.
-    guards: dict[Key, object] = field(default_factory=dict)  # As Producers.check has them.
-    refused: dict[Key, ApiException] = field(default_factory=dict)  # Before anything is appended.
-    keys: frozenset[Key] = frozenset()  # No change of a partition wakes it.
-    ahead: Mapping[Key, CheckedRecords] = field(default_factory=dict)  # Batches whose records were looked at already.
+    date_minus_now_ms: int  # The time of day minus the clock of deadlines.
+    guards: dict[Key, object] = field(default_factory=dict)  # The guards for Producers.check.
+    refused: dict[Key, ApiException] = field(default_factory=dict)  # Errors found before the append.
+    keys: frozenset[Key] = frozenset()  # Empty: changes of partitions do not wake the request.
+    prechecked: Mapping[Key, CheckedRecords] = field(default_factory=dict)  # Large batches that were checked early.
 
 
-def begin(manager: "ReplicaManager", produce: Produce, batches: list[TransactionalBatch]) -> None:
-    """Notes the guards of those whose transaction is not open here yet; the coordinator must be asked of these."""
+def begin(manager: HeldPartitions, produce: Produce, batches: list[TransactionalBatch]) -> None:
+    """Stores a guard for each batch whose transaction is not open here: the coordinator must verify these."""
     for key, producer in batches:
         try:
             log = manager.partition(key).leader_log()
@@ -66,7 +65,7 @@ def begin(manager: "ReplicaManager", produce: Produce, batches: list[Transaction
 
 
 def refuse(produce: Produce, errors: Mapping[Key, Errors]) -> None:
-    """Records the coordinator's errors by partition, as producers of that version of Produce expect them."""
+    """Stores the coordinator's errors by partition, translated for producers of that version of Produce."""
     for key, error in errors.items():
         is_unknown = error is Errors.TRANSACTION_ABORTABLE and produce.version < ABORTABLE_SINCE
         if is_unknown or error in (Errors.INVALID_TXN_STATE, Errors.CLUSTER_AUTHORIZATION_FAILED):

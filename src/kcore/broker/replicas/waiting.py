@@ -1,18 +1,18 @@
-"""Requests that wait: for records to be committed, or for records to come (Kafka's purgatories), with deadlines."""
+"""Requests that wait for commits or for new records, with deadlines (Kafka's purgatories)."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
+from kcore.broker.replicas.outputs import Output
+from kcore.broker.replicas.partition import HeldPartitions, StoredPartitions
 from kcore.broker.replicas.replica import Key
+from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.structure import Message
-
-if TYPE_CHECKING:
-    from kcore.broker.replicas.replica_manager import ReplicaManager
 
 
 class Waiter(Protocol):
-    """One request."""
+    """One waiting request."""
 
     @property
     def request_id(self) -> int: ...
@@ -25,13 +25,39 @@ class Waiter(Protocol):
 
 
 class Delayed(Waiter, Protocol):
-    """A request whose answer depends on how far replicas are."""
+    """A request whose response depends on the progress of replicas."""
 
-    def response(self, manager: "ReplicaManager") -> Message | None:
-        """None while it has to wait."""
+    def response(self, manager: HeldPartitions) -> Message | None:
+        """The response; None while the request has to wait."""
 
-    def timed_out(self, manager: "ReplicaManager") -> Message:
-        """The answer when time is up."""
+    def timed_out(self, manager: HeldPartitions) -> Message:
+        """The response at the time-out."""
+
+
+class AnsweringReplicas(StoredPartitions, Protocol):
+    """The partitions, and the outputs and waiting requests of their broker."""
+
+    def output(self, output: Output) -> None:
+        """Adds an output for the server."""
+
+    def wake(self, key: Key) -> None:
+        """Checks the requests that wait for the partition."""
+
+
+class WaitingReplicas(AnsweringReplicas, Protocol):
+    """What a request that appends or deletes records uses of the broker's replicas."""
+
+    @property
+    def producing(self) -> "Waiting[Delayed]":
+        """The requests that wait until replicas have records, or have deleted them."""
+
+
+def committed(manager: HeldPartitions, key: Key, required_offset: int) -> Errors | None:
+    """The result for a request that waits for the commit of `required_offset`; None while it has to wait."""
+    try:
+        return manager.partition(key).committed(required_offset)
+    except ApiException as error:
+        return error.error
 
 
 W = TypeVar("W", bound=Waiter)
@@ -39,7 +65,7 @@ W = TypeVar("W", bound=Waiter)
 
 @dataclass
 class Waiting(Generic[W]):
-    """Waiting requests, by the partitions that they wait for."""
+    """Waiting requests by id and by partition."""
 
     by_id: dict[int, W] = field(default_factory=dict)
     by_key: dict[Key, dict[int, W]] = field(default_factory=dict)
@@ -50,7 +76,7 @@ class Waiting(Generic[W]):
             self.by_key.setdefault(key, {})[waiter.request_id] = waiter
 
     def remove(self, waiter: W) -> bool:
-        """Removes a request that is about to be answered; False if it was removed before."""
+        """Removes a request before its response is sent; False if it was removed before."""
         if self.by_id.pop(waiter.request_id, None) is None:
             return False
         for key in waiter.keys:
@@ -70,7 +96,7 @@ class Waiting(Generic[W]):
         return [*self.by_key.get(key, {}).values()]
 
     def late(self, now_ms: int) -> Iterator[W]:
-        """The requests whose time-out is over."""
+        """The requests whose deadline has passed."""
         yield from [each for each in self.by_id.values() if each.deadline_ms <= now_ms]
 
     @property

@@ -1,6 +1,10 @@
 """The control requests of a ZooKeeper-mode controller to a broker: LeaderAndIsr, UpdateMetadata and StopReplica.
 
-`control_requests.py` checks which controller a request is from and which incarnation of the broker it is for, then each
-partition's leader epoch and topic id, and passes on to the replicas what is new. `broker.py` is such a receiver with
-replicas that are only remembered: what tests and hollow brokers hold.
+- `senders.py`: checks by ZooKeeper's data whether the sender is the controller.
+- `control_requests.py`: checks the epochs of controller and broker, then each partition's leader epoch and topic id.
+  New states become orders for the replicas.
+- `broker.py`: a receiver that stores the states without logs, for tests and hollow brokers.
+
+Invariants: a request with an older controller epoch or broker epoch changes nothing. A partition's state is applied
+only if it is newer than the stored one.
 """

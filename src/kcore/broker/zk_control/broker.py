@@ -1,4 +1,4 @@
-"""A broker without logs that stores the states it is sent."""
+"""A broker without logs that stores the states of control requests."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from kcore.types import ZERO_UUID, Uuid
 
 
 class RememberedReplicas:
-    """The states of replicas without logs: every order is carried out at once."""
+    """The states of replicas without logs: every order succeeds at once."""
 
     def __init__(self, broker_id: int, broker_epoch: int) -> None:
         self.broker_id, self.broker_epoch = broker_id, broker_epoch
@@ -20,11 +20,11 @@ class RememberedReplicas:
         self.replicas: dict[Key, Replica] = {}
 
     def state(self, key: Key) -> Replica | None:
-        """The partition as it was last accepted; None if the broker does not hold it."""
+        """The last accepted state of the partition; None if the broker does not hold it."""
         return self.replicas.get(key)
 
     def topic_id_on_disk(self, key: Key) -> Uuid:
-        """ZERO_UUID: there are no logs on a disk."""
+        """ZERO_UUID, because no log is on a disk."""
         return ZERO_UUID
 
     def become(self, key: Key, received: Replica, now_ms: int) -> Errors:
@@ -33,12 +33,12 @@ class RememberedReplicas:
         return Errors.NONE
 
     def assign_topic_id(self, key: Key, topic_id: Uuid) -> Errors:
-        """To a replica that had none."""
+        """Adds the topic id to a replica without one."""
         self.replicas[key] = replace(self.replicas[key], topic_id=topic_id)
         return Errors.NONE
 
     def stop(self, key: Key, delete: bool) -> Errors:
-        """Mark the replica stopped; with `delete` forget it."""
+        """Marks the replica stopped, or removes it with `delete`."""
         known = self.replicas.get(key)
         if known is not None and delete:
             del self.replicas[key]
@@ -47,34 +47,34 @@ class RememberedReplicas:
         return Errors.NONE
 
     def hold_only(self, keys: set[Key]) -> None:
-        """There are no logs, hence no strays."""
+        """Does nothing: without logs there are no strays."""
 
     def cluster_changed(self) -> None:
-        """Nothing waits for it."""
+        """Does nothing: no requests wait."""
 
     def notice(self, kind: NoticeKind, text: str) -> None:
-        """There is no log for lines."""
+        """Drops the line."""
 
 
 class Broker(ControlRequests):
     """Takes LeaderAndIsr, UpdateMetadata and StopReplica, refuses stale ones, and stores their states."""
 
     def __init__(self, broker_id: int, broker_epoch: int) -> None:
-        """`broker_epoch`: of this incarnation, the czxid of its znode (KIP-380)."""
+        """`broker_epoch`: the czxid of the znode of this incarnation (KIP-380)."""
         self._remembered = RememberedReplicas(broker_id, broker_epoch)
         super().__init__(self._remembered)
 
     @property
     def broker_epoch(self) -> int:
-        """Of this incarnation (KIP-380)."""
+        """The epoch of this incarnation (KIP-380)."""
         return self._remembered.broker_epoch
 
     @property
     def table(self) -> PartitionTable:
-        """The cluster as UpdateMetadata sent it."""
+        """The cluster's state from UpdateMetadata."""
         return self._remembered.cluster.table
 
     @property
     def replicas(self) -> dict[Key, Replica]:
-        """What this broker holds, by (topic name, partition)."""
+        """The held replicas, by (topic name, partition)."""
         return self._remembered.replicas

@@ -1,4 +1,4 @@
-"""A broker's half of the control protocol: requests with stale epochs are refused, new states go to the replicas.
+"""The broker's side of the control protocol: refuses stale epochs, and passes new states to the replicas.
 
 Source: KafkaApis and ReplicaManager of 3.9.1.
 """
@@ -39,12 +39,12 @@ T = TypeVar("T")
 CONTROL_REQUESTS: Final[dict[int, type[Message]]] = {
     each.api_key: each for each in (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
 }
-FULL: Final = 2  # AbstractControlRequest.Type: the request lists all that the broker is to hold.
+FULL: Final = 2  # AbstractControlRequest.Type: the request lists all replicas of the broker.
 TOPIC_IDS_SINCE: Final = 5  # LeaderAndIsr answers by topic id from this version on.
 
 
 class RequestHead(NamedTuple):
-    """Of a control request: all that its refusal depends on."""
+    """The fields of a control request that decide whether it is refused as a whole."""
 
     message: type[Message]
     controller_id: int
@@ -54,52 +54,51 @@ class RequestHead(NamedTuple):
 
 
 class ControlledReplicas(Protocol):
-    """What a receiver of control requests asks of a broker's replicas; `ReplicaManager` is one."""
+    """The replicas that control requests change; `ReplicaManager` implements it."""
 
     broker_id: int
-    broker_epoch: int  # Of this incarnation, the czxid of its znode (KIP-380).
+    broker_epoch: int  # The czxid of the znode of this incarnation (KIP-380).
     cluster: ClusterView
 
     def state(self, key: Key) -> Replica | None:
-        """The partition as it was last accepted; None if the broker does not hold it."""
+        """The last accepted state of the partition; None if the broker does not hold it."""
 
     def topic_id_on_disk(self, key: Key) -> Uuid:
         """The topic id of the log on disk; ZERO_UUID if there is no log, or it has no id. KafkaStorageException."""
 
     def become(self, key: Key, received: Replica, now_ms: int) -> Errors:
-        """Lead or follow, in that state."""
+        """Leads or follows the partition in the received state."""
 
     def assign_topic_id(self, key: Key, topic_id: Uuid) -> Errors:
-        """To a replica that had none."""
+        """Adds the topic id to a replica without one."""
 
     def stop(self, key: Key, delete: bool) -> Errors:
-        """Stop leading or following; with `delete` also delete the log."""
+        """Stops leading or following; with `delete` also deletes the log."""
 
     def hold_only(self, keys: set[Key]) -> None:
         """Deletes all other logs in the log directories as strays."""
 
     def cluster_changed(self) -> None:
-        """`cluster` has changed."""
+        """Checks waiting requests after a change of `cluster`."""
 
     def notice(self, kind: NoticeKind, text: str) -> None:
-        """A line for the log."""
+        """Writes a line to the log."""
 
 
 class ControlRequests:
-    """Takes LeaderAndIsr, UpdateMetadata and StopReplica, refuses stale ones, and hands the others to the replicas."""
+    """Takes LeaderAndIsr, UpdateMetadata and StopReplica, refuses stale requests, and applies the others."""
 
     def __init__(self, replicas: ControlledReplicas) -> None:
         self.broker_id = replicas.broker_id
         self.controller_epoch = 0
-        # Whether a LeaderAndIsr was accepted: the replicas to hold are known then.
-        self.received_leader_and_isr = False
-        self.is_kraft = False  # Whether the controller that was obeyed last is a KRaft one.
-        # While the broker migrates (KIP-866): its epoch by the metadata log. A KRaft controller is obeyed only then.
+        self.received_leader_and_isr = False  # True after the first accepted LeaderAndIsr.
+        self.is_kraft = False  # Whether a KRaft controller sent the last accepted request.
+        # The broker epoch in the metadata log while the broker migrates (KIP-866). None: refuse KRaft controllers.
         self.kraft_broker_epoch: Callable[[], int] | None = None
         self._replicas = replicas
 
     def answer(self, message: type[Message], version: int, data: bytes | memoryview, now_ms: int = 0) -> bytes:
-        """The encoded response to an encoded control request, neither with its header. DecodeError for other bytes."""
+        """The encoded response to an encoded control request, both without headers. DecodeError for invalid bytes."""
         return self.answer_columns(message, version, decode_columns(message, version, data), now_ms)
 
     def answer_columns(
@@ -110,26 +109,26 @@ class ControlRequests:
         now_ms: int = 0,
         refused: Errors = Errors.NONE,
     ) -> bytes:
-        """As `answer`, with a decoded request; `refused`: why its sender is not believed."""
+        """As `answer`, with a decoded request; `refused`: the error if the sender is not the controller."""
         if message is LeaderAndIsrRequest:
             return encode(self.on_leader_and_isr(request, version, now_ms, refused), version)
         if message is UpdateMetadataRequest:
             return encode(self.on_update_metadata(request, refused), version)
-        assert message is StopReplicaRequest, f"a broker is not sent {message.__name__}"
+        assert message is StopReplicaRequest, f"{message.__name__} is not a control request"
         return encode(self.on_stop_replica(request, refused), version)
 
     def on_update_metadata(self, request: Columns, refused: Errors = Errors.NONE) -> UpdateMetadataResponse:
-        """Keep the new states and live brokers.
+        """Stores the new states and live brokers.
 
-        INVALID_REQUEST for states that make no table: nothing of them is kept. INVALID_TOPIC_EXCEPTION if some topics
-        have an invalid name: all other topics are kept.
+        INVALID_REQUEST for inconsistent states, which change nothing. INVALID_TOPIC_EXCEPTION if some topics have an
+        invalid name; the other topics are stored.
         """
         refusal = refused or self.refusal(request)
         if refusal is not Errors.NONE:
             return UpdateMetadataResponse(error_code=refusal)
         cluster = self._replicas.cluster
         try:
-            if request.is_kraft_controller and request.type == FULL:  # What it does not list is deleted.
+            if request.is_kraft_controller and request.type == FULL:  # Partitions that it does not list are deleted.
                 table = empty_table()
                 left_out = merge(table, request)
                 cluster.table = table
@@ -137,7 +136,7 @@ class ControlRequests:
                 left_out = merge(cluster.table, request)
         except TableError as error:
             self._replicas.notice(
-                NoticeKind.IMPOSSIBLE, f"UpdateMetadata of controller {request.controller_id} is refused: {error}"
+                NoticeKind.IMPOSSIBLE, f"UpdateMetadata from controller {request.controller_id} is refused: {error}"
             )
             return UpdateMetadataResponse(error_code=Errors.INVALID_REQUEST)
         cluster.topics_changed()
@@ -153,7 +152,7 @@ class ControlRequests:
     def on_leader_and_isr(
         self, request: Columns, version: int, now_ms: int = 0, refused: Errors = Errors.NONE
     ) -> LeaderAndIsrResponse:
-        """Become leader or follower of every partition whose leader epoch is new.
+        """Becomes leader or follower of every partition whose leader epoch is new.
 
         A refusal is repeated for every partition (LeaderAndIsrRequest.getErrorResponse).
         """
@@ -182,19 +181,19 @@ class ControlRequests:
         return LeaderAndIsrResponse(error_code=refusal, topics=by_id)
 
     def _drop_topics_of_another_id(self, states: Iterable[tuple[str, int, Replica]]) -> None:
-        """They were deleted, and made again under their names, while nobody told the broker (KAFKA-15605)."""
+        """Deletes replicas whose topic was deleted and created again while the broker was offline (KAFKA-15605)."""
         for name, partition, received in states:
             if partition_error(name, partition) is not Errors.NONE:
                 continue
             key = name, partition
             known = self._replicas.state(key)
-            with suppress(exception_of(Errors.KAFKA_STORAGE_ERROR)):  # The state is refused for that, too.
+            with suppress(exception_of(Errors.KAFKA_STORAGE_ERROR)):  # Applying the state later fails in the same way.
                 topic_id = self._replicas.topic_id_on_disk(key) if known is None else known.topic_id
                 if topic_id not in (ZERO_UUID, received.topic_id):
                     self._replicas.stop(key, delete=True)
 
     def on_stop_replica(self, request: Columns, refused: Errors = Errors.NONE) -> StopReplicaResponse:
-        """Stop replicas, unless a newer leader epoch is known (KAFKA-9539)."""
+        """Stops replicas, unless their leader epoch is newer than the request's (KAFKA-9539)."""
         refusal = refused or self.refusal(request)
         if refusal is not Errors.NONE:
             return StopReplicaResponse(error_code=refusal)
@@ -213,37 +212,37 @@ class ControlRequests:
         return StopReplicaResponse(partition_errors=errors)
 
     def refusal(self, request: Columns | RequestHead) -> Errors:
-        """Why the whole request is refused; else its controller epoch is the newest known.
+        """The error for the whole request; if there is none, its controller epoch is stored.
 
-        A larger broker epoch is accepted: the controller may learn of a registration before the broker does. The broker
-        epochs of a KRaft controller are those of the metadata log (ZkBrokerEpochManager).
+        A larger broker epoch is accepted: the controller may read a registration before the broker does. A KRaft
+        controller sends the broker epoch of the metadata log (ZkBrokerEpochManager).
         """
-        epoch, who = request.broker_epoch, f"controller {request.controller_id}"
-        what = f"{request.message.__name__.removesuffix('Request')} of {who}"
+        epoch, sender = request.broker_epoch, f"controller {request.controller_id}"
+        subject = f"{request.message.__name__.removesuffix('Request')} from {sender}"
         known = self._broker_epoch(request)
         if known is None:
-            self._replicas.notice(NoticeKind.STALE, f"{what} is refused: this broker does not migrate to KRaft")
+            self._replicas.notice(NoticeKind.STALE, f"{subject} is refused: this broker does not migrate to KRaft")
             return Errors.NOT_CONTROLLER
         if epoch != UNKNOWN_BROKER_EPOCH and epoch < known:
             self._replicas.notice(
-                NoticeKind.STALE, f"{what} is refused: it is for broker epoch {epoch}, this is {known}"
+                NoticeKind.STALE, f"{subject} is refused: it is for broker epoch {epoch}, this broker has {known}"
             )
             return Errors.STALE_BROKER_EPOCH
         if request.controller_epoch < self.controller_epoch:
-            received = f"it has controller epoch {request.controller_epoch}, and {self.controller_epoch} is known"
-            self._replicas.notice(NoticeKind.STALE, f"{what} is refused: {received}")
+            received = f"its controller epoch {request.controller_epoch} is older than {self.controller_epoch}"
+            self._replicas.notice(NoticeKind.STALE, f"{subject} is refused: {received}")
             return Errors.STALE_CONTROLLER_EPOCH
         if request.controller_epoch > self.controller_epoch:
             rises = f"from {self.controller_epoch} to {request.controller_epoch}"
             self._replicas.notice(
-                NoticeKind.CONTROLS, f"the controller epoch rises {rises}: {who} controls from now on"
+                NoticeKind.CONTROLS, f"the controller epoch rises {rises}: {sender} is the controller now"
             )
         self.controller_epoch, self.is_kraft = request.controller_epoch, bool(request.is_kraft_controller)
         self._replicas.cluster.controller_id = request.controller_id
         return Errors.NONE
 
     def _broker_epoch(self, request: Columns | RequestHead) -> int | None:
-        """The one that the request should have; None for one that this broker has not."""
+        """The broker epoch that the request should have; None if this broker does not accept KRaft controllers."""
         if not request.is_kraft_controller:
             return self._replicas.broker_epoch
         return None if self.kraft_broker_epoch is None else self.kraft_broker_epoch()
@@ -254,13 +253,13 @@ class ControlRequests:
             name = request.message.__name__.removesuffix("Request")
             more = f" and {len(impossible) - 3} more" if len(impossible) > 3 else ""
             some = "; ".join(impossible[:3]) + more
-            line = f"{name} of controller {request.controller_id} names what no topic can have: {some}"
+            line = f"{name} from controller {request.controller_id} has invalid topics or partitions: {some}"
             self._replicas.notice(NoticeKind.IMPOSSIBLE, line)
 
     def _take(self, key: Key, received: Replica, now_ms: int, is_kraft: bool) -> Errors:
-        """Check a partition's state; if it is new, apply it to the replica. Returns the error code of the response.
+        """Applies a partition's state if it is new. Returns the error code of the response.
 
-        A KRaft controller changes ISRs without another leader epoch: its equal ones are new, too (KIP-866).
+        A KRaft controller changes ISRs without a new leader epoch, so an equal leader epoch counts as new (KIP-866).
         """
         known = self._replicas.state(key)
         if known is None:
@@ -291,7 +290,7 @@ class ControlRequests:
         return self._replicas.become(key, received, now_ms)
 
     def _stop(self, key: Key, leader_epoch: int, delete: bool) -> Errors:
-        """Stop the replica unless its leader epoch is newer. Returns the error code of the response."""
+        """Stops the replica unless its leader epoch is newer. Returns the error code of the response."""
         known = self._replicas.state(key)
         sentinels = (EPOCH_DURING_DELETE, NO_EPOCH)
         if known is not None and leader_epoch not in sentinels and leader_epoch < known.leader_epoch:
@@ -300,18 +299,18 @@ class ControlRequests:
 
 
 def _named(topics: Rows, values: Iterable[T]) -> Iterator[tuple[str, int, T]]:
-    """(topic name, partition, value) of every partition; a value a partition."""
+    """(topic name, partition, value) of every partition; `values` has one value a partition."""
     states = topics.partition_states
     names = np.repeat(np.array(topics.topic_name.tolist(), object), np.diff(states.row_offsets))
     return zip(names.tolist(), states.partition_index.tolist(), values, strict=True)
 
 
 def offline_replicas_of(topics: Rows) -> Iterator[tuple[Key, frozenset[int]]]:
-    """The replicas of each partition of an UpdateMetadata that are offline, none for a topic that is being deleted."""
+    """The offline replicas of each partition of an UpdateMetadata; none for a topic that is being deleted."""
     states = topics.partition_states
-    going = (states.leader == LEADER_DURING_DELETE).tolist()
-    received = zip(states.offline_replicas, going, strict=True)
-    offline = (frozenset[int]() if gone else frozenset(each.tolist()) for each, gone in received)
+    deleted = (states.leader == LEADER_DURING_DELETE).tolist()
+    received = zip(states.offline_replicas, deleted, strict=True)
+    offline = (frozenset[int]() if is_deleted else frozenset(each.tolist()) for each, is_deleted in received)
     for name, partition, ids in _named(topics, offline):
         yield (name, partition), ids
 

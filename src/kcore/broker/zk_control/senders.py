@@ -1,8 +1,8 @@
-"""Which sender of control requests a broker believes, by what ZooKeeper says of the controller.
+"""Checks with ZooKeeper's data whether the sender of a control request is the controller.
 
-Kafka's brokers believe any controller epoch that is not smaller than the last one. Whoever sends a large one is then
-obeyed, and the real controller is refused as stale for ever. Here an epoch above the last one is believed only if
-`/controller_epoch` has it: a controller writes it there before it sends anything.
+Kafka's brokers accept any controller epoch that is not smaller than the last one. A forged large epoch then makes them
+refuse the real controller as stale for ever. Here a larger epoch is accepted only if `/controller_epoch` has it: a
+controller writes its epoch there before it sends requests.
 """
 
 from typing import NamedTuple
@@ -16,15 +16,15 @@ from kcore.wire.columns import Columns
 
 
 class KnownController(NamedTuple):
-    """What is known of the controller."""
+    """The controller in ZooKeeper."""
 
     epoch: int
-    broker_id: int | None  # None where there is none, or it is not known.
-    is_kraft: bool | None = None  # A KRaft controller has the znode of the cluster that it migrates (KIP-866).
+    broker_id: int | None  # None if `/controller` does not exist or is unreadable.
+    is_kraft: bool | None = None  # True if a KRaft controller that migrates the cluster owns the znode (KIP-866).
 
 
 def controller_of(epoch: Node | None, controller: Node | None) -> KnownController:
-    """By `/controller_epoch` and `/controller`, read at once."""
+    """The controller by `/controller_epoch` and `/controller`, which were read together."""
     try:
         known_epoch = NO_EPOCH if epoch is None else znodes.decode_controller_epoch(epoch.data)
     except TableError:
@@ -38,12 +38,12 @@ def controller_of(epoch: Node | None, controller: Node | None) -> KnownControlle
     return KnownController(known_epoch, found.broker_id, found.kraft_controller_epoch not in (None, NO_EPOCH))
 
 
-def doubt(request: Columns, known: KnownController) -> Errors:
-    """Why the sender of a request is not believed; NONE if it is."""
+def sender_error(request: Columns, known: KnownController) -> Errors:
+    """The error for a request whose sender is not the controller; NONE if it is."""
     if request.controller_epoch < known.epoch:
-        return Errors.STALE_CONTROLLER_EPOCH  # Another one was elected since.
+        return Errors.STALE_CONTROLLER_EPOCH  # Another controller was elected since.
     if request.controller_epoch > known.epoch or known.broker_id not in (None, request.controller_id):
         return Errors.NOT_CONTROLLER  # An epoch has one controller.
     if known.is_kraft not in (None, bool(request.is_kraft_controller)):
-        return Errors.NOT_CONTROLLER  # It says that it is of another kind than ZooKeeper has it.
+        return Errors.NOT_CONTROLLER  # ZooKeeper has a controller of the other mode.
     return Errors.NONE

@@ -1,1 +1,19 @@
-"""A broker as a process."""
+"""A broker as a process: the parts that ZooKeeper mode and KRaft mode share.
+
+A request passes `net.server`, throttles and the audit log, then `BrokerRequestHandlers`, which calls the replicas of
+`kcore.broker`. `BrokerServer.perform` performs the replicas' outputs: responses, fetchers, ISR changes, disk failures.
+
+- `broker_server.py`: the process: listeners, background tasks, outputs. `zk_broker/` and `kraft_broker/` extend it.
+- `broker_request_handlers.py`: requests of clients and followers.
+- `broker_authorization.py`: checks of rights; refused topics are cut from requests and added to responses.
+- `coordination.py`, `group_coordinators.py`: refusals of requests to group and transaction coordinators.
+- `record_checks.py`: checks of large compressed batches in a thread.
+- `topic_configs.py`, `topic_creation.py`: settings of topics, and topics that clients' requests create.
+- `logs.py`, `directory_ids.py`, `log_dirs.py`: log directories, their ids, DescribeLogDirs.
+- `replica_moves.py`, `future_copy.py`: moves of replicas between log directories.
+- `broker_connections.py`, `controller_client.py`: connections to brokers and to the active controller.
+- `fetchers.py`, `transaction_verifier.py`: requests to leaders and to transaction coordinators.
+- `forwarding.py`, `token_requests.py`: requests that the active controller answers, and those about tokens.
+
+Invariants: outputs are performed in order. A request that waits for the controller never blocks other requests.
+"""

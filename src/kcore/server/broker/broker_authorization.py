@@ -1,11 +1,11 @@
-"""Who may ask what of a broker: requests are cut to what is allowed, and answers completed.
+"""Authorizes requests to a broker: removes refused topics from requests, and adds their errors to responses.
 
-What the active controller answers is checked there: an envelope says whose the request is. Errors and their places are
-those of KafkaApis of 4.3.1; 3.9.1's are the same. What a coordinator would answer is refused in any case
-(`coordination.py`), with the error of a missing right before others.
+The active controller authorizes the requests that it answers, because an envelope has the client's principal. Errors
+and their fields are those of KafkaApis of 4.3.1 and 3.9.1. Requests to coordinators are refused in any case
+(`coordination.py`); the error of a missing right comes first.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kcore.broker.replicas.fetch_sessions import replica_of
@@ -58,7 +58,7 @@ from kcore.schema.scram import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from kcore.schema.structure import Message
+from kcore.schema.structure import Message, Struct
 from kcore.schema.topics import DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsTopicResult
 from kcore.schema.transactions import (
     AddOffsetsToTxnRequest,
@@ -80,9 +80,9 @@ NO_TOPIC: Final = Errors.TOPIC_AUTHORIZATION_FAILED
 NO_CLUSTER: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
 NO_TRANSACTION: Final = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 NO_GROUP: Final = Errors.GROUP_AUTHORIZATION_FAILED
-OF_BROKERS_SINCE: Final = 4  # AddPartitionsToTxn: newer ones come from brokers alone.
+OF_BROKERS_SINCE: Final = 4  # The first version of AddPartitionsToTxn that only brokers may send.
 _DESCRIBE_TRANSACTIONS: Final = (DescribeTransactionsRequest, FindCoordinatorRequest)
-_OF_GROUPS: Final[Mapping[type[Message], int]] = {  # Others need DESCRIBE.
+_OF_GROUPS: Final[Mapping[type[Message], int]] = {  # The other requests need DESCRIBE.
     JoinGroupRequest: READ,
     SyncGroupRequest: READ,
     HeartbeatRequest: READ,
@@ -95,23 +95,23 @@ _OF_GROUPS: Final[Mapping[type[Message], int]] = {  # Others need DESCRIBE.
 
 
 class BrokerAuthorization(Rights):
-    """Decides for one request."""
+    """The rights of one request's sender."""
 
     def why_refused(self, operation: int) -> str:
-        """Of a request that needs that right to the cluster."""
+        """The error message for a request without that right to the cluster."""
         return refusal(self.asking, operation)
 
     def check(self, request: Message, version: int) -> Checked | Message:
-        """What of a request is left; or the response to one that is refused as a whole."""
+        """The allowed part of the request; or the response, if the whole request is refused."""
         check = CHECKS.get(type(request))
         return Checked(request) if check is None else check(self, request, version)
 
     def may_read(self, name: str) -> bool:
-        """Whether a consumer may fetch of that topic."""
+        """Whether a consumer may fetch from the topic."""
         return self._of_topic(READ, name)
 
     def coordinator_error(self, request: Message, version: int, key: str, key_type: int) -> Errors | None:
-        """Of a request about that group or transaction, where a right is missing that its coordinator would ask for."""
+        """The error if the request lacks a right to the group or transaction that its coordinator would require."""
         if isinstance(request, TxnOffsetCommitRequest | AddOffsetsToTxnRequest):
             return self._transaction_error(WRITE, request.transactional_id) or self._group_error(READ, request.group_id)
         if isinstance(request, AddPartitionsToTxnRequest) and version >= OF_BROKERS_SINCE:
@@ -126,10 +126,10 @@ class BrokerAuthorization(Rights):
     def _transaction_error(self, operation: int, transactional_id: str) -> Errors | None:
         return None if self.allows(operation, TRANSACTIONAL_ID, transactional_id) else NO_TRANSACTION
 
-    # By request.
+    # Checks by request.
 
     def _split(self, topics: Sequence[Any], operation: int, name: Callable[[Any], str]) -> tuple[list[Any], list[Any]]:
-        """The topics that are allowed, and the others."""
+        """The allowed topics, and the refused ones."""
         allowed = {each for each in {name(topic) for topic in topics} if self._of_topic(operation, each)}
         kept = [topic for topic in topics if name(topic) in allowed]
         return kept, [topic for topic in topics if name(topic) not in allowed]
@@ -141,14 +141,14 @@ class BrokerAuthorization(Rights):
         refused: Callable[[Any], Any],
         name: Callable[[Any], str] = lambda topic: topic.name,
     ) -> Checked:
-        """Needs the right to each of the request's topics; of the others, `refused` is in the response."""
+        """Keeps the topics to which the sender has the right; `refused` makes the results of the others."""
         kept, refused_topics = self._split(request.topics, operation, name)
         rows = [refused(topic) for topic in refused_topics]
         request.topics = kept
         return Checked(request, not kept, lambda response: response.topics.extend(rows))
 
     def _produce(self, request: ProduceRequest, version: int) -> Checked | Message:
-        """Needs WRITE of each topic, and of the transactional id if there is a transaction."""
+        """Requires WRITE for each topic, and for the transactional id of transactional batches."""
         batches = [each.records for topic in request.topic_data for each in topic.partition_data if each.records]
         own = request.transactional_id
         if _are_transactional(batches) and (own is None or not self.allows(WRITE, TRANSACTIONAL_ID, own)):
@@ -162,7 +162,7 @@ class BrokerAuthorization(Rights):
         return self._topics(request, DESCRIBE, _not_listed)
 
     def _offset_for_leader_epoch(self, request: OffsetForLeaderEpochRequest, version: int) -> Checked:
-        """Of brokers, and of consumers since KIP-320."""
+        """Brokers need CLUSTER_ACTION; consumers, since KIP-320, need DESCRIBE for each topic."""
         if self.allows(CLUSTER_ACTION):
             return Checked(request)
         return self._topics(request, DESCRIBE, _no_offset, lambda topic: topic.topic)
@@ -177,13 +177,13 @@ class BrokerAuthorization(Rights):
         return refusal_of_producer(self, request) or Checked(request)
 
     def _write_txn_markers(self, request: WriteTxnMarkersRequest, version: int) -> Checked | Message:
-        """Of brokers, and of administrators who abort a transaction."""
+        """Brokers need CLUSTER_ACTION; administrators who abort a transaction need ALTER."""
         if self.allows(ALTER) or self.allows(CLUSTER_ACTION):
             return Checked(request)
         return WriteTxnMarkersResponse(markers=[_not_marked(each) for each in request.markers])
 
     def _add_partitions_to_txn(self, request: AddPartitionsToTxnRequest, version: int) -> Checked | Message:
-        """Newer versions are between brokers."""
+        """Only brokers may send the newer versions."""
         if version < OF_BROKERS_SINCE or self.allows(CLUSTER_ACTION):
             return Checked(request)
         return AddPartitionsToTxnResponse(error_code=NO_CLUSTER)
@@ -197,10 +197,7 @@ class BrokerAuthorization(Rights):
         rows = [
             AlterReplicaLogDirTopicResult(
                 topic_name=topic.name,
-                partitions=[
-                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=NO_CLUSTER)
-                    for index in topic.partitions
-                ],
+                partitions=_rows(AlterReplicaLogDirPartitionResult, topic.partitions, NO_CLUSTER),
             )
             for directory in request.dirs
             for topic in directory.topics
@@ -208,7 +205,7 @@ class BrokerAuthorization(Rights):
         return AlterReplicaLogDirsResponse(results=rows)
 
     def _of_the_cluster(self, request: Message, version: int) -> Checked | Message:
-        """Refused as a whole, with Kafka's text."""
+        """Refuses the whole request without the right to the cluster, with Kafka's message."""
         operation = OF_THE_CLUSTER[api_name(type(request))]
         return Checked(request) if self.allows(operation) else refused(request, NO_CLUSTER, self.why_refused(operation))
 
@@ -225,14 +222,11 @@ class BrokerAuthorization(Rights):
         return self._describe_configs(request)
 
     def _changes_of_configs(self, request: AlterConfigsRequest | IncrementalAlterConfigsRequest, _: int) -> Checked:
-        """In ZooKeeper mode, where a broker changes them; else they go on to the controller."""
+        """Used in ZooKeeper mode, where brokers change settings; in KRaft mode the controller does."""
         return self._alter_configs(request)
 
-    def told_of_uncreated(self, request: MetadataRequest, version: int, by_id: bool) -> Told:
-        """As `told`; refuses a topic that is not there, too, and that whoever asks may not make.
-
-        Of a broker with auto.create.topics.enable.
-        """
+    def topic_filter_for_creation(self, request: MetadataRequest, version: int, by_id: bool) -> Told:
+        """As `told`, for a broker with auto.create.topics.enable: refuses missing topics without the right CREATE."""
         told = self.told(request, version, by_id)
         if not request.allow_auto_topic_creation or self.allows(CREATE):
             return told
@@ -248,7 +242,7 @@ class BrokerAuthorization(Rights):
 
 
 class ZkBrokerAuthorization(BrokerAuthorization):
-    """In ZooKeeper mode, with the texts of 3.9.1 (AuthHelper.authorizeClusterOperation)."""
+    """The rights in ZooKeeper mode, with the messages of 3.9.1 (AuthHelper.authorizeClusterOperation)."""
 
     has_group_settings = False
 
@@ -259,7 +253,7 @@ class ZkBrokerAuthorization(BrokerAuthorization):
 def fetch_right(
     authorization: "BrokerAuthorization | None", request: FetchRequest, version: int
 ) -> Callable[[str], bool] | None:
-    """Which topics may be fetched; None: all of them. Followers need CLUSTER_ACTION."""
+    """Whether a topic may be fetched; None: all topics may be. Followers need CLUSTER_ACTION."""
     if authorization is None:
         return None
     if replica_of(request, version)[0] >= 0:
@@ -270,7 +264,7 @@ def fetch_right(
 def _are_transactional(batches: Sequence[Any]) -> bool:
     try:
         return has_transactional_records(batches)
-    except ApiException:  # Of the request itself, which is refused where it is read.
+    except ApiException:  # `on_produce` refuses the malformed request.
         return False
 
 
@@ -281,12 +275,14 @@ def _not_written(topic: Any, error: Errors) -> TopicProduceResponse:
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=rows)
 
 
+def _rows(result: type[Struct], indexes: Iterable[int], error: Errors = NO_TOPIC, **fields: Any) -> list[Any]:
+    """A result with the error for each partition."""
+    return [result(partition_index=index, error_code=error, **fields) for index in indexes]
+
+
 def _not_listed(topic: Any) -> ListOffsetsTopicResponse:
-    rows = [
-        ListOffsetsPartitionResponse(partition_index=each.partition_index, error_code=NO_TOPIC)
-        for each in topic.partitions
-    ]
-    return ListOffsetsTopicResponse(name=topic.name, partitions=rows)
+    indexes = (each.partition_index for each in topic.partitions)
+    return ListOffsetsTopicResponse(name=topic.name, partitions=_rows(ListOffsetsPartitionResponse, indexes))
 
 
 def _no_offset(topic: Any) -> OffsetForLeaderTopicResult:
@@ -295,31 +291,22 @@ def _no_offset(topic: Any) -> OffsetForLeaderTopicResult:
 
 
 def _not_deleted(topic: Any) -> DeleteRecordsTopicResult:
-    rows = [
-        DeleteRecordsPartitionResult(partition_index=each.partition_index, low_watermark=-1, error_code=NO_TOPIC)
-        for each in topic.partitions
-    ]
+    indexes = (each.partition_index for each in topic.partitions)
+    rows = _rows(DeleteRecordsPartitionResult, indexes, low_watermark=-1)
     return DeleteRecordsTopicResult(name=topic.name, partitions=rows)
 
 
 def _producers_hidden(topic: Any) -> ProducersTopicResponse:
-    rows = [
-        PartitionResponse(partition_index=index, error_code=NO_TOPIC, error_message=OF_TOPIC[1], active_producers=[])
-        for index in topic.partition_indexes
-    ]
+    rows = _rows(PartitionResponse, topic.partition_indexes, error_message=OF_TOPIC[1], active_producers=[])
     return ProducersTopicResponse(name=topic.name, partitions=rows)
 
 
 def _not_marked(marker: Any) -> WritableTxnMarkerResult:
     topics = [
         WritableTxnMarkerTopicResult(
-            name=topic.name,
-            partitions=[
-                WritableTxnMarkerPartitionResult(partition_index=index, error_code=NO_CLUSTER)
-                for index in topic.partition_indexes
-            ],
+            name=each.name, partitions=_rows(WritableTxnMarkerPartitionResult, each.partition_indexes, NO_CLUSTER)
         )
-        for topic in marker.topics
+        for each in marker.topics
     ]
     return WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics)
 
@@ -338,7 +325,7 @@ CHECKS: Final[dict[type[Message], Callable[[BrokerAuthorization, Any, int], Chec
     DescribeConfigsRequest: BrokerAuthorization._configs,
     AlterConfigsRequest: BrokerAuthorization._changes_of_configs,
     IncrementalAlterConfigsRequest: BrokerAuthorization._changes_of_configs,
-    CreateAclsRequest: BrokerAuthorization._of_the_cluster,  # From here on: ZooKeeper mode, as changes of settings.
+    CreateAclsRequest: BrokerAuthorization._of_the_cluster,  # From here on: ZooKeeper mode only.
     DeleteAclsRequest: BrokerAuthorization._of_the_cluster,
     AlterClientQuotasRequest: BrokerAuthorization._of_the_cluster,
     DescribeClientQuotasRequest: BrokerAuthorization._of_the_cluster,

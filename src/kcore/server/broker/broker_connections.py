@@ -14,30 +14,30 @@ LIMITS: Final = Limits(connect_s=10.0, request_s=30.0, in_flight=1)
 
 
 class Dialer:
-    """Connects to nodes that all have one kind of listener."""
+    """Connects to nodes whose listeners have the same security protocol."""
 
     def __init__(self, security: Callable[[], Security] | None = None) -> None:
-        """`security`: what each new connection shows; None where that listener is plaintext."""
+        """`security`: the TLS and SASL settings of each new connection; None for plaintext."""
         self._security = security
 
     @property
     def is_plaintext(self) -> bool:
-        """Whether nothing is shown."""
+        """Whether connections have neither TLS nor SASL."""
         return self._security is None
 
     async def connect(self, where: Endpoint, client_id: str) -> Connection:
-        """A connection that is ready; NetworkError."""
+        """Connects and authenticates; NetworkError."""
         security = None if self._security is None else self._security()
         return await connect(where.host, where.port, client_id=client_id, security=security, limits=LIMITS)
 
     async def connect_to_broker(self, broker_id: int, where: Endpoint | None, client_id: str) -> Connection:
-        """A connection to a broker at `where`; DisconnectedError where no live broker has the id."""
+        """Connects to a broker at `where`; DisconnectedError if no live broker has the id."""
         if where is None:
-            raise DisconnectedError(f"broker {broker_id} is not known to live")
+            raise DisconnectedError(f"broker {broker_id} is not alive")
         return await self.connect(where, client_id)
 
     async def renew(self, connection: Connection) -> None:
-        """Authenticates again before the session ends (KIP-368): before each request. NetworkError closes it."""
+        """Authenticates again before the session ends (KIP-368). Called before each request; closes on NetworkError."""
         if self._security is None or not connection.ends_soon or connection.closed:
             return
         sasl = self._security().sasl

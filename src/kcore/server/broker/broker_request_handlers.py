@@ -1,4 +1,4 @@
-"""The requests of clients and followers that a broker of either mode answers, each by its machine."""
+"""Handles the requests of clients and followers, for brokers of both modes."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -49,7 +49,7 @@ from kcore.server.cluster_view import ClusterView
 from kcore.server.security.rights import OF_GROUP, OF_TRANSACTION, Authorizer, Checked, Rights
 from kcore.types import Uuid
 
-# With the versions of 3.9.1, from where records have magic 2.
+# The versions of 3.9.1 whose records have magic 2.
 APIS: Final = {
     "Produce": (3, 11),
     "Fetch": (4, 17),
@@ -65,10 +65,10 @@ APIS: Final = {
     "DescribeLogDirs": (0, 4),
     "DescribeConfigs": (0, 4),
     **coordination.APIS,
-    **{"ListGroups": (0, 5), "ListTransactions": (0, 1)},  # This broker has none.
+    **{"ListGroups": (0, 5), "ListTransactions": (0, 1)},  # The lists are empty.
     **{"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)},
 }
-REFUSED: Final = "a Produce with acks 0 was refused: its producer is to look for another leader"
+REFUSED: Final = "a Produce with acks=0 was refused: the closed connection makes its producer look for another leader"
 ALREADY: Final = "SaslAuthenticate request received after successful authentication"
 NOT_ALLOWED: Final = dict((OF_GROUP, OF_TRANSACTION))
 EMPTY: Final[dict[type[Message], type[Message]]] = {
@@ -78,14 +78,14 @@ EMPTY: Final[dict[type[Message], type[Message]]] = {
 
 
 def is_exempt(request: Message, version: int) -> bool:
-    """Whether no request quota is for it, if a node of the cluster sends it (sendResponseExemptThrottle)."""
+    """Whether the request is exempt from request quotas, if a cluster node sent it (sendResponseExemptThrottle)."""
     if isinstance(request, FetchRequest):
         return replica_of(request, version)[0] != CONSUMER_REPLICA_ID
     return isinstance(request, WriteTxnMarkersRequest)
 
 
 class BrokerRequestHandlers(ABC):
-    """Handles the requests of clients and followers. A mode says what it knows of the cluster, and administers."""
+    """Handles the requests of clients and followers. A mode adds its view of the cluster and its admin requests."""
 
     authorization: type[BrokerAuthorization] = BrokerAuthorization
 
@@ -101,53 +101,53 @@ class BrokerRequestHandlers(ABC):
         topic_creation: TopicCreation,
         authorizer: Authorizer | None = None,
     ) -> None:
-        """`perform` does what the machine asks for; it calls `answer`. `next_producer_id` gives one of its own.
+        """`perform` performs the replicas' outputs, and calls `answer`. `next_producer_id` returns an unused id.
 
-        `now_ms` only goes forward, `date_ms` is the time of day. `authorizer`: None where everybody may do everything.
+        `now_ms`: a monotonic clock. `date_ms`: the time of day. `authorizer`: None if every client may do everything.
         """
         self._authorizer = authorizer
         self._manager, self._logs = manager, logs
         self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
         self._date_ms, self._topic_creation = date_ms, topic_creation
         self._waiting: dict[int, asyncio.Future[Message]] = {}
-        self._ahead = RecordChecks()
+        self._record_checks = RecordChecks()
         self._requests = 0
 
     @abstractmethod
     def view(self, listener: str) -> ClusterView:
-        """The cluster as clients of that listener see it."""
+        """The cluster with the endpoints of that listener."""
 
     def cordoned(self) -> Collection[Uuid]:
-        """The log directories that get no new replicas: in KRaft mode there may be some (KIP-1066)."""
+        """The cordoned log directories, which get no new replicas; none in ZooKeeper mode (KIP-1066)."""
         return ()
 
     @abstractmethod
     async def may_coordinate(self) -> bool:
-        """Whether other brokers may coordinate groups and transactions, though none does so yet."""
+        """Whether the cluster has brokers that can coordinate groups and transactions."""
 
     @abstractmethod
     async def administer(self, context: RequestContext, request: Message) -> Message | None:
-        """The answer to a request that the mode alone knows; None if it is none of those."""
+        """The response to a request that only this mode has; None for other requests."""
 
-    def is_node(self, asks: RequestContext | ClientSession) -> bool:
-        """Whether whoever asks may do what nodes of the cluster do."""
-        return self._authorizer is None or Rights(self._authorizer, asks).allows(CLUSTER_ACTION)
+    def is_node(self, sender: RequestContext | ClientSession) -> bool:
+        """Whether the sender has the rights of a cluster node."""
+        return self._authorizer is None or Rights(self._authorizer, sender).allows(CLUSTER_ACTION)
 
     def answer(self, request_id: int, response: Message) -> None:
-        """Hands the response to the waiting request."""
+        """Completes the waiting request with its response."""
         future = self._waiting.pop(request_id, None)
         if future is not None and not future.done():
             future.set_result(response)
 
     async def handle(self, context: RequestContext, request: Any) -> Message | None:
-        """The answer; None after a Produce with acks 0. An error message in it may name what the client has sent."""
+        """The response; None after a Produce with acks=0. Its error messages may quote the request."""
         answer = await self._checked(context, request)
         if answer is not None:
             await made_to_fit(answer)
         return answer
 
     async def _checked(self, context: RequestContext, request: Any) -> Message | None:
-        """The answer to what is allowed, and the refusal of the rest."""
+        """The response to the allowed part of the request, with the errors of the refused part."""
         if self._authorizer is None:
             return await self._handle(context, request, None)
         authorization = self.authorization(self._authorizer, context)
@@ -170,7 +170,7 @@ class BrokerRequestHandlers(ABC):
     async def _handle(
         self, context: RequestContext, request: Any, authorization: BrokerAuthorization | None
     ) -> Message | None:
-        """The answer to what is allowed."""
+        """The response to an allowed request."""
         manager = self._manager
         match request:
             case ProduceRequest():
@@ -191,7 +191,7 @@ class BrokerRequestHandlers(ABC):
                 if authorization is not None:
                     authorization.cut(described)
                 return described
-            case InitProducerIdRequest():  # It waits for an active controller.
+            case InitProducerIdRequest():  # It may wait for an active controller.
                 return await context.while_here(self._init_producer_id(request))
             case WriteTxnMarkersRequest():
                 date_ms = self._date_ms()
@@ -219,10 +219,10 @@ class BrokerRequestHandlers(ABC):
     async def _metadata(
         self, context: RequestContext, request: MetadataRequest, authorization: BrokerAuthorization | None
     ) -> MetadataResponse:
-        """Has topics created that were asked for by name and are not known, where the client and the broker want it."""
+        """Answers Metadata, and creates unknown topics of the request if the client and the broker allow it."""
         creates, told_of = self._topic_creation, None
         if authorization is not None:
-            told_of = authorization.told_of_uncreated if creates.creates_ordinary else authorization.told
+            told_of = authorization.topic_filter_for_creation if creates.creates_ordinary else authorization.told
         answer = await self.view(context.listener_name).metadata(request, context.version, told_of)
         if authorization is not None:
             authorization.cut(answer)
@@ -233,7 +233,7 @@ class BrokerRequestHandlers(ABC):
         return answer
 
     async def _waited(self, context: RequestContext, start: Callable[[int, int], None]) -> Message | None:
-        """Waits for the machine's response; None if the client disconnects before."""
+        """Waits for the replicas' response; None if the client disconnects before."""
         self._requests += 1
         request_id = self._requests
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -251,9 +251,9 @@ class BrokerRequestHandlers(ABC):
     async def _produce(self, context: RequestContext, request: ProduceRequest) -> Message | None:
         manager, date_ms = self._manager, self._date_ms()
         drop_repeated(request)
-        ahead = await self._ahead.checked(manager, request, date_ms, context)
+        prechecked = await self._record_checks.checked(manager, request, date_ms, context)
         answer = await self._waited(
-            context, lambda id_, now: on_produce(manager, id_, request, now, date_ms, context.version, ahead)
+            context, lambda id_, now: on_produce(manager, id_, request, now, date_ms, context.version, prechecked)
         )
         if request.acks or answer is None:
             return answer
@@ -275,7 +275,7 @@ class BrokerRequestHandlers(ABC):
     ) -> FindCoordinatorResponse:
         """The coordinator of a group or transaction: the leader of its partition of an internal topic.
 
-        The first that may ask has the topic created, if there are brokers that coordinate.
+        The first authorized request creates the topic, if the cluster has brokers that coordinate.
         """
         nodes, version = self.view(context.listener_name).nodes(), context.version
         topic = TOPICS.get(request.key_type, "")
@@ -303,9 +303,9 @@ class BrokerRequestHandlers(ABC):
     def _coordinator(
         self, key: str, key_type: int, nodes: Mapping[int, tuple[str, int, str | None]], *, may_come: bool
     ) -> Coordinator:
-        """The error without a coordinator: not retriable if there will never be one, so that the client gives up.
+        """The coordinator; without one, an error that is retriable only if there may be one later.
 
-        `may_come`: there are brokers that coordinate, though not yet for this key.
+        `may_come`: the cluster has brokers that coordinate, though none may lead this key's partition yet.
         """
         if key_type not in TOPICS:
             return _no_coordinator(key, Errors.INVALID_REQUEST, f"key type {key_type}")

@@ -1,7 +1,6 @@
-"""A broker with real replicas as a process, whoever tells it what to be: its logs, machine, fetchers and clients.
+"""A broker as a process, in either mode: logs, replicas, fetchers and listeners.
 
-`zk_broker_server.py` is a broker of ZooKeeper mode, `kraft_broker_server.py` one that a KRaft quorum controls. Source:
-KafkaServer of 3.9.1, BrokerServer of 4.3.1.
+`zk_broker_server.py` and `kraft_broker_server.py` add the modes. Source: KafkaServer of 3.9.1, BrokerServer of 4.3.1.
 """
 
 import asyncio
@@ -48,7 +47,7 @@ from kcore.server.security.throttled import ThrottledRelay, throttled
 from kcore.storage.log.live_log import Settings
 
 logger = logging.getLogger(__name__)
-TICK_S: Final = 0.02  # How late a fetch may be answered that finds nothing.
+TICK_S: Final = 0.02  # The resolution of time-outs of waiting requests.
 CHECKPOINT_S: Final = 5.0  # replica.high.watermark.checkpoint.interval.ms
 AGAIN_S: Final = 0.3
 NEVER_MS: Final = 2**62
@@ -60,20 +59,20 @@ def now_ms() -> int:
 
 
 def date_ms() -> int:
-    """The time of day, in ms since 1970: what records' timestamps are compared with."""
+    """The time of day in ms since 1970, for records' timestamps."""
     return time.time_ns() // 1_000_000
 
 
 class BrokerServer(ABC):
-    """`async with` it: then it is registered and serves. `wait_failed` returns when its disks have failed.
+    """A broker process; within `async with` it is registered and serves. `wait_failed` returns when its disks fail.
 
-    A mode opens it: makes `logs`, calls `_compose` and `_begin_work`, and `_end_work` at the end.
+    A mode creates `logs`, calls `_compose` and `_begin_work`, and at the end `_end_work`.
     """
 
     logs: BrokerLogs
     handlers: BrokerRequestHandlers
-    audit: AuditLog | None = None  # May be set before it is entered.
-    _of_nodes: ClassVar[Collection[int]] = ()  # API keys of requests that are answered as bytes, of nodes alone.
+    audit: AuditLog | None = None  # May be set before `async with`.
+    _of_nodes: ClassVar[Collection[int]] = ()  # API keys that only cluster nodes send, answered without decoding.
 
     def __init__(
         self,
@@ -85,9 +84,9 @@ class BrokerServer(ABC):
         settings: Settings | None = None,
         ordinary_topics: OrdinaryTopics | None = None,
     ) -> None:
-        """`listeners`: by default one of plain text, at any port; `ordinary_topics`: what Metadata has created."""
+        """`listeners`: by default one with plaintext at a free port. `ordinary_topics`: see TopicCreation."""
         self.config, self.listeners = config, listeners or BrokerListeners()
-        self.ports: dict[str, int] = {}  # By the name of the listener, once they listen.
+        self.ports: dict[str, int] = {}  # The ports by listener name, once they are open.
         self._dialer = Dialer(self.listeners.of_brokers.security.outgoing())
         self._servers: list[Server] = []
         self._rack = rack
@@ -102,47 +101,47 @@ class BrokerServer(ABC):
 
     @property
     def port(self) -> int:
-        """Of the listener that brokers use among themselves."""
+        """The port of the inter-broker listener."""
         return self.ports[self.listeners.inter_broker]
 
-    # What a mode has to say.
+    # Implemented by each mode.
 
     @abstractmethod
     def _controller(self) -> Endpoint | None:
-        """Where the active controller listens; None while that is unknown."""
+        """The endpoint of the active controller; None while it is unknown."""
 
     def _controller_knows_envelopes(self) -> bool:
-        """Whether a request may go to it in the name of the client who wants it."""
+        """Whether the controller accepts Envelope requests, which carry the client's principal."""
         return True
 
     def _broker_epoch(self) -> int:
-        """As that controller knows it."""
+        """The broker epoch under which the controller has registered this broker."""
         return self.manager.broker_epoch
 
     @abstractmethod
     def _credentials(self) -> Credentials:
-        """Users and tokens of the cluster."""
+        """The SCRAM users and delegation tokens of the cluster."""
 
     @abstractmethod
     def _throttle(self) -> RequestThrottle:
-        """By the request quotas of the cluster."""
+        """The throttle for the cluster's request quotas."""
 
     @abstractmethod
     def _may_checkpoint(self) -> bool:
-        """Whether the replicas were told what they are: until then nothing has moved (KAFKA-7235)."""
+        """Whether the replicas have their states; before, high watermarks must not be written (KAFKA-7235)."""
 
     @abstractmethod
-    def _tell_of_failed_directories(self) -> None:
-        """A log directory went offline: the controller is to know; without any directory left the broker stops."""
+    def _report_failed_directories(self) -> None:
+        """Reports offline log directories to the controller; stops the broker if no directory is online."""
 
     @abstractmethod
     def _checkpointed(self) -> None:
-        """Now and then: what is known of topics that are no longer held can go."""
+        """Drops the settings of topics that the broker no longer holds; called after each checkpoint."""
 
-    # Composed, begun, ended.
+    # Start and end.
 
     def _compose(self) -> None:
-        """The machine, and the connections to other nodes; the mode adds its front."""
+        """Creates the replicas and the connections to other nodes; the mode then adds its request handlers."""
         sessions = FetchSessionCache(self.config.max_incremental_fetch_session_cache_slots, SystemRandom().randrange)
         manager = self.manager = ReplicaManager(self.config, -1, self.logs, sessions)
         self.fetchers = BrokerFetchers(manager, self._endpoint, now_ms, self.perform, self._dialer)
@@ -155,15 +154,15 @@ class BrokerServer(ABC):
         )
 
     def _to_controller(self, name: str) -> ControllerClient:
-        """A connection to the active controller, for what `name` says."""
+        """A connection to the active controller; `name` is part of its client id."""
         return ControllerClient(f"broker-{self.config.broker_id}-{name}", self._controller, self._controller_dialer())
 
     def _controller_dialer(self) -> Dialer:
-        """How the controllers are connected to: as brokers are, in ZooKeeper mode."""
+        """The dialer for controllers; in ZooKeeper mode the one for brokers."""
         return self._dialer
 
     def _callbacks(self) -> dict[str, Any]:
-        """What a front is given besides."""
+        """Further arguments of BrokerRequestHandlers."""
         return {
             "now_ms": now_ms,
             "date_ms": date_ms,
@@ -175,7 +174,7 @@ class BrokerServer(ABC):
     async def _listen(
         self, stack: AsyncExitStack, apis: Mapping[str, tuple[int, int]], relay: Relay, metrics: Metrics | None = None
     ) -> None:
-        """At all listeners; `stack` closes them. OSError for an address, TlsError."""
+        """Opens all listeners, which `stack` closes. OSError for an address in use, TlsError."""
         credentials, throttle = self._credentials(), self._throttle()
         handler = throttled(audited(self.handlers.handle, self.audit, date_ms), throttle, self.handlers.is_node)
         throttled_relay = ThrottledRelay(relay, throttle, self.handlers.is_node, self._of_nodes)
@@ -198,14 +197,14 @@ class BrokerServer(ABC):
             self.ports[each.name] = server.port
 
     def _begin_work(self) -> None:
-        """The background tasks of any broker."""
+        """Starts the background tasks that both modes have."""
         self._begin(self._tick(), "ticks")
         self._begin(self._checkpoint(), "checkpoints")
         self._begin(self._change_isrs(), "ISR changes")
         self._begin(self._expire_producers(), "producers")
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """A background task; its failure ends the process."""
+        """Starts a background task; its failure is logged."""
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -223,29 +222,29 @@ class BrokerServer(ABC):
         await self.fetchers.close()
         await self._verifier.close()
         await self._topic_creation.close()
-        self.manager.tick(NEVER_MS)  # Waiting requests are answered.
+        self.manager.tick(NEVER_MS)  # All waiting requests time out.
         self.perform()
         self._isr_channel.close()
         self._channel.close()
 
     async def wait_failed(self) -> None:
-        """Until the broker cannot go on for want of log directories."""
+        """Returns when the broker must stop because its log directories failed."""
         await self._failed.wait()
 
-    # What is known of others.
+    # Other brokers.
 
     def _endpoint(self, broker_id: int) -> Endpoint | None:
-        """The endpoint of a broker for other brokers."""
+        """The inter-broker endpoint of a live broker."""
         brokers = self.manager.cluster.table.brokers
         if not self.manager.cluster.is_alive(broker_id):
             return None
         endpoints = brokers.endpoints[brokers.row(broker_id)]
         return next((each for each in endpoints if each.listener == self.listeners.inter_broker), None)
 
-    # The machine.
+    # The replicas' outputs.
 
-    def _tell_of_internal_topics(self) -> None:
-        """An operator is to move them: the groups and transactions that hash to them fail."""
+    def _warn_of_internal_topics(self) -> None:
+        """Logs which partitions of internal topics this broker leads, so that an operator moves them."""
         led, before = led_partitions(self.manager), self._internal_led
         self._internal_led = led
         if led - before:
@@ -257,7 +256,7 @@ class BrokerServer(ABC):
             )
 
     def perform(self) -> None:
-        """Does what the machine asks for, in order, until it asks for nothing more."""
+        """Performs the replicas' outputs in order, until there are none."""
         while outputs := self.manager.take_outputs():
             for output in outputs:
                 match output:
@@ -279,20 +278,20 @@ class BrokerServer(ABC):
         self.perform()
 
     def _directories_failed(self, keys: Sequence[Key] | None) -> None:
-        """Takes the replicas there offline, and tells so. None: no directory failed that was online."""
+        """Takes the replicas offline, and reports the failure. None: no directory failed."""
         if keys is None:
             return
         for key in keys:
             self.manager.go_offline(key)
-        self._tell_of_failed_directories()
+        self._report_failed_directories()
 
     def _stop(self, why: str) -> None:
-        """The broker cannot go on: `wait_failed` returns."""
+        """Logs the reason; `wait_failed` then returns."""
         logger.critical("%s", why)
         self._failed.set()
 
     async def _tick(self) -> None:
-        """Runs time-outs of requests and the check for lagging followers."""
+        """Periodically times out requests, and removes lagging followers from ISRs."""
         shrink_s = self.config.replica_lag_time_max_ms / 2000
         next_shrink_s = time.monotonic() + shrink_s
         while True:
@@ -316,7 +315,7 @@ class BrokerServer(ABC):
             await asyncio.sleep(self.config.producer_id_expiration_check_interval_ms / 1000)
             self.manager.expire_producers(date_ms())
 
-    # What is asked of the controller.
+    # Requests to the controller.
 
     async def _change_isrs(self) -> None:
         changes = self.manager.isr_changes
@@ -331,7 +330,7 @@ class BrokerServer(ABC):
             self.perform()
 
     async def _settle_isrs(self) -> None:
-        """All ISR changes that wait go to the controller together."""
+        """Sends all waiting ISR changes to the controller in one request."""
         request = self.manager.isr_changes.next_request(self._broker_epoch())
         answer = await self._isr_channel.ask(self._alter_partition(request))
         self.manager.on_alter_partition(answer, now_ms())
@@ -347,7 +346,7 @@ class BrokerServer(ABC):
         return make
 
     async def _next_producer_id(self) -> int:
-        """Out of a block that is this broker's alone (KIP-730)."""
+        """An id from a block that the controller allocated to this broker (KIP-730)."""
         async with self._allocating:
             while not self._producer_ids or not self._producer_ids[0]:
                 answer = await self._channel.ask(
@@ -367,7 +366,7 @@ class BrokerServer(ABC):
 
 
 async def until_first(*waits: Coroutine[Any, Any, object]) -> None:
-    """Until one of them ends; raises what that raises. The others are cancelled."""
+    """Waits until one coroutine ends, raises its exception, and cancels the others."""
     ends = [asyncio.create_task(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)

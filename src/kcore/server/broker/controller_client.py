@@ -1,4 +1,4 @@
-"""What a broker asks of the active controller, again until it answers (NodeToControllerChannelManager of 3.9.1)."""
+"""Sends a broker's requests to the active controller until it answers (NodeToControllerChannelManager of 3.9.1)."""
 
 import asyncio
 import logging
@@ -18,26 +18,26 @@ RETRY_S: Final = 0.1
 
 
 class ControllerClient:
-    """One connection to the controller that UpdateMetadata names; one request at a time."""
+    """One connection to the active controller; one request at a time."""
 
     def __init__(self, client_id: str, controller: Callable[[], Endpoint | None], dialer: Dialer | None = None) -> None:
-        """`controller`: its endpoint, None while it is unknown; `dialer`: by default of plaintext."""
+        """`controller`: its endpoint, None while it is unknown; `dialer`: plaintext by default."""
         self._client_id, self._controller, self._dialer = client_id, controller, dialer or Dialer()
         self._connection: Connection | None = None
         self._at: Endpoint | None = None
-        self._turn = asyncio.Lock()
-        self._last_error = ""  # Since the last answer.
+        self._lock = asyncio.Lock()
+        self._last_error = ""  # The last logged error; reset by an answer.
         self._log = BoundedLog(logger)
 
     async def ask(self, make: Callable[[Callable[[type[Message]], int]], tuple[Message, int]]) -> Any:
-        """The response of the active controller, however long that takes.
+        """The response of the active controller; retries without a time limit.
 
-        `make` gives the request and its version; its argument gives the newest version of a request there. It is called
-        for every try, so that a new broker epoch gets in. Other requests have their turns between two tries: one that
-        the controller does not answer holds up no other.
+        `make` returns the request and its version; its argument chooses the newest version that the controller has. It
+        is called for every try, so that a request gets a new broker epoch. Between two tries other requests are sent,
+        so that an unanswered request does not block them.
         """
         while True:
-            async with self._turn:
+            async with self._lock:
                 try:
                     connection = await self._connected()
                     versions = connection.versions
@@ -47,9 +47,9 @@ class ControllerClient:
                         self._last_error = ""
                         return answer
                 except (NetworkError, UnsupportedVersionError) as error:
-                    if str(error) != self._last_error:  # Once for each reason.
+                    if str(error) != self._last_error:  # Log each reason once.
                         self._last_error = str(error)
-                        self._log.info("the controller does not answer: %s; again every %s s", error, RETRY_S)
+                        self._log.info("the controller does not answer: %s; retrying every %s s", error, RETRY_S)
                 self.close()
                 await asyncio.sleep(RETRY_S)
 
@@ -65,7 +65,7 @@ class ControllerClient:
         return self._connection
 
     def close(self) -> None:
-        """The connection ends."""
+        """Closes the connection; the next request opens a new one."""
         if self._connection is not None:
             self._connection.abort()
             self._connection = None

@@ -1,11 +1,11 @@
-"""Requests to coordinators of groups or transactions, refused by a broker that coordinates neither.
+"""Refuses requests to coordinators of groups and transactions, because kcore's broker coordinates neither.
 
-A controller of Kafka's may place partitions of __consumer_offsets and __transaction_state on this broker; the leader of
-such a partition counts as the coordinator of the groups or transactions that hash to it. Their requests are refused
-with UNSUPPORTED_VERSION, as 3.9.1 refuses the groups of KIP-848 while they are disabled: it is not retriable, so that
-clients raise it at once, where COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR would let them ask for ever. A broker that
-asks whether a transaction has a partition (KIP-890) hands it on to its producer. Requests for a group or transaction of
-another leader get NOT_COORDINATOR, so that clients find that one.
+Kafka's controller may place partitions of __consumer_offsets and __transaction_state on this broker. The leader of a
+partition is the coordinator of the groups or transactions that hash to it. Here their requests get UNSUPPORTED_VERSION,
+as 3.9.1 answers requests of KIP-848's groups while they are disabled. The error is not retriable, so that clients raise
+it at once; after COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR they would retry for ever. A broker that verifies a
+transaction (KIP-890) passes the error to the producer. Requests for a key of another leader get NOT_COORDINATOR, so
+that clients find that leader.
 """
 
 from collections.abc import Callable
@@ -79,7 +79,7 @@ from kcore.schema.transactions import (
 from kcore.server.broker.broker_authorization import BrokerAuthorization
 from kcore.server.broker.group_coordinators import GROUPS, TRANSACTIONS, coordinator_row
 
-# With the versions of 3.9.1.
+# The versions of 3.9.1.
 APIS: Final = {
     "JoinGroup": (0, 9),
     "SyncGroup": (0, 5),
@@ -98,7 +98,7 @@ APIS: Final = {
     "TxnOffsetCommit": (0, 4),
     "DescribeTransactions": (0, 0),
 }
-ErrorOf: TypeAlias = Callable[[str, int], Errors]  # Of a group's or transaction's id and its key type.
+ErrorOf: TypeAlias = Callable[[str, int], Errors]  # The error for a group's or transaction's id and key type.
 
 
 def refusal_of(manager: ReplicaManager, key: str, key_type: int) -> Errors:
@@ -117,7 +117,7 @@ def led_partitions(manager: ReplicaManager) -> frozenset[Key]:
 def refuse(
     manager: ReplicaManager, request: Message, version: int, authorization: BrokerAuthorization | None = None
 ) -> Message:
-    """The answer to any of those requests; `gate`: where rights are asked for."""
+    """The response to a request to a coordinator; `authorization`: None if every client may do everything."""
 
     def error_of(key: str, key_type: int) -> Errors:
         missing = None if authorization is None else authorization.coordinator_error(request, version, key, key_type)
@@ -126,23 +126,30 @@ def refuse(
     return _REFUSALS[type(request)](request, version, error_of)
 
 
-def _offset_commit(request: OffsetCommitRequest, version: int, error_of: ErrorOf) -> Message:
-    error = error_of(request.group_id, GROUPS)
-    topics = [
-        OffsetCommitResponseTopic(
-            name=topic.name,
-            partitions=[
-                OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error)
-                for each in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
-    return OffsetCommitResponse(topics=topics)
+def _of_commit(
+    response: type[Message], topic_result: type[Struct], partition_result: type[Struct]
+) -> Callable[[Any, int, ErrorOf], Message]:
+    """A refusal of a commit of offsets, in each partition."""
+
+    def refused(request: Any, version: int, error_of: ErrorOf) -> Message:
+        error = error_of(request.group_id, GROUPS)
+        topics = [
+            topic_result(
+                name=topic.name,
+                partitions=[
+                    partition_result(partition_index=each.partition_index, error_code=error)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return response(topics=topics)
+
+    return refused
 
 
 def _offset_fetch(request: OffsetFetchRequest, version: int, error_of: ErrorOf) -> Message:
-    """The error stands with each group since version 8, with all before, and with each partition in 0 and 1."""
+    """The error is in each group since version 8, at the top before, and also in each partition in versions 0 and 1."""
     if version >= 8:
         ids = [each.group_id for each in request.groups]
         groups = [OffsetFetchResponseGroup(group_id=each, topics=[], error_code=error_of(each, GROUPS)) for each in ids]
@@ -159,21 +166,6 @@ def _offset_fetch(request: OffsetFetchRequest, version: int, error_of: ErrorOf) 
         for topic in (request.topics or () if version < 2 else ())
     ]
     return OffsetFetchResponse(topics=topics, error_code=error)
-
-
-def _txn_offset_commit(request: TxnOffsetCommitRequest, version: int, error_of: ErrorOf) -> Message:
-    error = error_of(request.group_id, GROUPS)
-    topics = [
-        TxnOffsetCommitResponseTopic(
-            name=topic.name,
-            partitions=[
-                TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error)
-                for each in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
-    return TxnOffsetCommitResponse(topics=topics)
 
 
 def _add_partitions_to_txn(request: AddPartitionsToTxnRequest, version: int, error_of: ErrorOf) -> Message:
@@ -207,7 +199,7 @@ def _not_added(topics: list[AddPartitionsToTxnTopic], error: Errors) -> list[Add
 def _of_groups(
     response: type[Message], field: str, result: type[Struct], ids: Callable[[Any], list[str]]
 ) -> Callable[[Any, int, ErrorOf], Message]:
-    """Refuses each of several groups; `field` has the results."""
+    """A refusal of each of several groups; `field` is the response's list of results."""
 
     def refused(request: Any, version: int, error_of: ErrorOf) -> Message:
         each = [result(group_id=group_id, error_code=error_of(group_id, GROUPS)) for group_id in ids(request)]
@@ -237,7 +229,7 @@ _REFUSALS: Final[dict[type[Message], Callable[[Any, int, ErrorOf], Message]]] = 
     SyncGroupRequest: _of_group(SyncGroupResponse),
     HeartbeatRequest: _of_group(HeartbeatResponse),
     LeaveGroupRequest: _of_group(LeaveGroupResponse),
-    OffsetCommitRequest: _offset_commit,
+    OffsetCommitRequest: _of_commit(OffsetCommitResponse, OffsetCommitResponseTopic, OffsetCommitResponsePartition),
     OffsetFetchRequest: _offset_fetch,
     OffsetDeleteRequest: _of_group(OffsetDeleteResponse),
     DescribeGroupsRequest: _of_groups(DescribeGroupsResponse, "groups", DescribedGroup, lambda each: each.groups),
@@ -251,6 +243,8 @@ _REFUSALS: Final[dict[type[Message], Callable[[Any, int, ErrorOf], Message]]] = 
     AddPartitionsToTxnRequest: _add_partitions_to_txn,
     AddOffsetsToTxnRequest: _of_transaction(AddOffsetsToTxnResponse),
     EndTxnRequest: _of_transaction(EndTxnResponse),
-    TxnOffsetCommitRequest: _txn_offset_commit,
+    TxnOffsetCommitRequest: _of_commit(
+        TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition
+    ),
     DescribeTransactionsRequest: _describe_transactions,
 }

@@ -1,4 +1,4 @@
-"""Whose the log directories of a broker are, and the id of each (KIP-858).
+"""Checks that log directories belong to this broker, and reads or creates their ids (KIP-858).
 
 Source: KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble of 4.3.1.
 """
@@ -20,21 +20,21 @@ def identify(
     metadata_dir: Path,
     at_start: Callable[[Callable[[LogDirectory], object]], None],
 ) -> str:
-    """Sets the `directory_id` of those that can be read; returns the cluster id.
+    """Sets the `directory_id` of each readable directory. Returns the cluster id.
 
-    `at_start` runs its argument in each directory that is online, and takes those offline that fail. A directory of a
-    release before KIP-858 gets an id. StorageError if one is not formatted, is another node's or cluster's, has a
-    reserved id or that of another one, or a metadata log that is not the configured one; or if the directory of the
+    `at_start` calls its argument for each online directory, and takes failing directories offline. A directory from a
+    release before KIP-858 gets an id. StorageError if a directory is not formatted, belongs to another node or cluster,
+    has a reserved or repeated id, or has an unexpected metadata log. StorageError, too, if the directory of the
     metadata log has failed.
     """
     found: dict[Path, MetaProperties] = {}
 
-    def look(directory: LogDirectory) -> None:
+    def read(directory: LogDirectory) -> None:
         found[directory.path] = _read(directory.path)
         if directory.path.absolute() != metadata_dir.absolute():
             _check_no_metadata_log(directory.path, metadata_dir)
 
-    at_start(look)
+    at_start(read)
     check_metadata_dir(directories, metadata_dir)
     apart = metadata_dir.absolute() not in {each.path.absolute() for each in directories}
     verify_directories(
@@ -52,11 +52,10 @@ def identify(
 
 
 def identify_migrating(directories: Sequence[LogDirectory], metadata_dir: Path) -> None:
-    """Sets the `directory_id` of a migrating broker's directories, which are claimed: those without an id get one.
+    """Sets the `directory_id` of a migrating broker's claimed directories, and creates missing ids.
 
-    The files stay what they are, of version 0, and so does the one of a `metadata_dir` apart, which is made if need be.
-    StorageError if a directory is offline, or has a reserved id or that of another one; KafkaStorageException. Source:
-    KafkaServer.startup of 3.9.1.
+    The files of meta.properties keep version 0. A separate `metadata_dir` is created if needed. StorageError if a
+    directory is offline, or has a reserved or repeated id; KafkaStorageException. Source: KafkaServer.startup of 3.9.1.
     """
     if (failed := next((each for each in directories if each.failed is not None), None)) is not None:
         raise StorageError(f"{failed.path}: a broker that migrates needs all log directories: {failed.failed}")
@@ -77,10 +76,10 @@ def identify_migrating(directories: Sequence[LogDirectory], metadata_dir: Path) 
 
 
 def _read(path: Path) -> MetaProperties:
-    """StorageError if the directory is not formatted; KafkaStorageException if the disk does not say."""
+    """The directory's meta.properties. StorageError if it is not formatted; KafkaStorageException if unreadable."""
     meta = LogDirectory(path).read_meta()
     if meta is None:
-        raise StorageError(f"{path / META_PROPERTIES}: there is none: the directory is not formatted")
+        raise StorageError(f"{path / META_PROPERTIES} does not exist: format the directory")
     if meta.node_id is None or meta.cluster_id is None:
         missing = "node.id" if meta.node_id is None else "cluster.id"
         raise StorageError(f"{path / META_PROPERTIES}: {missing} was not found")
@@ -91,11 +90,11 @@ def _check_no_metadata_log(path: Path, metadata_dir: Path) -> None:
     with disk_failures(path):
         is_found = is_there(path / METADATA_FOLDER)
     if is_found:
-        raise StorageError(f"{path / METADATA_FOLDER}: a metadata log, but metadata.log.dir is {metadata_dir}")
+        raise StorageError(f"{path / METADATA_FOLDER} is a metadata log, but metadata.log.dir is {metadata_dir}")
 
 
 def check_metadata_dir(directories: Sequence[LogDirectory], metadata_dir: Path) -> None:
-    """StorageError if it has failed: without the metadata log no broker can begin."""
+    """StorageError if the directory of the metadata log has failed: a broker cannot start without it."""
     for each in directories:
         if each.failed is not None and each.path.absolute() == metadata_dir.absolute():
             raise StorageError(f"the directory of the metadata log cannot be used: {each.failed}")

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class BrokerFetchers:
-    """By leader id. A task ends when its leader has no followed partitions left."""
+    """The fetch tasks by leader id. A task ends when no partition follows its leader."""
 
     def __init__(
         self,
@@ -26,9 +26,9 @@ class BrokerFetchers:
         perform: Callable[[], None],
         dialer: Dialer | None = None,
     ) -> None:
-        """`endpoint`: where a broker listens for others; `perform` does what the machine asks for after an answer.
+        """`endpoint`: the inter-broker endpoint of a broker. `perform`: performs the replicas' outputs.
 
-        `dialer`: by default of plaintext.
+        `dialer`: plaintext by default.
         """
         self._dialer = dialer or Dialer()
         self._manager, self._endpoint, self._now_ms, self._perform = manager, endpoint, now_ms, perform
@@ -38,13 +38,13 @@ class BrokerFetchers:
         self._is_closed = False
 
     def changed(self, leader_id: int) -> None:
-        """There is something new to fetch from it, or nothing more."""
+        """Wakes or starts the task of a leader after its followed partitions changed."""
         self._changes.setdefault(leader_id, asyncio.Event()).set()
         if leader_id not in self._tasks and leader_id in self._manager.fetchers and not self._is_closed:
             self._tasks[leader_id] = asyncio.create_task(self._run(leader_id), name=f"fetching from {leader_id}")
 
     async def close(self) -> None:
-        """No more is fetched, whatever the replicas are told from now on."""
+        """Stops all tasks; later changes start no new ones."""
         self._is_closed = True
         tasks = [*self._tasks.values()]
         for task in tasks:
@@ -63,10 +63,10 @@ class BrokerFetchers:
                     last_error = ""
                     continue
                 except (NetworkError, UnsupportedVersionError) as error:
-                    if str(error) != last_error:  # Once for each reason.
+                    if str(error) != last_error:  # Log each reason once.
                         last_error = str(error)
                         logger.info("fetching from broker %s: %s; retrying", leader_id, last_error)
-                except Exception:  # Our own fault: its partitions are fetched all the same.
+                except Exception:  # A bug of kcore; fetching is retried.
                     self._faults.exception("fetching from broker %s failed", leader_id)
                 if connection is not None:
                     connection.abort()
@@ -84,15 +84,15 @@ class BrokerFetchers:
 
     async def _step(self, fetcher: ReplicaFetcher, leader_id: int, connection: Connection) -> None:
         """Sends one request and handles its response; or waits if there is none to send."""
-        ask = fetcher.next_ask(self._now_ms())
+        following = fetcher.next_request(self._now_ms())
         self._perform()
-        if ask is None:
+        if following is None:
             await self._wait(leader_id, fetcher.wait_ms(self._now_ms()))
             return
         await self._dialer.renew(connection)
         assert connection.versions is not None
-        version = min(ask.version, connection.versions.choose(type(ask.request)))
-        answer = await connection.send(ask.fitted(version), version)
+        version = min(following.version, connection.versions.choose(type(following.request)))
+        answer = await connection.send(following.fitted(version), version)
         fetcher.answered(answer, self._now_ms())
         self._perform()
 

@@ -1,4 +1,4 @@
-"""Requests of clients that the active controller answers: a broker hands them on, each in an Envelope (KIP-590).
+"""Forwards clients' requests to the active controller, each in an Envelope (KIP-590).
 
 Source: ForwardingManager, KafkaApis.forwardToController of 4.3.1.
 """
@@ -35,37 +35,37 @@ from kcore.server.kraft_controller.envelopes import FORWARDABLE
 from kcore.server.security.rights import Authorizer, Checked, Rights
 from kcore.wire.codec import encode
 
-WITHIN_S: Final = 60.0  # As long as Kafka's brokers look for an active controller.
-MOST_WAITING: Final = 256  # Requests at a time, of all clients.
-_BESIDE_BYTES: Final = 256 * 1024  # More than the principal, the address and the header of an envelope may have.
-MOST_BYTES: Final = Limits().frame_bytes - _BESIDE_BYTES  # A request: its envelope is a frame, too.
+WITHIN_S: Final = 60.0  # The time-out of a forwarded request, as in Kafka.
+MOST_WAITING: Final = 256  # The limit of requests in flight, of all clients together.
+_BESIDE_BYTES: Final = 256 * 1024  # Above the size of an envelope's principal, address and header.
+MOST_BYTES: Final = Limits().frame_bytes - _BESIDE_BYTES  # The limit of a request, whose envelope must fit in a frame.
 _PRINCIPAL_VERSION: Final = 0
 _NOWHERE: Final = ip_address("127.0.0.1").packed
 _AS_IT_IS: Final[frozenset[type[Message]]] = frozenset({DescribeAclsRequest, DescribeUserScramCredentialsRequest})
-"""What no envelope may have, and a controller answers to anybody: Kafka's brokers know the answer themselves."""
+"""Forwarded without an envelope: controllers answer them to any node. Kafka's brokers answer them themselves."""
 
 
 _CHECKED_HERE: Final = _AS_IT_IS | {
     *(CreateDelegationTokenRequest, RenewDelegationTokenRequest, ExpireDelegationTokenRequest)
 }
-_NOBODY: Final = ClientSession(PLAINTEXT, "127.0.0.1")  # Where no connection is served.
+_NOBODY: Final = ClientSession(PLAINTEXT, "127.0.0.1")  # The session of a call outside of a connection.
 
 
 def forwarded_apis(release: str = DEFAULT_RELEASE) -> dict[str, tuple[int, int]]:
-    """What is handed on, with the versions of the controllers."""
+    """The forwarded APIs, with the versions of the controllers."""
     names = {each.__name__.removesuffix("Request") for each in (FORWARDABLE - {AllocateProducerIdsRequest}) | _AS_IT_IS}
     return {name: versions for name, versions in APIS[release].items() if name in names}
 
 
 class ControllerRelay:
-    """Takes the frames of such requests. Whose they are, and from where, is what the session of the connection says."""
+    """Forwards the frames of requests; the connection's session has the client's principal and address."""
 
     def __init__(
         self, controller: ControllerClient, authorizer: Authorizer | None = None, release: str = DEFAULT_RELEASE
     ) -> None:
-        """`authorizer`: of the requests that go on as they are, so that the controller takes them for the broker's.
+        """`authorizer`: checks requests without an envelope, which the controller attributes to this broker.
 
-        `release`: the controller's.
+        `release`: the controllers' release.
         """
         self._controller, self._authorizer = controller, authorizer
         self._waiting = asyncio.Semaphore(MOST_WAITING)
@@ -77,11 +77,11 @@ class ControllerRelay:
         }
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether the controller is to answer it."""
+        """Whether the controller answers the API in that version."""
         return api_key in self._apis and version in self._apis[api_key][1]
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
-        """The controller's answer. DisconnectedError if there is none, or if the controller refuses the envelope."""
+        """The controller's response. DisconnectedError after a time-out, or if the controller refuses the envelope."""
         message, _ = self._apis[int.from_bytes(frame[:2])]
         if message in _CHECKED_HERE and (refused := self._refusal(frame)) is not None:
             return refused
@@ -94,10 +94,10 @@ class ControllerRelay:
             raise DisconnectedError(f"no controller has answered {message.__name__}") from None
 
     def forget(self, connection_id: int) -> None:
-        """Nothing is kept of a connection."""
+        """Does nothing: the relay keeps no state of connections."""
 
     async def _in_envelope(self, frame: bytes) -> bytes:
-        if len(frame) > MOST_BYTES:  # The controller would close the connection, which other clients need.
+        if len(frame) > MOST_BYTES:  # The controller would close the connection that all clients share.
             raise DisconnectedError(f"a request of {len(frame):,} bytes does not fit in an envelope")
         session = SESSION.get() or _NOBODY
         envelope = enveloped(frame, session)
@@ -116,7 +116,7 @@ class ControllerRelay:
         return response_bytes(header, answer)
 
     def _refusal(self, frame: bytes) -> bytes | None:
-        """The response to what may not be asked; a DecodeError closes the connection."""
+        """The response to an unauthorized request; None for an allowed one. A DecodeError closes the connection."""
         session = SESSION.get() or _NOBODY
         rights = None if self._authorizer is None else Rights(self._authorizer, session)
         header, request = read_request(frame, rights)
@@ -129,7 +129,7 @@ class ControllerRelay:
 
 
 def enveloped(frame: bytes, session: ClientSession) -> EnvelopeRequest:
-    """A request's header and body, as it came in that session."""
+    """The envelope of a request's header and body, with the session's principal and address."""
     return EnvelopeRequest(
         request_data=frame,
         request_principal=principal_bytes(session),
@@ -138,7 +138,7 @@ def enveloped(frame: bytes, session: ClientSession) -> EnvelopeRequest:
 
 
 def principal_bytes(session: ClientSession) -> bytes:
-    """The principal that SASL or TLS showed, else ANONYMOUS; its version first (DefaultKafkaPrincipalBuilder)."""
+    """The session's principal, after its version (DefaultKafkaPrincipalBuilder)."""
     principal = session.principal
     data = DefaultPrincipalData(
         type=principal.principal_type, name=principal.name, token_authenticated=session.is_token_authenticated
@@ -147,7 +147,7 @@ def principal_bytes(session: ClientSession) -> bytes:
 
 
 def address_bytes(client_address: str) -> bytes:
-    """4 or 16 bytes. The zone of a link-local address is left out: it means nothing elsewhere."""
+    """The address as 4 or 16 bytes, without the zone of a link-local address, which is local to this host."""
     try:
         return ip_address(client_address.partition("%")[0]).packed
     except ValueError:

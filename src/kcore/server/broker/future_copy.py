@@ -1,4 +1,4 @@
-"""A future log catches up with the current one of the same broker, a slice at a time (ReplicaAlterLogDirsThread)."""
+"""Copies the current log of a replica to its future log, a slice at a time (ReplicaAlterLogDirsThread)."""
 
 from typing import Final
 
@@ -9,44 +9,44 @@ from kcore.storage.log.live_log import NOTHING_CUT, LiveLog
 from kcore.storage.log.log_directory import LogDirectory
 from kcore.wire.record_batch import scan_batches
 
-SLICE_BYTES: Final = 1 << 18  # What is copied at a time: nothing else happens meanwhile.
-SYNC_BYTES: Final = 1 << 24  # How much may be copied before it is synced, so that the promotion need not sync all.
+SLICE_BYTES: Final = 1 << 18  # The size of a slice, which blocks the event loop.
+SYNC_BYTES: Final = 1 << 24  # The copy is synced after so many bytes, so that the promotion has little to sync.
 
 
 class FutureCopy:
-    """The copy of one partition. KafkaStorageException is about the disk of the directory `at`."""
+    """The copy of one partition. After a KafkaStorageException, `at` is the directory whose disk failed."""
 
     def __init__(self, key: TopicPartition, source: LogDirectory, target: LogDirectory) -> None:
         """KeyError unless the source has the current log, and the target a future one."""
         self.key, self.source, self.target = key, source, target
-        self.is_near = False  # It has caught up since it began.
-        self.not_before_ms = 0  # After an error that may pass.
+        self.is_near = False  # Whether it has caught up once.
+        self.not_before_ms = 0  # The time of the next try after an error.
         self.at = target
         self._log, self._future = source.logs[key], target.futures[key]
         self._unsynced = 0
 
     @property
     def is_there(self) -> bool:
-        """Whether both logs are still what they were when it began."""
+        """Whether both logs still exist."""
         same = self.source.logs.get(self.key) is self._log
         return same and self.target.futures.get(self.key) is self._future
 
     @property
     def lag(self) -> int:
-        """By how many offsets the future log is behind."""
+        """The number of offsets that the future log lacks."""
         return self._log.end_offset - self._future.end_offset
 
     def begin(self) -> None:
-        """Cuts the future log to what both have: the current one may have been truncated since the copy stopped.
+        """Truncates the future log to the common records: the current log may have been truncated meanwhile.
 
-        Source: ReplicaAlterLogDirsThread.truncate, by leader epochs as between brokers.
+        The common end is found by leader epochs, as between brokers. Source: ReplicaAlterLogDirsThread.truncate.
         """
         self.at = self.target
         self._log.lowest_cut = NOTHING_CUT
         self._cut(common_end(self._log, self._future))
 
     def step(self) -> bool:
-        """Copies a slice. Returns whether the two logs end at one offset now. StorageError for a broken batch."""
+        """Copies a slice. Returns whether both logs end at the same offset. StorageError for a corrupt batch."""
         source, future = self._log, self._future
         self.at = self.target
         if source.lowest_cut < NOTHING_CUT:
@@ -55,7 +55,7 @@ class FutureCopy:
         start_offset = source.start_offset
         is_empty_there = future.start_offset == future.end_offset == start_offset
         if future.end_offset <= start_offset and not is_empty_there:
-            future.truncate_fully_and_start_at(start_offset)  # Nothing of it is in the current log any more.
+            future.truncate_fully_and_start_at(start_offset)  # The current log no longer has any of its records.
         if future.end_offset < source.end_offset:
             self.at = self.source
             data = source.read(future.end_offset, SLICE_BYTES, source.end_offset, at_least_one=True)
@@ -76,7 +76,7 @@ class FutureCopy:
     def _append(self, data: bytes) -> None:
         batches, future = scan_batches(data), self._future
         if not len(batches) or not batches.crc_matches.all():
-            raise StorageError(f"{self._log.folder}: at offset {future.end_offset} is no batch with a matching CRC")
+            raise StorageError(f"{self._log.folder}: the batch at offset {future.end_offset} is missing or corrupt")
         first_offset = int(batches.base_offset[0])
         if first_offset < future.end_offset == future.start_offset:
             # The current log starts in the middle of a batch (Partition.appendRecordsToFollowerOrFutureReplica).
@@ -89,7 +89,7 @@ class FutureCopy:
 
 
 def common_end(one: LiveLog, other: LiveLog) -> int:
-    """Up to which offset two logs of one partition have the same records, by their leader epochs; -1: unknown."""
+    """The offset up to which two logs of a partition have the same records, by leader epochs; -1 if unknown."""
     end_offset = other.end_offset
     for epoch, start_offset in reversed(other.epochs.entries):
         known = EpochCache(one.epochs.entries).end_offset_for(epoch, one.end_offset)

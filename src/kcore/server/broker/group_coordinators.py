@@ -1,4 +1,4 @@
-"""Which partition looks after a group or a transaction, by its id (GroupCoordinator.partitionFor of 3.9.1)."""
+"""Finds the partition whose leader coordinates a group or a transaction (GroupCoordinator.partitionFor of 3.9.1)."""
 
 from typing import Final
 
@@ -12,14 +12,14 @@ TOPICS: Final = {GROUPS: GROUP_METADATA_TOPIC, TRANSACTIONS: TRANSACTION_STATE_T
 
 
 def java_hash(text: str) -> int:
-    """String.hashCode without its sign, as Utils.abs has it."""
+    """The absolute value of String.hashCode, as Utils.abs computes it."""
     value = string_hash(text)
     signed = value - (1 << 32) if value >> 31 else value
     return 0 if signed == -(1 << 31) else abs(signed)
 
 
 def coordinator_row(table: PartitionTable, key: str, key_type: int) -> int | None:
-    """The partition's row; None if there is no such topic yet."""
+    """The partition's row; None if the internal topic does not exist yet."""
     topic = TOPICS.get(key_type)
     if topic is None or topic not in table.topics or not len(rows := table.rows_of_topic(topic)):
         return None

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: what a broker's log directories hold (KIP-113, KIP-827, KIP-1066; describeLogDirs)."""
+"""DescribeLogDirs: the contents of a broker's log directories (KIP-113, KIP-827, KIP-1066; describeLogDirs)."""
 
 import shutil
 from collections.abc import Collection, Mapping
@@ -18,13 +18,13 @@ from kcore.storage.log.live_log import LiveLog
 from kcore.storage.log.log_directory import LogDirectory
 from kcore.types import Uuid
 
-INVALID_OFFSET_LAG: Final = -1  # Of a future log whose current one is offline.
+INVALID_OFFSET_LAG: Final = -1  # The lag of a future log whose current log is offline.
 
 
 def describe_log_dirs(
     logs: BrokerLogs, request: DescribeLogDirsRequest, cordoned: Collection[Uuid] = ()
 ) -> DescribeLogDirsResponse:
-    """Every directory, with the partitions that are asked for. `cordoned`: ids of those that get no new replicas."""
+    """Every directory with its requested partitions. `cordoned`: the ids of directories that get no new replicas."""
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
@@ -65,7 +65,7 @@ def _described(
 
 
 def _lag(log: LiveLog, current: LiveLog | None, *, is_future: bool) -> int:
-    """Behind the high watermark; of a future log, behind the current one (ReplicaManager.getLogEndOffsetLag)."""
+    """The lag behind the high watermark; for a future log, behind the current log (getLogEndOffsetLag)."""
     if not is_future:
         return max(log.high_watermark - log.end_offset, 0)
     return INVALID_OFFSET_LAG if current is None else current.end_offset - log.end_offset

@@ -1,4 +1,4 @@
-"""The log directories of one broker, as its machine asks for logs (LogManager of 3.9.1)."""
+"""The log directories of one broker, which give its replicas their logs (LogManager of 3.9.1)."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 class BrokerLogs:
-    """Each partition is in one directory. In KRaft mode `create` says in which, in ZooKeeper mode the fewest logs."""
+    """The broker's logs, each partition in one directory.
+
+    In KRaft mode the caller of `create` chooses the directory; in ZooKeeper mode it is the one with the fewest logs.
+    """
 
     def __init__(
         self,
@@ -31,14 +34,14 @@ class BrokerLogs:
         node_id: int | None = None,
         metadata_dir: Path | None = None,
     ) -> None:
-        """Opens every log. A directory that does not do it is offline; KafkaStorageException if all are (KIP-112).
+        """Opens every log. Failing directories are offline; KafkaStorageException if all fail (KIP-112).
 
-        `node_id`: in KRaft mode, where directories are formatted before, and the one with the metadata log, by default
-        the first, must be online. StorageError as of `identify`.
+        `node_id`: given in KRaft mode, where directories must be formatted. `metadata_dir`: the directory of the
+        metadata log, by default the first one; it must be online. StorageError as in `identify`.
         """
         self.directories = [LogDirectory(path, settings) for path in paths]
-        self.cluster_id = ""  # In KRaft mode.
-        self._refusing: dict[Key, LogDirectory] = {}  # Which could not make or remove the log of a partition.
+        self.cluster_id = ""  # Set in KRaft mode.
+        self._refusing: dict[Key, LogDirectory] = {}  # The directory that failed to create or delete a partition's log.
         self._is_kraft = node_id is not None
         if node_id is not None:
             self.cluster_id = identify(self.directories, node_id, metadata_dir or paths[0], self._at_start)
@@ -51,28 +54,28 @@ class BrokerLogs:
         return [each for each in self.directories if each.failed is None]
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
-        """StorageError if a directory is another broker's, or two have the same partition (LogManager.loadLog).
+        """StorageError if a directory belongs to another broker, or two have one partition (LogManager.loadLog).
 
-        One with an unreadable meta.properties goes offline.
+        A directory with an unreadable meta.properties goes offline.
         """
         self._at_start(lambda directory: directory.claim(broker_id, cluster_id))
         found: dict[TopicPartition, LiveLog] = {}
         for directory in self.online:
             for key, log in directory.logs.items():
                 if (other := found.setdefault(key, log)) is not log:
-                    raise StorageError(f"{other.folder} and {log.folder} are of the same replica: delete one")
+                    raise StorageError(f"{other.folder} and {log.folder} belong to the same replica: delete one")
 
     def identify_migrating(self, metadata_dir: Path) -> None:
-        """Behind `claim`, while the broker migrates to KRaft: each directory has an id. StorageError."""
+        """Gives each directory of a broker that migrates to KRaft an id; call after `claim`. StorageError."""
         try:
             identify_migrating(self.directories, metadata_dir)
         except ApiException as error:
             raise StorageError(str(error)) from None
 
     def _at_start(self, use: Callable[[LogDirectory], object]) -> None:
-        """Runs it in all online directories; those that fail go offline.
+        """Calls `use` for all online directories, and takes failing ones offline.
 
-        The responses to LeaderAndIsr show it to the controller. Source: LogManager.createAndValidateLogDirs, loadLogs;
+        Responses to LeaderAndIsr report them to the controller. Source: LogManager.createAndValidateLogDirs, loadLogs;
         MetaPropertiesEnsemble.Loader.
         """
         for directory in self.online:
@@ -95,7 +98,7 @@ class BrokerLogs:
         return self._hold_in(self._directory(key) or self._place_for(key, is_new), key, topic_id)
 
     def create(self, key: Key, topic_id: Uuid, directory_id: Uuid) -> None:
-        """In KRaft mode: the partition's log, in that directory, where `hold` finds it. ApiException."""
+        """Creates the partition's log in the directory, for `hold`; used in KRaft mode. ApiException."""
         directory = self.directory(directory_id)
         if directory is None:
             raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"{key}: log directory {directory_id} is offline")
@@ -108,20 +111,20 @@ class BrokerLogs:
         return log
 
     def _place_for(self, key: Key, is_new: bool) -> LogDirectory:
-        """Only a replica that never was may be begun while a directory is offline that might have it (KIP-112).
+        """The directory of a new log. While a directory is offline, only new replicas are created (KIP-112).
 
-        In KRaft mode `broker/directories/` decides that, and `create` makes the log.
+        In KRaft mode `broker/directories/` chooses the directory, and `create` creates the log.
         """
         if self._is_kraft or not self.online or (not is_new and len(self.online) < len(self.directories)):
             raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"{key}: a log directory is offline: it may have the log")
         return least_used(self.online, (), lambda each: len(each.logs))
 
     def directory(self, directory_id: Uuid) -> LogDirectory | None:
-        """Of those that are online."""
+        """The online directory with the id; None if there is none."""
         return next((each for each in self.online if each.directory_id == directory_id), None)
 
     def take_clean_shutdown(self) -> int:
-        """The broker epoch at the end of the last run, if all directories were closed cleanly then; else -1.
+        """The broker epoch of the last run if it closed all directories cleanly; -1 otherwise.
 
         Source: LogManager.readBrokerEpochFromCleanShutdownFiles.
         """
@@ -141,7 +144,7 @@ class BrokerLogs:
 
     @contextmanager
     def _used(self, directory: LogDirectory, key: Key) -> Iterator[None]:
-        """Who refuses something is remembered: the log may not be in it, not yet or not any more."""
+        """Stores the directory of a failed operation: `fail` may not find it by the partition's log."""
         try:
             yield
         except ApiException:
@@ -149,12 +152,12 @@ class BrokerLogs:
             raise
 
     def fail(self, key: Key, why: str) -> list[Key] | None:
-        """Takes the directory of that log offline, with all its logs. None if it is offline already."""
+        """Takes the directory of the log offline. Returns its partitions; None if it is offline already."""
         directory = self._directory(key) or self._refusing.get(key)
         return None if directory is None else self.fail_directory(directory, why)
 
     def fail_directory(self, directory: LogDirectory, why: str) -> list[Key] | None:
-        """As `fail`, of a directory that has refused something else."""
+        """As `fail`, for a directory."""
         return None if directory.failed is not None else self._fail(directory, why)
 
     def _fail(self, directory: LogDirectory, why: str) -> list[Key]:
@@ -162,7 +165,7 @@ class BrokerLogs:
         return [tuple(each) for each in directory.fail(why)]  # type: ignore[misc]
 
     def checkpoint(self) -> list[Key] | None:
-        """Writes high watermark checkpoints. Returns the partitions in directories that fail, None if none does."""
+        """Writes the high watermark checkpoints. Returns the partitions of failing directories, None without any."""
         failed: list[Key] | None = None
         for directory in self.online:
             try:
@@ -172,7 +175,7 @@ class BrokerLogs:
         return failed
 
     def delete_old(self, settings_of: Callable[[str], TopicSettings], date_ms: int) -> list[Key]:
-        """Deletes segments by time and size, as topics have it; the partitions in directories that failed at it."""
+        """Deletes segments by the topics' retention settings. Returns the partitions of failing directories."""
         failed: list[Key] = []
         for directory in self.online:
             for key, log in [*directory.logs.items()]:
@@ -189,7 +192,7 @@ class BrokerLogs:
         return failed
 
     def configure(self, key: Key, settings: TopicSettings) -> None:
-        """The log rolls as its topic's settings say."""
+        """Applies the topic's segment settings to the log."""
         directory = self._directory(key)
         if directory is None:
             return
@@ -199,7 +202,7 @@ class BrokerLogs:
             log.set_segment_bytes(settings.segment_bytes)
 
     def close(self, broker_epoch: int | None = None) -> None:
-        """Everything is on the disks that take it. In KRaft mode a file with the broker epoch says so (KIP-966)."""
+        """Syncs and closes all logs. In KRaft mode a file with the broker epoch marks the clean shutdown (KIP-966)."""
         for directory in self.online:
             try:
                 directory.close(broker_epoch)

@@ -1,7 +1,7 @@
-"""Large compressed batches are checked in a thread: a megabyte may be hundreds of them, and the loop serves others.
+"""Checks large compressed batches in a thread, so that the event loop serves other clients meanwhile.
 
-One batch at a time, so that producers of such batches have one core at most, and less of it where all cores are in
-use: the thread gives way to the loop's. The kernel works without the GIL.
+A compressed megabyte may expand to hundreds of megabytes. One batch is checked at a time, in a thread of lower
+priority: these batches take one core at most. The kernel releases the GIL.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
-from kcore.broker.replicas.log_validator import CheckedRecords, check_ahead, may_take_long
+from kcore.broker.replicas.log_validator import CheckedRecords, may_take_long, precheck_records
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.broker.replicas.roles import Role
@@ -25,25 +25,24 @@ from kcore.net.request_context import RequestContext
 from kcore.schema.produce import ProduceRequest
 
 GONE: Final = "the producer has disconnected before its records were checked"
-NICER: Final = 5  # Than the other threads of the process, on Linux.
+NICENESS_INCREASE: Final = 5  # Above the other threads of the process, on Linux.
 
 
-def _give_way() -> None:
+def _lower_priority() -> None:
     if sys.platform != "linux":
-        return  # Elsewhere a thread has no priority of its own.
+        return  # On other systems a thread has no niceness of its own.
     with suppress(OSError):
         niceness = os.getpriority(os.PRIO_PROCESS, 0)
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness + NICER)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness + NICENESS_INCREASE)
 
 
-_THREAD: Final = ThreadPoolExecutor(1, "records", _give_way)
+_THREAD: Final = ThreadPoolExecutor(1, "records", _lower_priority)
 
 
 class RecordChecks:
-    """The checks of one broker. Addresses have their turns one after the other, and of one address the smallest batch.
+    """The checks of one broker: client addresses take turns, and each address has its smallest batch checked first.
 
-    A producer of batches that are far more than their bytes holds up nobody but its own address, and there no smaller
-    batches.
+    A producer of batches that expand a lot delays only larger batches of its own address.
     """
 
     def __init__(self) -> None:
@@ -54,9 +53,9 @@ class RecordChecks:
     async def checked(
         self, manager: ReplicaManager, request: ProduceRequest, date_ms: int, context: RequestContext
     ) -> dict[Key, CheckedRecords]:
-        """What is known of the request's large batches, for partitions that this broker leads.
+        """The results for the request's large batches, for partitions that this broker leads.
 
-        DisconnectedError where the client has gone before its turn came.
+        DisconnectedError if the client disconnects before a batch is checked.
         """
         found: dict[Key, CheckedRecords] = {}
         for topic in request.topic_data:
@@ -65,14 +64,14 @@ class RecordChecks:
                 partition = manager.partitions.get(key)
                 if partition is not None and partition.role is Role.LEADER and may_take_long(records):
                     loop, config = asyncio.get_running_loop(), partition.settings.log
-                    async with self._turn(context.client_address, len(records)):
+                    async with self._slot(context.client_address, len(records)):
                         if context.gone is not None and context.gone.done():
                             raise DisconnectedError(GONE)
-                        found[key] = await loop.run_in_executor(_THREAD, check_ahead, records, config, date_ms)
+                        found[key] = await loop.run_in_executor(_THREAD, precheck_records, records, config, date_ms)
         return found
 
     @asynccontextmanager
-    async def _turn(self, address: str, size: int) -> AsyncIterator[None]:
+    async def _slot(self, address: str, size: int) -> AsyncIterator[None]:
         if self._is_busy:
             mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             heappush(self._waiting.setdefault(address, []), (size, next(self._number), mine))
@@ -80,22 +79,22 @@ class RecordChecks:
                 await mine
             except asyncio.CancelledError:
                 if mine.done() and not mine.cancelled():
-                    self._go_on()
+                    self._release_slot()
                 raise
         self._is_busy = True
         try:
             yield
         finally:
-            self._go_on()
+            self._release_slot()
 
-    def _go_on(self) -> None:
-        """The next one has its turn."""
+    def _release_slot(self) -> None:
+        """Lets the next waiting batch be checked."""
         self._is_busy = False
         while self._waiting:
             address, heap = self._waiting.popitem(last=False)
             _, _, following = heappop(heap)
             if heap:
-                self._waiting[address] = heap  # Behind the other addresses.
+                self._waiting[address] = heap  # At the end, after the other addresses.
             if not following.done():  # It was not cancelled.
                 self._is_busy = True
                 following.set_result(None)

@@ -1,8 +1,9 @@
-"""Replicas move between the log directories of this broker: what `broker/directories/moves.py` decides, on real disks.
+"""Moves replicas between the log directories of this broker, as `broker/directories/moves.py` decides.
 
-Outputs of BrokerDirectories go to `perform_output`, in order; `run` copies. A directory whose disk fails is reported
-through `fail`, and nothing more is done in it. Source: ReplicaManager.alterReplicaLogDirs, ReplicaAlterLogDirsThread,
-Partition.maybeReplaceCurrentWithFutureReplica, LogManager.replaceCurrentWithFutureLog of 4.3.1.
+`perform_output` performs the outputs of BrokerDirectories in order, and `run` copies. After a disk failure, the hook
+`fail` takes the directory offline, and no more operations follow in it. Source: ReplicaManager.alterReplicaLogDirs,
+ReplicaAlterLogDirsThread, Partition.maybeReplaceCurrentWithFutureReplica, LogManager.replaceCurrentWithFutureLog of
+4.3.1.
 """
 
 import asyncio
@@ -44,42 +45,42 @@ from kcore.storage.log.log_directory import LogDirectory
 from kcore.types import ZERO_UUID, Uuid
 
 logger = logging.getLogger(__name__)
-IDLE_S: Final = 0.05  # How late it is seen that a future log is behind again.
+IDLE_S: Final = 0.05  # The interval of checks for new records of current logs.
 BACKOFF_MS: Final = 1_000  # replica.fetch.backoff.ms
 
 
 class Hooks(NamedTuple):
-    """What the moves need of the process around them."""
+    """Callbacks of the moves to the broker process."""
 
-    image: Callable[[], ClusterImage | None]  # The newest that the replicas follow.
-    fail: Callable[[LogDirectory, str], None]  # Takes a directory offline, whose disk has refused something.
-    perform: Callable[[], None]  # Performs what BrokerDirectories and the replicas ask for, in order.
+    image: Callable[[], ClusterImage | None]  # The newest image that the replicas follow.
+    fail: Callable[[LogDirectory, str], None]  # Takes a directory offline after a disk failure.
+    perform: Callable[[], None]  # Performs the outputs of BrokerDirectories and of the replicas, in order.
     now_ms: Callable[[], int]
 
 
 class ReplicaMoves:
-    """Of one broker. Nothing here waits: whatever is called, it is done when it returns."""
+    """The moves of one broker. Every method but `run` has finished its disk operations when it returns."""
 
     def __init__(self, logs: BrokerLogs, manager: ReplicaManager, directories: BrokerDirectories, hooks: Hooks) -> None:
         self._logs, self._manager, self._directories, self._hooks = logs, manager, directories, hooks
         self._copies: dict[TopicIdPartition, FutureCopy] = {}
         self._has_copies = asyncio.Event()
-        self._keys: dict[TopicIdPartition, Key] = {}  # Of future logs: a topic that is deleted has no name any more.
+        self._keys: dict[TopicIdPartition, Key] = {}  # The names of future logs, also of deleted topics.
         self._log = BoundedLog(logger)
 
     def found_futures(self, topic_ids: Mapping[Key, Uuid]) -> dict[Key, list[FoundLog]]:
         """The future logs in the online directories at the start, for `settle_found`.
 
-        `topic_ids`: of the partitions that this broker holds by its first image. Others are deleted: of topics that are
-        gone, or of none, where a crash came before the topic id was written.
+        `topic_ids`: the topic ids of this broker's partitions in its first image. Future logs of deleted topics, and
+        those without a topic id after a crash, are deleted.
         """
         found: dict[Key, list[FoundLog]] = {}
         for directory in self._logs.online:
             for key in [*directory.futures]:
-                with self._blamed(directory):
+                with self._reporting(directory):
                     topic_id = topic_ids.get(key)
                     if topic_id is None or directory.future_topic_id(key) != topic_id:
-                        logger.warning("%s in %s: the future log is a stray, and deleted", key, directory.path)
+                        logger.warning("the future log of %s in %s is a stray: deleting it", key, directory.path)
                         directory.delete_future(key)
                     elif directory.directory_id is not None:
                         self._keys[topic_id, key.partition] = key
@@ -89,7 +90,7 @@ class ReplicaMoves:
     # Outputs of BrokerDirectories.
 
     def perform_output(self, output: Output) -> bool:
-        """Does what is about moves; False for other outputs."""
+        """Performs an output about moves; False for other outputs."""
         match output:
             case CreateFuture(partition, directory):
                 self._create_future(partition, directory)
@@ -114,7 +115,7 @@ class ReplicaMoves:
             return
         log = source.logs[key]
         self._keys[partition] = key
-        with self._blamed(target):
+        with self._reporting(target):
             target.create_future(key, partition[0], log.start_offset, log.segment_bytes)
             logger.info("%s moves from %s to %s", key, source.path, target.path)
 
@@ -123,25 +124,25 @@ class ReplicaMoves:
         if key is None or source is None or target is None or key not in source.logs or key not in target.futures:
             return
         copy = FutureCopy(key, source, target)
-        with self._blamed(target):
+        with self._reporting(target):
             copy.begin()
             self._copies[partition] = copy
             self._has_copies.set()
 
     def _promote(self, partition: TopicIdPartition, source_id: Uuid | None, target_id: Uuid) -> None:
-        """Both logs end at one offset, or there is no current one. The first of Kafka's two renamings."""
+        """Renames the future log if it ends where the current one does: the first of Kafka's two renamings."""
         key, target, now_ms = self._key(partition), self._online(target_id), self._hooks.now_ms()
         if key is None or target is None or key not in target.futures:
             return
         source = None if source_id is None else self._online(source_id)
         if source_id is not None:
-            if source is None or key not in source.logs:  # It has failed: the controller is to elect another leader.
+            if source is None or key not in source.logs:  # The source has failed: the controller elects another leader.
                 self._directories.on_behind(partition, now_ms)
                 return
             if not self._is_whole(key, source, target):
                 self._directories.on_behind(partition, now_ms)
                 return
-        with self._blamed(target):
+        with self._reporting(target):
             if source is not None:
                 target.futures[key].take_over(source.logs[key])
             log = target.promote(key)
@@ -158,10 +159,10 @@ class ReplicaMoves:
         return log.end_offset == future.end_offset and log.lowest_cut > future.end_offset
 
     def _drop_source(self, partition: TopicIdPartition, directory: Uuid) -> None:
-        """The second renaming, and the deletion; or of one of two current logs that were found at the start."""
+        """Renames the source and deletes it; also used for the second current log that was found at the start."""
         key, source = self._key(partition), self._online(directory)
         if key is not None and source is not None:
-            with self._blamed(source):
+            with self._reporting(source):
                 source.set_aside(key)
                 source.delete_replaced(key)
 
@@ -169,13 +170,13 @@ class ReplicaMoves:
         key, target = self._key(partition), self._online(directory)
         self._keys.pop(partition, None)
         if key is not None and target is not None:
-            with self._blamed(target):
+            with self._reporting(target):
                 target.delete_future(key)
 
     # Copying.
 
     async def run(self) -> None:
-        """Copies, for as long as the broker runs."""
+        """Copies until the task is cancelled."""
         while True:
             if not self._copies:
                 self._has_copies.clear()
@@ -183,9 +184,9 @@ class ReplicaMoves:
             await asyncio.sleep(0 if self.copy_some() else IDLE_S)
 
     def copy_some(self) -> bool:
-        """A slice of each that has been near its source's end, and of the first other; whether there is more to copy.
+        """Copies a slice of each copy that has caught up before, and of the first other one. False if all are idle.
 
-        One is copied from its beginning at a time, so that it is through sooner (ReplicaAlterLogDirsThread).
+        New copies run one at a time, so that each finishes sooner (ReplicaAlterLogDirsThread).
         """
         is_more, is_first_taken, now_ms = False, False, self._hooks.now_ms()
         for partition, copy in [*self._copies.items()]:
@@ -197,15 +198,15 @@ class ReplicaMoves:
         return is_more
 
     def _copy_slice(self, partition: TopicIdPartition, copy: FutureCopy, now_ms: int) -> bool:
-        """Whether there is more to copy of it, or of those that wait for it."""
+        """Copies a slice; True if this copy or a waiting one has more to copy."""
         if not copy.is_there:
-            self._copies.pop(partition, None)  # One was deleted, or its directory has failed.
+            self._copies.pop(partition, None)  # A log was deleted, or its directory has failed.
             return False
         is_caught_up = False
         try:
-            with self._blamed(copy.source, lambda: copy.at):
+            with self._reporting(copy.source, lambda: copy.at):
                 is_caught_up = copy.step()
-        except StorageError as error:  # Perhaps the log is truncated there some time, and fetched again.
+        except StorageError as error:  # Try again: the log may be truncated and fetched again.
             self._log.error("%s: %s", copy.key, error)
             copy.not_before_ms = now_ms + BACKOFF_MS
         if not is_caught_up:
@@ -219,7 +220,7 @@ class ReplicaMoves:
     # Requests.
 
     def alter(self, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-        """Each partition is moved, or refused (KafkaApis.handleAlterReplicaLogDirsRequest)."""
+        """Starts the move of each partition, or returns its error (KafkaApis.handleAlterReplicaLogDirsRequest)."""
         wanted = {
             (topic.name, index): directory.path
             for directory in request.dirs
@@ -242,7 +243,7 @@ class ReplicaMoves:
     def _alter(self, key: Key, path: str) -> Errors:
         directory = next((each for each in self._logs.directories if str(each.path.absolute()) == path), None)
         target = None
-        if directory is not None:  # One that could not be identified at the start is offline, and has no id.
+        if directory is not None:  # A directory that was unreadable at the start is offline and has no id.
             target = ZERO_UUID if directory.failed is not None else directory.directory_id
         topics = self._manager.cluster.table.topics
         partition = (topics.ids[topics.row(key[0])], key[1]) if key[0] in topics else None
@@ -255,10 +256,10 @@ class ReplicaMoves:
                 return Errors.UNKNOWN_TOPIC_OR_PARTITION
         return error
 
-    # What is where.
+    # Look-ups.
 
     def _key(self, partition: TopicIdPartition) -> TopicPartition | None:
-        """The name of a partition with a future log, or of one of the image; None if it is gone."""
+        """The name of a partition that has a future log or is in the image; None otherwise."""
         if (key := self._keys.get(partition)) is not None:
             return TopicPartition(*key)
         image = self._hooks.image()
@@ -272,8 +273,8 @@ class ReplicaMoves:
         return next((each for each in self._logs.online if key in each.logs), None)
 
     @contextmanager
-    def _blamed(self, directory: LogDirectory, at: Callable[[], LogDirectory] | None = None) -> Iterator[None]:
-        """What its disk refuses takes that directory offline. `at`: the directory, if that is known only then."""
+    def _reporting(self, directory: LogDirectory, at: Callable[[], LogDirectory] | None = None) -> Iterator[None]:
+        """Takes the directory offline after a disk failure. `at`: finds the directory after the failure."""
         try:
             yield
         except ApiException as error:

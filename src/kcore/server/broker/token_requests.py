@@ -1,8 +1,7 @@
-"""Requests about delegation tokens at a broker: who may ask, and in KRaft mode which tokens there are (KIP-48).
+"""Requests about delegation tokens at a broker: checks of the connection, and DescribeDelegationToken (KIP-48).
 
-In KRaft mode those that change a token go on to the controller, once the connection is one on which they may come;
-only the broker knows that. Source: KafkaApis.allowTokenRequests, handleDescribeTokensRequest of 4.3.1;
-DelegationTokenManager.
+In KRaft mode the broker checks the connection, then forwards changes of tokens to the controller. Source:
+KafkaApis.allowTokenRequests, handleDescribeTokensRequest of 4.3.1; DelegationTokenManager.
 """
 
 from typing import Final
@@ -20,14 +19,17 @@ API: Final = {"DescribeDelegationToken": (1, 3)}
 
 
 def may_ask(session: ClientSession) -> bool:
-    """Not over PLAINTEXT, nor over TLS from who showed no certificate, nor from who showed a token itself."""
+    """Whether the session may send token requests.
+
+    It may not over PLAINTEXT, over TLS without a client certificate, or if it authenticated with a token.
+    """
     if session.is_token_authenticated or session.security_protocol == PLAINTEXT:
         return False
     return session.security_protocol != "SSL" or session.principal != ANONYMOUS
 
 
 def refusal_of(request: Message, version: int, session: ClientSession) -> Message | None:
-    """The response to a request about tokens that may not come in that session; None otherwise."""
+    """The refusal of a token request that the session may not send; None otherwise."""
     if may_ask(session) or not isinstance(request, tokens.OfTokens):
         return None
     return tokens.refused(request, version, session.principal, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
@@ -41,7 +43,7 @@ def describe_tokens(
     secret_key: str | None,
     may_describe: tokens.MayDescribe,
 ) -> DescribeDelegationTokenResponse:
-    """The tokens that are asked for, of those that the principal may see."""
+    """The requested tokens that the principal may describe."""
     if secret_key is None:
         return DescribeDelegationTokenResponse(error_code=Errors.DELEGATION_TOKEN_AUTH_DISABLED)
     known = map(Token.of_record, image.tokens.values())

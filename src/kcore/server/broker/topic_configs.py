@@ -1,4 +1,4 @@
-"""What a topic's configuration means to a broker.
+"""Reads a topic's configuration into the settings of its replicas.
 
 Source: TopicConfigHandler, LogConfig of 3.9.1.
 """
@@ -20,7 +20,7 @@ _COMPRESSION_TYPES: Final = (PRODUCER_CHOOSES, UNCOMPRESSED, *CODECS[1:])
 
 
 def settings_of(topic: str, config: Mapping[str, str], defaults: BrokerConfig) -> TopicSettings:
-    """A topic's configuration, as its znode has it. A value that AlterConfigs would refuse is logged and left out."""
+    """The settings of a topic. A value that AlterConfigs would refuse is logged and ignored."""
     read = _Reader(topic, config)
     # message.timestamp.difference.max.ms is both limits until they have their own settings (LogConfig of 3.6 to 3.9).
     difference_ms = read.integer("message.timestamp.difference.max.ms", NO_LIMIT_MS)
@@ -55,30 +55,30 @@ class _Reader:
         self._topic, self._config = topic, config
 
     def integer(self, name: str, default: int, among: range = range(NO_LIMIT_MS + 1)) -> int:
-        """The default for what is no number, or none of `among`."""
+        """The number; the default if the value is missing, not a number or not in `among`."""
         text = self._config.get(name)
         if text is None:
             return default
         if (number := _number(text)) is not None and number in among:
             return number
-        logger.warning("topic %s: %s is %.40r; %s holds, the broker's default", self._topic, name, text, default)
+        logger.warning("topic %s: %s=%.40r is invalid; using the default %s", self._topic, name, text, default)
         return default
 
     def level(self, compression: str) -> int | None:
-        """None: the codec's default, which is -1 for gzip."""
+        """The compression level; None for the codec's default, which is -1 for gzip."""
         text = self._config.get(f"compression.{compression}.level", "")
         level = _number(text)
         return level if level and level in LEVELS.get(compression, ()) else None
 
     def choice(self, name: str, among: tuple[str, ...]) -> str:
-        """The first of `among` is the default."""
+        """The value; the first of `among` if it is missing or not in `among`."""
         value = self._config.get(name, among[0])
         if value not in among:
-            logger.warning("topic %s: %s is %.40r, which is none of %s", self._topic, name, value, ", ".join(among))
+            logger.warning("topic %s: %s=%.40r is none of %s", self._topic, name, value, ", ".join(among))
             return among[0]
         return value
 
 
 def _number(text: str) -> int | None:
-    """As ConfigDef.parseType reads an INT or a LONG, of any size."""
+    """The number as ConfigDef.parseType reads an INT or a LONG, of any size; None for other text."""
     return int(text) if _NUMBER.fullmatch(text.strip()) else None

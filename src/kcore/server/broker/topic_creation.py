@@ -1,6 +1,6 @@
-"""Topics that a broker has the active controller create: of coordinators for FindCoordinator, others for Metadata.
+"""Creates topics with the active controller: internal topics for FindCoordinator, other topics for Metadata.
 
-The client is not kept waiting: it asks again until the topic is there. Source: AutoTopicCreationManager of 3.9.1 and
+Clients do not wait for the creation; they retry until the topic exists. Source: AutoTopicCreationManager of 3.9.1 and
 4.3.1, KRaftTopicCreator of 4.3.1; KIP-590, "Partially Change FindCoordinator Request Routing".
 """
 
@@ -26,9 +26,9 @@ from kcore.server.properties.values import read_all, value_of
 from kcore.wire.codec import decode_from, encode
 
 logger = logging.getLogger(__name__)
-WITHIN_S: Final = 60.0  # As long as Kafka's brokers look for an active controller.
+WITHIN_S: Final = 60.0  # The time-out of a creation, as in Kafka.
 REQUEST_TIMEOUT_MS: Final = 30_000  # request.timeout.ms
-MOST_IN_FLIGHT: Final = 1_000  # Topics; more are left for the next time that a client asks.
+MOST_IN_FLIGHT: Final = 1_000  # The limit of topics in creation; further topics wait for a client's retry.
 
 
 AUTO_CREATE: Final = "auto.create.topics.enable"
@@ -37,7 +37,7 @@ ORDINARY_NAMES: Final = (AUTO_CREATE, *_OF_ORDINARY)
 
 
 class OrdinaryTopics(NamedTuple):
-    """How Metadata has topics created that nobody knows; -1 leaves it to the settings of the controller."""
+    """Settings of the topics that Metadata creates; -1: the controller's default."""
 
     is_on: bool = True  # auto.create.topics.enable
     num_partitions: int = -1
@@ -45,12 +45,12 @@ class OrdinaryTopics(NamedTuple):
 
 
 def ordinary_topics_of(given: Mapping[str, str]) -> OrdinaryTopics:
-    """Of server.properties; SettingsError."""
+    """Reads the settings from server.properties; SettingsError."""
     return OrdinaryTopics(value_of(AUTO_CREATE, given.get(AUTO_CREATE, "true")), **read_all(given, _OF_ORDINARY))
 
 
 class TopicCreation:
-    """Asks the controller, once at a time for each topic."""
+    """Sends CreateTopics to the controller; one request at a time for each topic."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class TopicCreation:
         ordinary: OrdinaryTopics | None = None,
         knows_envelopes: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`ordinary`: None where Metadata creates nothing. The connection is closed with this.
+        """`ordinary`: None if Metadata creates no topics. `close` also closes the connection.
 
-        `knows_envelopes`: whether the controller takes them. Else it takes all requests for the broker's.
+        `knows_envelopes`: whether the controller accepts envelopes. Without them it checks the broker's rights.
         """
         self._controller, self._config, self._knows_envelopes = controller, config, knows_envelopes
         self._ordinary = ordinary or OrdinaryTopics(is_on=False)
@@ -71,13 +71,13 @@ class TopicCreation:
 
     @property
     def creates_ordinary(self) -> bool:
-        """Whether Metadata is to have unknown topics created."""
+        """Whether Metadata creates unknown topics."""
         return self._ordinary.is_on
 
     def create(self, names: Iterable[str], context: RequestContext | None = None) -> None:
-        """Asks for those that are not being asked for. `context`: of the client whose rights count; None: the broker's.
+        """Starts the creation of topics that are not in creation. Invalid names are ignored.
 
-        A name that no topic may have is passed over.
+        `context`: the request of the client whose rights the controller checks; None: the broker's rights.
         """
         wanted = [name for name in dict.fromkeys(names) if name not in self._in_flight and not reason_invalid(name)]
         wanted = wanted[: MOST_IN_FLIGHT - len(self._in_flight)]
@@ -88,7 +88,7 @@ class TopicCreation:
             task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Nothing is asked any more."""
+        """Cancels all requests, and closes the connection."""
         for task in (tasks := [*self._tasks]):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -108,22 +108,22 @@ class TopicCreation:
         try:
             async with asyncio.timeout(WITHIN_S):
                 answer = await self._controller.ask(make)
-            self._tell_of(names, _inner(answer, version) if isinstance(answer, EnvelopeResponse) else answer)
+            self._log_refusals(names, _inner(answer, version) if isinstance(answer, EnvelopeResponse) else answer)
         except TimeoutError:
             self._log.warning("no controller has created %s within %s s", ", ".join(names), WITHIN_S)
         except DecodeError as error:
-            self._log.warning("the controller's answer about %s cannot be read: %s", ", ".join(names), error)
+            self._log.warning("the controller's answer about %s cannot be decoded: %s", ", ".join(names), error)
         finally:
             self._in_flight.difference_update(names)
 
-    def _tell_of(self, names: list[str], answer: CreateTopicsResponse | Errors) -> None:
-        """An operator is to know why clients wait for a topic in vain."""
+    def _log_refusals(self, names: list[str], answer: CreateTopicsResponse | Errors) -> None:
+        """Logs the errors of topics that were not created, for which clients wait in vain."""
         if isinstance(answer, Errors):
             self._log.warning("the controller refused to create %s: %s", ", ".join(names), answer.name)
             return
         for each in answer.topics:
             error = Errors.of(each.error_code)
-            if error not in (Errors.NONE, Errors.TOPIC_ALREADY_EXISTS):  # Another broker may have been first.
+            if error not in (Errors.NONE, Errors.TOPIC_ALREADY_EXISTS):  # Another broker may have created the topic.
                 self._log.warning("the controller did not create %s: %s: %s", each.name, error.name, each.error_message)
 
     def _topic(self, name: str) -> CreatableTopic:
@@ -153,7 +153,7 @@ class TopicCreation:
 
 
 def _in_envelope(request: CreateTopicsRequest, version: int, context: RequestContext) -> EnvelopeRequest:
-    """With the client's principal (KAFKA-12294), its client id and the correlation id of its Metadata request."""
+    """The envelope with the client's principal (KAFKA-12294), its client id and its request's correlation id."""
     header = RequestHeader(
         request_api_key=request.api_key,
         request_api_version=version,
@@ -165,7 +165,7 @@ def _in_envelope(request: CreateTopicsRequest, version: int, context: RequestCon
 
 
 def _inner(answer: EnvelopeResponse, version: int) -> CreateTopicsResponse | Errors:
-    """What is in the envelope, or the envelope's own error. DecodeError."""
+    """The response in the envelope, or the envelope's error. DecodeError."""
     if answer.error_code != Errors.NONE or answer.response_data is None:
         return Errors.of(answer.error_code)
     data = bytes(answer.response_data)

@@ -1,4 +1,4 @@
-"""Asks transactions' coordinators whether partitions are in them (KIP-890; AddPartitionsToTxnManager of 3.9.1)."""
+"""Verifies with coordinators that transactions have partitions (KIP-890; AddPartitionsToTxnManager of 3.9.1)."""
 
 import asyncio
 import logging
@@ -24,11 +24,11 @@ from kcore.server.broker.coordination import refusal_of
 from kcore.server.broker.group_coordinators import TRANSACTIONS, coordinator_row
 
 logger = logging.getLogger(__name__)
-VERIFY_SINCE: Final = 4  # AddPartitionsToTxn, for brokers.
+VERIFY_SINCE: Final = 4  # The first version of AddPartitionsToTxn with verifyOnly.
 
 
 class TransactionVerifier:
-    """A task and a connection for each coordinator that was asked; one request at a time to each."""
+    """A task and a connection for each coordinator; one request at a time to each."""
 
     def __init__(
         self,
@@ -37,9 +37,9 @@ class TransactionVerifier:
         on_verified: Callable[[int, Mapping[Key, Errors]], None],
         dialer: Dialer | None = None,
     ) -> None:
-        """`endpoint`: where a broker listens for others; `on_verified` gets the request's id and what was refused.
+        """`endpoint`: the inter-broker endpoint of a broker. `on_verified`: gets the request's id and its errors.
 
-        `dialer`: by default of plaintext.
+        `dialer`: plaintext by default.
         """
         self._dialer = dialer or Dialer()
         self._manager, self._endpoint, self._on_verified = manager, endpoint, on_verified
@@ -48,7 +48,7 @@ class TransactionVerifier:
         self._log = BoundedLog(logger)
 
     def ask(self, verify: Verify) -> None:
-        """Sends the coordinator all verifications that wait for it."""
+        """Queues a verification for its coordinator."""
         row = coordinator_row(self._manager.cluster.table, verify.transactional_id, TRANSACTIONS)
         coordinator = -1 if row is None else self._manager.cluster.table.state(row).leader
         if coordinator == self._manager.broker_id:
@@ -96,7 +96,7 @@ class TransactionVerifier:
                     self._finish([*batch.values()], Errors.NETWORK_EXCEPTION)
         except Exception:
             logger.exception("verifying transactions with broker %s ended", coordinator)
-        finally:  # The waiting ones time out; the next one connects again.
+        finally:  # Queued verifications time out; the next one opens a new connection.
             del self._queues[coordinator]
             if connection is not None:
                 connection.abort()
@@ -110,7 +110,7 @@ class TransactionVerifier:
         assert connection.versions is not None
         version = connection.versions.choose(AddPartitionsToTxnRequest)
         if version < VERIFY_SINCE:
-            raise UnsupportedVersionError(f"AddPartitionsToTxn {version} verifies nothing")
+            raise UnsupportedVersionError(f"AddPartitionsToTxn {version} does not support verification")
         transactions = [
             AddPartitionsToTxnTransaction(
                 transactional_id=each.transactional_id,
@@ -141,7 +141,7 @@ class TransactionVerifier:
             self._on_verified(verify.request_id, refused)
 
     def _finish(self, verify: list[Verify], error: Errors) -> None:
-        """Gives all of them the same result."""
+        """Reports the same result for all partitions of the verifications."""
         for each in verify:
             self._on_verified(each.request_id, {} if error is Errors.NONE else dict.fromkeys(each.keys, error))
 

@@ -1,7 +1,7 @@
-"""The log directories of a KRaft broker at the edge: its machine's outputs are performed, its requests sent.
+"""Performs the outputs of a KRaft broker's BrokerDirectories, and sends its requests.
 
-`broker/directories/` decides which directory a replica is in; here logs are made and deleted, failures of disks are
-told, and the controller is asked (AssignReplicasToDirs). Source: AssignmentsManager, ReplicaManager of 4.3.1.
+`broker/directories/` chooses the directory of a replica. Here logs are created and deleted, disk failures are reported,
+and AssignReplicasToDirs is sent. Source: AssignmentsManager, ReplicaManager of 4.3.1.
 """
 
 import asyncio
@@ -38,26 +38,26 @@ ANSWER_S: Final = 30.0  # request.timeout.ms
 
 
 class Hooks(NamedTuple):
-    """What the directories need of the process around them."""
+    """Callbacks of the directories to the broker process."""
 
     now_ms: Callable[[], int]
-    failed: Callable[[Sequence[Key] | None], None]  # As BrokerServer's `_directories_failed`.
+    failed: Callable[[Sequence[Key] | None], None]  # BrokerServer's `_directories_failed`.
     heartbeat_now: Callable[[], None]
-    stop: Callable[[str], None]  # The broker cannot go on, and why.
+    stop: Callable[[str], None]  # Stops the broker for the given reason.
 
 
 class Moves(Protocol):
-    """Whoever moves replicas between directories, on the disks."""
+    """The disk operations of moves; `ReplicaMoves` implements it."""
 
     def found_futures(self, topic_ids: Mapping[Key, Uuid]) -> dict[Key, list[FoundLog]]:
-        """The future logs of these partitions that lay in the directories at the start."""
+        """The future logs of these partitions in the directories at the start."""
 
     def perform_output(self, output: Output) -> bool:
-        """Does what is about moves; False for other outputs."""
+        """Performs an output about moves; False for other outputs."""
 
 
 class DirectoryTasks:
-    """Of one broker; it is what the publisher calls ReplicaDirectories. Nothing waits but for the controller."""
+    """The log directories of one broker: the ReplicaDirectories of its MetadataPublisher."""
 
     def __init__(
         self,
@@ -68,11 +68,11 @@ class DirectoryTasks:
         hooks: Hooks,
     ) -> None:
         self.machine = machine
-        self.moves: Moves | None = None  # Set before the first image; None: no replica moves.
+        self.moves: Moves | None = None  # Set before the first image; None: replicas cannot move.
         self._logs, self._placements, self._channel, self._hooks = logs, placements, channel, hooks
-        self._keys: dict[TopicIdPartition, Key] = {}  # Of what the broker holds by the image.
-        self._refused: set[TopicIdPartition] = set()  # Nothing says which of their logs counts.
-        self._migrating: list[TopicIdPartition] | None = None  # Which the image had in MIGRATING when last looked at.
+        self._keys: dict[TopicIdPartition, Key] = {}  # The names of the broker's partitions in the image.
+        self._refused: set[TopicIdPartition] = set()  # Partitions with several logs, of which none is known as valid.
+        self._migrating: list[TopicIdPartition] | None = None  # Partitions that were in MIGRATING at the last check.
         self._has_begun = self._is_performing = self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._asking: asyncio.Task[None] | None = None
@@ -84,7 +84,7 @@ class DirectoryTasks:
         return self.machine.queue.queued
 
     async def close(self) -> None:
-        """Nothing is sent any more."""
+        """Stops sending requests."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -93,15 +93,18 @@ class DirectoryTasks:
             await asyncio.gather(self._asking, return_exceptions=True)
         self._channel.close()
 
-    # What is known of the cluster.
+    # Changes of the cluster.
 
     def registered(self, broker_epoch: int) -> None:
-        """Requests carry that epoch from now on; before, none is sent."""
+        """Sets the broker epoch of requests; without one, none is sent."""
         self.machine.queue.broker_epoch = broker_epoch
         self.perform()
 
     def follow(self, image: ClusterImage, cordoned: Sequence[Uuid], *, is_supported: bool) -> None:
-        """Before the replicas follow it. `is_supported`: the metadata.version knows of directories (KAFKA-16131)."""
+        """Takes a new image, before the replicas follow it.
+
+        `is_supported`: whether the metadata.version has directories (KAFKA-16131).
+        """
         self._placements.follow(image)
         self.machine.cordoned = cordoned
         was_supported, self.machine.queue.is_supported = self.machine.queue.is_supported, is_supported
@@ -109,14 +112,14 @@ class DirectoryTasks:
             self.machine.catch_up([*self._keys], self._hooks.now_ms())
             self.perform()
 
-    # As the publisher's ReplicaDirectories.
+    # ReplicaDirectories.
 
     def begin(self, topic_ids: Mapping[Key, Uuid]) -> None:
-        """What was found in the directories at the start. Two logs of which none counts stop the broker."""
+        """Sorts out the logs that are in the directories at the start. Two logs with equal claims stop the broker."""
         if self._has_begun:
             return
         self._has_begun = True
-        found = self._look(topic_ids)
+        found = self._logs_found(topic_ids)
         if self.moves is not None:
             for key, futures in self.moves.found_futures(topic_ids).items():
                 found.setdefault(key, []).extend(futures)
@@ -133,8 +136,8 @@ class DirectoryTasks:
         self._keys.update((partition, key) for partition, key in zip(partitions, found, strict=True))
         self.perform()
 
-    def _look(self, topic_ids: Mapping[Key, Uuid]) -> dict[Key, list[FoundLog]]:
-        """The logs of these partitions. Those of other topics are strays, and renamed if a partition has several."""
+    def _logs_found(self, topic_ids: Mapping[Key, Uuid]) -> dict[Key, list[FoundLog]]:
+        """The logs of these partitions. Strays of a partition with several logs are renamed."""
         by_key: dict[TopicPartition, list[LogDirectory]] = {}
         for directory in self._logs.online:
             for key in directory.logs:
@@ -143,12 +146,12 @@ class DirectoryTasks:
         for key, directories in by_key.items():
             for directory in directories:
                 try:
-                    self._look_at(key, directory, topic_ids.get(key), found, is_alone=len(directories) == 1)
+                    self._take_log(key, directory, topic_ids.get(key), found, is_alone=len(directories) == 1)
                 except ApiException as error:
                     self.fail(directory, str(error))
         return found
 
-    def _look_at(
+    def _take_log(
         self,
         key: TopicPartition,
         directory: LogDirectory,
@@ -157,7 +160,7 @@ class DirectoryTasks:
         *,
         is_alone: bool,
     ) -> None:
-        """A log without a topic id is the partition's (KAFKA-16814). One that failed meanwhile counts, too."""
+        """Adds the partition's log to `found`, also without a topic id (KAFKA-16814) or after a failure."""
         assert directory.directory_id is not None
         is_there = key in directory.logs
         if topic_id is not None and (not is_there or directory.topic_id(key) in (topic_id, ZERO_UUID)):
@@ -166,7 +169,7 @@ class DirectoryTasks:
             directory.set_stray(key)
 
     def prepare(self, topic_ids: Mapping[Key, Uuid]) -> None:
-        """Makes new logs; what the image has otherwise than it is, the controller is told."""
+        """Creates new logs, and queues assignments where the image has another directory."""
         partitions = {(topic_id, key[1]): key for key, topic_id in topic_ids.items()}
         self._keys.update(partitions)
         self.machine.catch_up([each for each in partitions if each not in self._refused], self._hooks.now_ms())
@@ -177,7 +180,7 @@ class DirectoryTasks:
         return partition not in self._refused and self.machine.serves(partition)
 
     def dropped(self, key: Key, topic_id: Uuid) -> None:
-        """Also a log that was not served is deleted."""
+        """Deletes the replica's log, also if it was not served."""
         partition = (topic_id, key[1])
         self.machine.on_stopped(partition, self._hooks.now_ms())
         self.perform()
@@ -188,9 +191,9 @@ class DirectoryTasks:
             self._hooks.failed(self._logs.fail(key, str(error)))
 
     def are_migrated(self) -> bool:
-        """Whether the image has the directory of each replica that serves and came from ZooKeeper (KIP-858).
+        """Whether the image has the directory of each serving replica that came from ZooKeeper (KIP-858).
 
-        Until then the broker stays fenced. Asked behind each image; once it is so, it stays so.
+        Until then the broker stays fenced. It is called after each image, until it is True.
         """
         if not self.machine.queue.is_supported:
             return True
@@ -204,11 +207,11 @@ class DirectoryTasks:
     # Failures.
 
     def fail(self, directory: LogDirectory, why: str) -> None:
-        """Its disk has refused something."""
+        """Takes the directory offline after a disk failure."""
         self._hooks.failed(self._logs.fail_directory(directory, why))
 
     def follow_failures(self) -> None:
-        """A directory went offline, with all its replicas."""
+        """Passes the failures of directories to BrokerDirectories."""
         for each in self._logs.directories:
             if each.failed is not None and each.directory_id is not None:
                 self.machine.on_directory_failed(each.directory_id, self._hooks.now_ms())
@@ -217,9 +220,9 @@ class DirectoryTasks:
     # Outputs, and time.
 
     def perform(self) -> None:
-        """Does what the machine asks for, in order, until it asks for nothing more."""
+        """Performs the outputs of BrokerDirectories in order, until there are none."""
         if self._is_performing:
-            return  # Whatever is asked for comes behind what is being done.
+            return  # The outer call performs the new outputs.
         self._is_performing = True
         try:
             is_more = True
@@ -245,14 +248,14 @@ class DirectoryTasks:
             case ShutDown(reason):
                 self._hooks.stop(reason)
             case AssignmentsRefused(count, partition, directory_id, reason, error_code):
-                told = (count, partition[0], partition[1], directory_id, reason, Errors.of(error_code).name)
+                values = (count, partition[0], partition[1], directory_id, reason, Errors.of(error_code).name)
                 self._log.warning(
                     "the controller refuses %s assignments of replicas to log directories, the first of topic id %s, "
-                    "partition %s, to %s (%s): %s; again",
-                    *told,
+                    "partition %s, to %s (%s): %s; retrying",
+                    *values,
                 )
             case _:
-                raise AssertionError(f"nobody moves replicas: {output}")
+                raise AssertionError(f"an output without a handler: {output}")
 
     def _create(self, partition: TopicIdPartition, assigned: Uuid | None) -> None:
         machine, key = self.machine, self._keys[partition]
@@ -273,7 +276,7 @@ class DirectoryTasks:
             machine.on_created(partition, chosen, self._hooks.now_ms())
 
     def _drop(self, partition: TopicIdPartition, directory_id: Uuid) -> None:
-        """One of two logs, that does not count."""
+        """Deletes the invalid one of two logs."""
         directory, key = self._logs.directory(directory_id), TopicPartition(*self._keys[partition])
         if directory is not None:
             try:
@@ -286,7 +289,7 @@ class DirectoryTasks:
         self.perform()
 
     def _send(self) -> None:
-        """The next request, if it is due."""
+        """Sends the next request, if it is due."""
         if not self._is_closed and (request := self.machine.next_request(self._hooks.now_ms())) is not None:
             self._asking = asyncio.create_task(self._ask(request), name="assignments of replicas to directories")
 
@@ -299,7 +302,7 @@ class DirectoryTasks:
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._wake)
 
     async def _ask(self, request: AssignReplicasToDirsRequest) -> None:
-        """A connection that gives no answer is not used again."""
+        """Sends a request, and closes a connection that gives no answer."""
         response = None
         try:
             async with asyncio.timeout(ANSWER_S):

@@ -1,4 +1,4 @@
-"""A KRaft broker's figures as families of a page, with Kafka's names where Kafka has them.
+"""The metrics of a KRaft broker, under Kafka's names where Kafka has them.
 
 Source: KafkaBroker, ReplicaManager, LogManager, AssignmentsManager, FetchSession, BrokerServerMetrics of 4.3.1.
 """
@@ -21,8 +21,8 @@ SERVER: Final = "kafka_server"
 REPLICAS: Final = f"{SERVER}_ReplicaManager"
 LOGS: Final = "kafka_log_LogManager"
 SESSIONS: Final = f"{SERVER}_FetchSessionCache"
-PARTITIONS_AT_ONCE: Final = 2_000  # Counted between two looks at the sockets: a few milliseconds.
-STATES: Final = {  # BrokerState, by Kafka's numbers.
+PARTITIONS_AT_ONCE: Final = 2_000  # Counted before the event loop serves others: a few milliseconds.
+STATES: Final = {  # Kafka's numbers of BrokerState.
     BrokerState.STARTING: 1,
     BrokerState.RECOVERY: 2,
     BrokerState.RUNNING: 3,
@@ -32,7 +32,7 @@ STATES: Final = {  # BrokerState, by Kafka's numbers.
 
 
 def collector(server: KraftBrokerServer) -> Collect:
-    """The page of one broker. The event loop is held for milliseconds, however many partitions there are."""
+    """Collects the metrics of one broker. It blocks the event loop for milliseconds at a time."""
 
     async def collect() -> Sequence[Family]:
         replicas = await _of_replicas(server)
@@ -62,28 +62,28 @@ async def _of_replicas(server: KraftBrokerServer) -> Iterable[Family]:
     partitions = [*server.manager.partitions.values()]
     for first in range(0, len(partitions), PARTITIONS_AT_ONCE):
         for partition in partitions[first : first + PARTITIONS_AT_ONCE]:
-            for what in _counted(partition, server.image):
-                counts[what] += 1
+            for kind in _counted(partition, server.image):
+                counts[kind] += 1
         await asyncio.sleep(0)
     return [
-        gauge(f"{REPLICAS}_{name}", what, count)
-        for name, what, count in (
+        gauge(f"{REPLICAS}_{name}", text, count)
+        for name, text, count in (
             ("PartitionCount", "Replicas on this broker.", len(partitions)),
             ("LeaderCount", "Partitions that it leads.", counts["led"]),
             ("OfflineReplicaCount", "Replicas in log directories that are offline.", counts["offline"]),
             (
                 "UnderReplicatedPartitions",
-                "Of its partitions, those with replicas not in sync.",
+                "Partitions that it leads and that have replicas out of sync.",
                 counts["under replicated"],
             ),
-            ("UnderMinIsrPartitionCount", "Those with fewer in sync than min.insync.replicas.", counts["under min"]),
-            ("AtMinIsrPartitionCount", "Those with just as many.", counts["at min"]),
+            ("UnderMinIsrPartitionCount", "Partitions with an ISR below min.insync.replicas.", counts["under min"]),
+            ("AtMinIsrPartitionCount", "Partitions with an ISR of min.insync.replicas.", counts["at min"]),
         )
     ]
 
 
 def _counted(partition: Partition, image: ClusterImage | None) -> Iterable[str]:
-    """What it counts as."""
+    """The keys of the counts that include the partition."""
     if partition.role is Role.OFFLINE:
         yield "offline"
     if partition.role is not Role.LEADER or partition.received is None:
@@ -97,7 +97,7 @@ def _counted(partition: Partition, image: ClusterImage | None) -> Iterable[str]:
 
 
 def _adding(partition: Partition, image: ClusterImage | None) -> Sequence[int]:
-    """Replicas that a reassignment adds do not count yet (OngoingReassignmentState.replicationFactor)."""
+    """The replicas that a reassignment adds, which do not count yet (OngoingReassignmentState.replicationFactor)."""
     topic, index = partition.key
     if image is None or topic not in image.topics or (row := image.table.row_at(image.topics.row(topic), index)) < 0:
         return ()
@@ -111,7 +111,7 @@ def _of_directories(server: KraftBrokerServer) -> Iterable[Family]:
     yield gauges(f"{LOGS}_LogDirectoryOffline", "1 where the log directory is offline.", "logDirectory", offline)
     text = "Log directories that get no new replicas."
     yield gauge(f"{LOGS}_CordonedLogDirectoryCount", text, len(server.handlers.cordoned()))
-    text = "Replicas whose directory the controller is still to be told (KIP-858)."
+    text = "Replicas whose directory the controller has not accepted yet (KIP-858)."
     name = f"{SERVER}_AssignmentsManager_QueuedReplicaToDirAssignments"
     yield gauge(name, text, server.directories.queued_assignments)
 
@@ -119,11 +119,11 @@ def _of_directories(server: KraftBrokerServer) -> Iterable[Family]:
 def _of_requests(server: KraftBrokerServer) -> Iterable[Family]:
     manager = server.manager
     waiting = {"Fetch": len(manager.fetching.by_id), "Produce": len(manager.producing.by_id)}
-    text = "Requests that wait, for records or for replicas."
+    text = "Requests that wait for records or for replicas."
     yield gauges(f"{SERVER}_DelayedOperationPurgatory_PurgatorySize", text, "delayedOperation", waiting)
     sessions = manager.sessions
     yield gauge(f"{SESSIONS}_NumIncrementalFetchSessions", "Fetch sessions (KIP-227).", len(sessions.sessions))
-    text = "Partitions of all fetch sessions."
+    text = "Partitions in all fetch sessions."
     yield gauge(f"{SESSIONS}_NumIncrementalFetchPartitionsCached", text, sessions.num_partitions)
-    text = "Fetch sessions that gave way to others."
+    text = "Fetch sessions that were evicted for other sessions."
     yield counter("kcore_fetch_session_evictions", text, sessions.evictions)

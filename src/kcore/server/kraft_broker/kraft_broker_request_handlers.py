@@ -1,7 +1,7 @@
-"""What a KRaft broker answers: what is known of the cluster is the image of the metadata log.
+"""Handles the requests of a KRaft broker, with the image of the metadata log.
 
-The requests of clients and followers are in `broker_request_handlers.py`; what the active controller answers is handed
-on by `forwarding.py`, before a request comes here.
+`broker_request_handlers.py` handles the requests of clients and followers. `forwarding.py` forwards the requests that
+the active controller answers, before they reach these handlers.
 """
 
 from collections.abc import Callable, Collection, Hashable
@@ -40,17 +40,17 @@ from kcore.server.kraft_broker.topic_partitions import describe_topic_partitions
 from kcore.server.security.rights import Rights
 from kcore.types import Uuid
 
-# Kafka's brokers ask each other in the versions that metadata.version says, and do not look at ApiVersions first.
+# Kafka's brokers choose the versions for other brokers by metadata.version, without ApiVersions.
 OF_BROKERS: Final = {"Fetch": (4, 18), "ListOffsets": (1, 11), "WriteTxnMarkers": (0, 2)}
 OF_DIRECTORIES: Final = {"AlterReplicaLogDirs": (1, 2), "DescribeLogDirs": (1, 5)}
 NOT_YET: Final = "this broker has not caught up with the metadata log yet"
-MOST_SETTINGS: Final = 500_000  # In an answer to DescribeConfigs.
-A_TURN: Final = 10  # Settings, or resources without any, after which others have their turn.
+MOST_SETTINGS: Final = 500_000  # The limit of a response to DescribeConfigs.
+SETTINGS_AT_ONCE: Final = 10  # Settings or empty resources after which the event loop serves other requests.
 OF_TOPICS: Final = {"DescribeTopicPartitions": (0, 0)}
 
 
 def apis(release: str) -> dict[str, tuple[int, int]]:
-    """What a broker of that release answers, or hands on to the controller."""
+    """The APIs that a broker of that release answers or forwards to the controller."""
     return {
         **handlers.APIS,
         **OF_BROKERS,
@@ -65,7 +65,7 @@ APIS: Final = apis(DEFAULT_RELEASE)
 
 
 class KraftBrokerRequestHandlers(BrokerRequestHandlers):
-    """Answers once the broker knows its replicas: before, a client is to ask another broker."""
+    """Handles requests once the broker has an image; before, it closes connections so that clients try another one."""
 
     def __init__(
         self,
@@ -75,22 +75,22 @@ class KraftBrokerRequestHandlers(BrokerRequestHandlers):
         image: Callable[[], ClusterImage | None],
         **callbacks: Any,
     ) -> None:
-        """`config`: the broker's settings; `image`: None until replicas follow it."""
+        """`config`: the broker's settings. `image`: None until replicas follow it. `callbacks`: see the base class."""
         super().__init__(manager, logs, **callbacks)
         self._config, self._image = config, image
-        self.moves: ReplicaMoves | None = None  # Set before anything is served.
+        self.moves: ReplicaMoves | None = None  # Set before the first request.
         self.configs: BrokerConfigs | None = None
 
     async def handle(self, context: RequestContext, request: Any) -> Message | None:
-        """As BrokerRequestHandlers's."""
+        """As BrokerRequestHandlers; DisconnectedError before the first image."""
         if self._image() is None:
             raise DisconnectedError(NOT_YET)
         return await super().handle(context, request)
 
     def view(self, listener: str) -> ClusterView:
-        """This broker is the controller that clients see: it hands their requests on.
+        """The cluster with this broker as its controller, because it forwards clients' requests.
 
-        Kafka's brokers name one of them at random (KRaftMetadataCache.controllerId), for the same reason.
+        Kafka's brokers return a random broker for the same reason (KRaftMetadataCache.controllerId).
         """
         cluster, own = self._manager.cluster, self._manager.broker_id
         brokers = cluster.table.brokers
@@ -108,9 +108,9 @@ class KraftBrokerRequestHandlers(BrokerRequestHandlers):
         return self.configs.cordoned(image, self._logs.directories) if is_supported else ()
 
     async def may_coordinate(self) -> bool:
-        """Whether internal topics may be placed on another broker: one that has a directory that is not cordoned.
+        """Whether another broker has a directory that is not cordoned, so that internal topics may be placed there.
 
-        One that is fenced may come back: clients are to ask again.
+        Fenced brokers count: they may come back, and clients retry.
         """
         brokers = self._manager.cluster.table.brokers
         for row in brokers.registered__b.nonzero()[0].tolist():
@@ -130,7 +130,7 @@ class KraftBrokerRequestHandlers(BrokerRequestHandlers):
             return self._describe_tokens(context, request)
         if isinstance(request, AlterReplicaLogDirsRequest):
             if self.moves is None:
-                raise DisconnectedError("this broker does not know its replicas yet")
+                raise DisconnectedError(NOT_YET)
             return self.moves.alter(request)
         return None
 
@@ -144,10 +144,10 @@ class KraftBrokerRequestHandlers(BrokerRequestHandlers):
         return token_requests.describe_tokens(request, context.version, context.principal, image, key, may)
 
     async def _describe_configs(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-        """Settings of topics, of groups, of this broker and of all (ConfigHelper).
+        """The settings of topics, groups, this broker and all brokers (ConfigHelper).
 
-        A resource has dozens of settings. So other requests have their turns in between, a resource that is named again
-        is answered once, and an answer has MOST_SETTINGS.
+        A resource has dozens of settings. Other requests are served in between, repeated resources are answered once,
+        and a response has at most MOST_SETTINGS settings.
         """
         image = self._image()
         assert image is not None
@@ -173,7 +173,7 @@ class KraftBrokerRequestHandlers(BrokerRequestHandlers):
                 continue
             found[key] = described = describing.result(each) if left > 0 else _too_many(each)
             left -= len(described.configs)
-            if len(described.configs) >= A_TURN or len(found) % A_TURN == 0:
+            if len(described.configs) >= SETTINGS_AT_ONCE or len(found) % SETTINGS_AT_ONCE == 0:
                 await next_turn()
         return DescribeConfigsResponse(results=[*found.values()])
 
@@ -181,7 +181,7 @@ class KraftBrokerRequestHandlers(BrokerRequestHandlers):
 def _too_many(resource: DescribeConfigsResource) -> DescribeConfigsResult:
     return DescribeConfigsResult(
         error_code=Errors.POLICY_VIOLATION,
-        error_message=f"the resources before it have {MOST_SETTINGS:,} settings: ask for it in another request",
+        error_message=f"the resources before this one have {MOST_SETTINGS:,} settings: use another request for it",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[],

@@ -1,4 +1,4 @@
-"""A broker of a KRaft cluster as a process: told by the metadata log, registered with the active controller.
+"""A broker of a KRaft cluster as a process: follows the metadata log, and registers with the active controller.
 
 Source: BrokerServer, BrokerMetadataPublisher, BrokerRegistrationTracker of 4.3.1.
 """
@@ -37,7 +37,6 @@ from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.connection_metrics import Metrics
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
-from kcore.schema.broker_lifecycle import Feature, Listener
 from kcore.server.broker.broker_connections import Dialer
 from kcore.server.broker.broker_request_handlers import is_exempt
 from kcore.server.broker.broker_server import BrokerServer, date_ms, now_ms, until_first
@@ -49,7 +48,7 @@ from kcore.server.kraft_broker.directory_tasks import DirectoryTasks, Hooks
 from kcore.server.kraft_broker.kraft_broker_request_handlers import NOT_YET, KraftBrokerRequestHandlers, apis
 from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings
 from kcore.server.kraft_broker.kraft_configs import BrokerConfigs
-from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks
+from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks, features_of, listeners_of
 from kcore.server.kraft_broker.metadata_observer import MetadataObserver, open_log
 from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.kraft_controller.credentials import LogCredentials
@@ -58,13 +57,13 @@ from kcore.storage.raft.raft_dir import random_directory_id
 from kcore.types import Uuid
 
 logger = logging.getLogger(__name__)
-SHUTDOWN_S: Final = 30.0  # So long the controller may take to move leaders away; Kafka waits for five minutes.
+SHUTDOWN_S: Final = 30.0  # The time-out of a controlled shutdown; Kafka waits for five minutes.
 
 
 class KraftBrokerServer(BrokerServer):
-    """`async with` it: then it registers, and serves once it has caught up. `until_running` waits for that.
+    """A KRaft broker; within `async with` it registers, and serves once it has caught up.
 
-    `wait_failed` returns when it cannot go on.
+    `until_running` waits until it is unfenced. `wait_failed` returns when it must stop.
     """
 
     def __init__(self, settings: KraftBrokerSettings) -> None:
@@ -78,14 +77,14 @@ class KraftBrokerServer(BrokerServer):
             settings=settings.logs,
             ordinary_topics=settings.ordinary_topics,
         )
-        self.network = Metrics()  # What clients of the listeners did.
+        self.network = Metrics()  # The metrics of the listeners.
         self._running = asyncio.Event()
-        self._is_ready = False  # To be unfenced.
+        self._is_ready = False  # Whether it has asked to be unfenced.
         self._is_stopping = False
-        self._is_following = True  # Until the work ends.
+        self._is_following = True  # False once the logs are about to be closed.
 
     async def __aenter__(self) -> Self:
-        """StorageError for directories that are not formatted for this node, OSError for an address."""
+        """StorageError for directories that are not formatted for this node, OSError for an address in use."""
         own = self._kraft
         self.logs = BrokerLogs(own.log_dirs, own.logs, node_id=own.node_id, metadata_dir=own.metadata_dir)
         async with AsyncExitStack() as stack:
@@ -122,7 +121,7 @@ class KraftBrokerServer(BrokerServer):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Lets the controller move leaders away first, unless the disks failed; closes logs."""
+        """Waits until the controller has moved the leaders away, unless the disks failed; then closes the logs."""
         self._is_stopping = True
         if not self._failed.is_set():
             self._lifecycle.take(ShutdownAsked())
@@ -138,13 +137,13 @@ class KraftBrokerServer(BrokerServer):
         epoch = self.manager.broker_epoch if hasattr(self, "manager") else -1
         self.logs.close(epoch if epoch >= 0 else None)
 
-    # Composed.
+    # Parts.
 
     def _open_handlers(self) -> None:
         self._configs = BrokerConfigs(self._node_config, self.manager, now_ms)
         self._publisher: MetadataPublisher | None = None
-        self._image: ClusterImage | None = None  # That the replicas follow.
-        self._published = 0  # All records below this offset.
+        self._image: ClusterImage | None = None  # The image that the replicas follow.
+        self._published = 0  # The replicas have all records below this offset.
         handlers = self.handlers = KraftBrokerRequestHandlers(
             *(self.manager, self.logs, self._node_config, lambda: self._image),
             authorizer=self._authorizer,
@@ -174,7 +173,7 @@ class KraftBrokerServer(BrokerServer):
         return RequestThrottle(KnownByImage(lambda: self._image), now_ms, is_exempt, *windows)
 
     def _known(self) -> ClusterImage:
-        """The image, once it can be relied on: a client that is told that it is unknown does not come again."""
+        """The complete image; DisconnectedError before, because clients do not retry after a failed authentication."""
         if self._image is None:
             raise DisconnectedError(NOT_YET)
         return self._loader.image
@@ -188,8 +187,8 @@ class KraftBrokerServer(BrokerServer):
             metadata_directory=by_path.get(own.metadata_dir.absolute()),
         )
         placements = ImagePlacements(self._loader.image, own.node_id)
-        dice = SystemRandom()
-        machine = BrokerDirectories(own.node_id, failures, placements, lambda: dice.uniform(0.98, 1.02))
+        random = SystemRandom()
+        machine = BrokerDirectories(own.node_id, failures, placements, lambda: random.uniform(0.98, 1.02))
         channel = self._to_controller("directory-assignments")
         hooks = Hooks(now_ms, self._directories_failed, lambda: self._lifecycle.take(HeartbeatNow()), self._stop)
         tasks = DirectoryTasks(machine, self.logs, placements, channel, hooks)
@@ -199,19 +198,12 @@ class KraftBrokerServer(BrokerServer):
         return tasks
 
     def _new_lifecycle(self, previous_epoch: int) -> LifecycleTasks:
-        told = self.listeners.endpoints(self.ports)
         config = LifecycleConfig(
             self.config.broker_id,
             self.logs.cluster_id,
             random_directory_id(),
-            [
-                Listener(name=each.listener, host=each.host, port=each.port, security_protocol=each.security_protocol)
-                for each in told
-            ],
-            [
-                Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name, (lowest, highest) in sorted(FEATURES[self._kraft.release].items())
-            ],
+            listeners_of(self.listeners.endpoints(self.ports)),
+            features_of(FEATURES[self._kraft.release]),
             [each.directory_id for each in self.logs.online if each.directory_id is not None],
             rack=self._rack,
             previous_broker_epoch=previous_epoch,
@@ -223,36 +215,36 @@ class KraftBrokerServer(BrokerServer):
         return LifecycleTasks(machine, channel, now_ms, self._on_lifecycle)
 
     async def _end_work(self) -> None:
-        """The replicas follow the log no more: their logs are about to be closed."""
+        """Stops following the metadata log before the replicas' logs are closed."""
         self._is_following = False
         await super()._end_work()
         self._forwarding.close()
 
     async def wait_failed(self) -> None:
-        """Until it cannot go on with its log directories, or could not register. Raises a fault of the metadata log."""
+        """Returns when log directories or the registration failed. Raises a failure of the metadata log."""
         await until_first(super().wait_failed(), self._lifecycle.ended.wait(), self._observer.wait_failed())
 
     async def until_running(self) -> None:
-        """Until the controller has unfenced the broker."""
+        """Returns when the controller has unfenced the broker."""
         await self._running.wait()
 
-    # For the page of metrics.
+    # Metrics.
 
     @property
     def image(self) -> ClusterImage | None:
-        """That the replicas follow; None before the broker is registered."""
+        """The image that the replicas follow; None before the broker is registered."""
         return self._image
 
     @property
     def applied_offset(self) -> int:
-        """The last record of the metadata log that is in the image."""
+        """The offset of the last metadata record in the image."""
         return self._loader.end_offset - 1
 
     @property
     def state(self) -> BrokerState:
         return self._lifecycle.machine.state
 
-    # The life.
+    # The lifecycle.
 
     def _on_lifecycle(self, effect: Registered | StateChanged) -> None:
         match effect:
@@ -267,7 +259,7 @@ class KraftBrokerServer(BrokerServer):
                 elif state is BrokerState.SHUTTING_DOWN and not self._is_stopping:
                     logger.critical("no controller has registered broker %s in time", self.config.broker_id)
 
-    def _tell_of_failed_directories(self) -> None:
+    def _report_failed_directories(self) -> None:
         self.directories.follow_failures()
 
     # The metadata log.
@@ -282,7 +274,7 @@ class KraftBrokerServer(BrokerServer):
         self._configs.keep_only({topic for topic, _ in self.manager.partitions})
 
     async def _delete_old_segments(self) -> None:
-        """By retention.ms and retention.bytes; segment.bytes that was changed holds from then on."""
+        """Periodically applies the topics' settings of segments, and deletes old segments by retention."""
         while True:
             await asyncio.sleep(self._kraft.retention_check_ms / 1000)
             if self._image is not None:
@@ -296,10 +288,9 @@ class KraftBrokerServer(BrokerServer):
         self._follow_image(is_new=changed.is_new)
 
     def _follow_image(self, *, is_new: bool) -> None:
-        """The replicas become what the log says.
+        """Applies the image to the replicas, once it has this incarnation's registration.
 
-        Not before the log has this incarnation's registration: an older state may lack partitions that this broker
-        has, and what a state lacks is deleted.
+        An older image may lack partitions of this broker, which would then be deleted.
         """
         if not self._is_following:
             return
@@ -326,7 +317,7 @@ class KraftBrokerServer(BrokerServer):
         self.directories.follow(image, named, is_supported=is_supported)
         publisher.publish(now_ms())
         self.perform()
-        self._tell_of_internal_topics()
+        self._warn_of_internal_topics()
         if version is not None:
             self._follow_features(image, version, cordoned)
         if not self._is_ready and self.directories.are_migrated():
@@ -338,12 +329,12 @@ class KraftBrokerServer(BrokerServer):
         own = image.brokers.get(machine.config.broker_id)
         return own is not None and own.incarnation_id == machine.config.incarnation_id and machine.is_registered
 
-    def _learn(self, key: Key, told: Replica) -> None:
+    def _learn(self, key: Key, replica: Replica) -> None:
         assert self._image is not None
         self._configs.learn(self._image, key[0])
 
-    def _on_held(self, key: Key, told: Replica) -> None:
-        """A replica has become what the log says."""
+    def _on_held(self, key: Key, replica: Replica) -> None:
+        """Applies the topic's settings to the log of a replica after its order."""
         self.logs.configure(key, self.manager.settings_of(key[0]))
 
     def _version_of(self, image: ClusterImage) -> MetadataVersion | None:
@@ -351,7 +342,7 @@ class KraftBrokerServer(BrokerServer):
         return None if level is None else MetadataVersion.of_level(level, self._kraft.release)
 
     def _follow_features(self, image: ClusterImage, version: MetadataVersion, cordoned: Sequence[Uuid]) -> None:
-        """Clients see the finalized features; what depends on metadata.version follows it."""
+        """Publishes the finalized features to clients, and updates the broker's registration if needed."""
         features = [
             FinalizedFeatureKey(name=name, min_version_level=each, max_version_level=each)
             for name, each in sorted(image.features.items())

@@ -30,7 +30,7 @@ from kcore.server.properties.values import (
 from kcore.storage.log.live_log import Settings
 
 RETENTION_CHECK_MS: Final = 300_000
-ALL: Final = "*"  # As cordoned.log.dirs: every log directory.
+ALL: Final = "*"  # In cordoned.log.dirs: every log directory.
 _OF_REPLICAS: Final = (
     "replica.lag.time.max.ms",
     "replica.fetch.wait.max.ms",
@@ -52,7 +52,7 @@ _OF_REPLICAS: Final = (
     "transaction.state.log.min.isr",
     "transaction.state.log.segment.bytes",
 )
-_OF_LIFECYCLE: Final = {  # By Kafka's names: fields of LifecycleConfig.
+_OF_LIFECYCLE: Final = {  # The fields of LifecycleConfig by Kafka's names.
     "broker.heartbeat.interval.ms": "heartbeat_interval_ms",
     "initial.broker.registration.timeout.ms": "registration_timeout_ms",
 }
@@ -68,14 +68,14 @@ _TOKEN_KEY: Final = "delegation.token.secret.key"
 
 
 class KraftBrokerSettings(NamedTuple):
-    """The settings of the process."""
+    """The settings of a KRaft broker's process."""
 
     node_id: int
     log_dirs: tuple[Path, ...]
     metadata_dir: Path  # metadata.log.dir
     listeners: BrokerListeners
     controller_listener: str
-    controllers: ListenerSecurity  # Of connections to controllers.
+    controllers: ListenerSecurity  # The security of connections to controllers.
     voters: tuple[Voter, ...]
     bootstrap: tuple[Address, ...]  # controller.quorum.bootstrap.servers
     rack: str | None
@@ -87,15 +87,15 @@ class KraftBrokerSettings(NamedTuple):
     logs: Settings
     retention_check_ms: int
     ordinary_topics: OrdinaryTopics
-    static: dict[str, str]  # All that is given, by Kafka's names.
-    release: str = DEFAULT_RELEASE  # Of Kafka: whose features and APIs the broker has.
+    static: dict[str, str]  # All given settings, by Kafka's names.
+    release: str = DEFAULT_RELEASE  # The release of Kafka whose features and APIs the broker has.
 
     def __repr__(self) -> str:
-        """Without the settings themselves: passwords are among them."""
+        """Omits the settings, which may have passwords."""
         return f"KraftBrokerSettings(node_id={self.node_id}, log_dirs={self.log_dirs})"
 
     def node_config(self, cluster_id: str) -> KraftControllerConfig:
-        """What the rules of configurations read: whose they are, and what server.properties says."""
+        """The configuration that the rules for settings and the authorizer use."""
         return KraftControllerConfig(
             node_id=self.node_id,
             cluster_id=cluster_id,
@@ -108,23 +108,23 @@ class KraftBrokerSettings(NamedTuple):
 
 
 def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
-    """The settings; SettingsError, one line, for a name that Kafka does not know or an invalid value."""
+    """The settings; SettingsError, one line, for an unknown name or an invalid value."""
     given = checked(properties, OF_AUTHORIZER, has_security=True)
     if given.get("process.roles") != "broker":
-        raise SettingsError(f"process.roles={given.get('process.roles', '')}: kcore's broker is a broker alone")
+        raise SettingsError(f"process.roles={given.get('process.roles', '')}: it must be broker for kcore's broker")
     if "node.id" not in given:
         raise SettingsError("node.id is missing")
     node_id = value_of("node.id", given["node.id"])
     controllers = listener_name_of(given)
     voters = static_voters_of(given.get("controller.quorum.voters", ""), controllers)
     if node_id in {each.key.id for each in voters}:
-        raise SettingsError(f"controller.quorum.voters: node.id {node_id} is a controller's")
+        raise SettingsError(f"controller.quorum.voters: node.id {node_id} must not be that of a controller")
     bootstrap = addresses("controller.quorum.bootstrap.servers", given)
     if bool(voters) == bool(bootstrap):
         raise SettingsError("give either controller.quorum.voters or controller.quorum.bootstrap.servers")
     if AUTO_JOIN in given and value_of(AUTO_JOIN, given[AUTO_JOIN]):
         raise SettingsError(f"{AUTO_JOIN}=true: only a controller may be a voter, and this node is a broker")
-    read_all(given, _OF_NODE)  # Wrong values are refused here.
+    read_all(given, _OF_NODE)  # For its SettingsError.
     _authorizer(given)
     log_dirs = _log_dirs(given)
     return KraftBrokerSettings(
@@ -149,7 +149,7 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
 
 
 def _authorizer(given: Mapping[str, str]) -> dict[str, Any]:
-    """Fields of KraftControllerConfig: who may do what, and tokens."""
+    """The fields of KraftControllerConfig for the authorizer and delegation tokens."""
     return {**authorizer_fields(given), **read_all(given, (_TOKEN_KEY,))}
 
 
@@ -157,10 +157,10 @@ def _log_dirs(given: Mapping[str, str]) -> tuple[Path, ...]:
     text = given.get("log.dirs") or given.get("log.dir") or DEFAULT_LOG_DIR
     paths = [Path(each.strip()) for each in text.split(",") if each.strip()]
     if len({path.absolute() for path in paths}) < len(paths):
-        raise SettingsError(f"log.dirs={text}: a directory is named twice")
+        raise SettingsError(f"log.dirs={text}: a directory is listed twice")
     return tuple(paths)
 
 
 def _fields(given: Mapping[str, str], names: Mapping[str, str]) -> dict[str, Any]:
-    """The settings that are given, by the names of fields."""
+    """The given settings, by field names."""
     return {field: value_of(name, given[name]) for name, field in names.items() if name in given}

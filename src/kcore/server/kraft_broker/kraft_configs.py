@@ -1,4 +1,4 @@
-"""What the metadata log says of settings, as a KRaft broker needs them: topics', and its cordoned directories.
+"""The settings in the metadata log that a KRaft broker applies: those of topics, and its cordoned directories.
 
 Source: TopicConfigHandler, DynamicConfigPublisher, KafkaConfig.cordonedLogDirs of 4.3.1.
 """
@@ -23,14 +23,14 @@ CORDONED: Final = "cordoned.log.dirs"
 
 
 class BrokerConfigs:
-    """Of one broker. `follow` after each change of the image, before the replicas follow it."""
+    """The settings of one broker. Call `follow` after each change of the image, before the replicas follow it."""
 
     def __init__(self, config: KraftControllerConfig, manager: ReplicaManager, now_ms: Callable[[], int]) -> None:
         self._config, self._manager, self._now_ms = config, manager, now_ms
         self._base: dict[str, str] = {}
 
     def follow(self, image: ClusterImage, delta: MetadataDelta | None) -> None:
-        """Takes the changed settings of topics whose settings are known; `delta`: None where all may be other."""
+        """Applies changed settings to the held topics; `delta`: None if all settings may have changed."""
         known = self._manager.settings
         changed = set(known)
         if delta is not None:
@@ -46,7 +46,7 @@ class BrokerConfigs:
             self._manager.set_settings(topic, self._settings_of(image, topic), self._now_ms())
 
     def learn(self, image: ClusterImage, topic: str) -> None:
-        """A replica of the topic is about to be held: its settings are to be known before it leads."""
+        """Loads the topic's settings, before a replica of the topic leads."""
         if topic not in self._manager.settings:
             self._manager.settings[topic] = self._settings_of(image, topic)
 
@@ -57,16 +57,16 @@ class BrokerConfigs:
         return settings_of(topic, {**self._base, **own}, self._manager.config)
 
     def keep_only(self, topics: Collection[str]) -> None:
-        """Other topics are forgotten: they are deleted, or not held any more."""
+        """Drops the settings of other topics, which are deleted or no longer held."""
         for topic in self._manager.settings.keys() - {*topics}:
             del self._manager.settings[topic]
 
     def cordoned(self, image: ClusterImage, directories: Sequence[LogDirectory], default: str = ALL) -> list[Uuid]:
-        """The ids of the directories that are to get no new replicas (KIP-1066).
+        """The ids of the cordoned directories, which get no new replicas (KIP-1066).
 
-        All of them where nobody has set it, since this broker coordinates no groups and no transactions: partitions of
-        internal topics are to go elsewhere. Kafka's default is none: with "" as `default`, they are those that an
-        administrator has named, into which no replica may be moved.
+        By default all are cordoned, so that internal topics are placed on other brokers: this broker coordinates no
+        groups and no transactions. Kafka's default is none. With "" as `default`, only directories that an
+        administrator has cordoned are returned; no replica may be moved into them.
         """
         own: Mapping[str, str] = image.configs.get((ConfigResourceType.BROKER, str(self._config.node_id)), {})
         of_all: Mapping[str, str] = image.configs.get((ConfigResourceType.BROKER, ""), {})

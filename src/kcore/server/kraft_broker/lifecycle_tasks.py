@@ -1,8 +1,8 @@
-"""The life of a KRaft broker at the edge: its machine's requests are sent, its deadlines kept."""
+"""Runs the lifecycle of a KRaft broker: sends its registrations and heartbeats, and keeps its deadlines."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from kcore.broker.lifecycle.machine import (
@@ -17,18 +17,35 @@ from kcore.broker.lifecycle.machine import (
     Timer,
 )
 from kcore.broker.lifecycle.states import BrokerState
+from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.limits.bounded_log import BoundedLog
-from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest
+from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener
 from kcore.schema.structure import Message
 from kcore.server.broker.controller_client import ControllerClient
 
 logger = logging.getLogger(__name__)
-OFFLINE_SINCE: Final = 1  # Versions of BrokerHeartbeat.
-CORDONED_SINCE: Final = 2
+OFFLINE_SINCE: Final = 1  # The first version of BrokerHeartbeat with offline directories.
+CORDONED_SINCE: Final = 2  # The first version with cordoned directories.
+
+
+def listeners_of(endpoints: Iterable[Endpoint]) -> list[Listener]:
+    """The listeners of a registration."""
+    return [
+        Listener(name=each.listener, host=each.host, port=each.port, security_protocol=each.security_protocol)
+        for each in endpoints
+    ]
+
+
+def features_of(supported: Mapping[str, tuple[int, int]]) -> list[Feature]:
+    """The supported features of a registration."""
+    return [
+        Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
+        for name, (lowest, highest) in sorted(supported.items())
+    ]
 
 
 class LifecycleTasks:
-    """Drives one machine. `on_effect` gets what is neither sent nor logged here."""
+    """Runs one BrokerLifecycle. `on_effect` gets the effects that are neither sent nor logged here."""
 
     def __init__(
         self,
@@ -45,13 +62,13 @@ class LifecycleTasks:
         self._log = BoundedLog(logger)
 
     def take(self, event: Event) -> None:
-        """What happened: its effects are performed before this returns."""
+        """Takes an event, and performs its effects."""
         for effect in self.machine.on_event(event, self._now_ms()):
             self._perform(effect)
         self._set_timer()
 
     async def close(self) -> None:
-        """Sends nothing any more."""
+        """Stops sending requests."""
         if self._timer is not None:
             self._timer.cancel()
         if self._asking is not None:
@@ -65,7 +82,7 @@ class LifecycleTasks:
                 self._asking = asyncio.create_task(self._ask(request), name="registration and heartbeats")
             case Refused(request, error):
                 kind = type(request).__name__.removesuffix("Request")
-                self._log.warning("%s is refused: %s; again", kind, error.name)
+                self._log.warning("the controller refuses %s: %s; retrying", kind, error.name)
             case Registered():
                 self._on_effect(effect)
             case StateChanged(state):
@@ -83,7 +100,7 @@ class LifecycleTasks:
             self._timer = asyncio.get_running_loop().call_later(delay_s, self.take, Timer())
 
     async def _ask(self, request: BrokerRegistrationRequest | BrokerHeartbeatRequest) -> None:
-        """Within the heartbeat interval, as Kafka's; a connection that gives no answer is not used again."""
+        """Sends a request with the heartbeat interval as time-out, as Kafka does; then closes the connection."""
 
         def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
             version = choose(type(request))

@@ -1,4 +1,4 @@
-"""A broker's node of the metadata quorum: an observer with its own copy of the log, and without a listener."""
+"""A broker's node in the metadata quorum: an observer with its own copy of the log and without a listener."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -6,17 +6,16 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Any, ClassVar, Final, NamedTuple, Never, Protocol
 
-from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ReadSnapshotSlice
+from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ObserverMachine, ReadSnapshotSlice
 from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE
 from kcore.controller.kraft.slices import SnapshotNeed, snapshot_slices
-from kcore.errors import RaftLogError
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.security.listener_security import PROTOCOLS, ListenerSecurity
 from kcore.raft.log.raft_log import RaftLog
 from kcore.raft.membership.replicas import Address, Voter
 from kcore.raft.raft_config import RaftConfig
-from kcore.raft.state_machine import AnyAppend, SnapshotReader, StateMachine
+from kcore.raft.state_machine import SnapshotReader, StateMachine
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.server.kraft_controller.apis import RAFT_LEVELS
 from kcore.server.quorum_node.election_file import DirectoryElections
@@ -28,11 +27,10 @@ from kcore.storage.raft.raft_dir import RaftDirectory
 SNAPSHOT_CHECK_S: Final = 1.0
 
 
-class LogEnd:
-    """The machine of a node that is to know the leader, and how far the log is committed, but none of its records."""
+class LogEnd(ObserverMachine):
+    """The state machine of a node that needs the leader and the committed end of the log, but no records."""
 
     reads_batches: ClassVar = False
-    is_at_work: ClassVar = False
 
     def __init__(self) -> None:
         self.end_offset = 0
@@ -46,18 +44,9 @@ class LogEnd:
         reader.close()
         return ()
 
-    def on_leader(self, epoch: int, offset: int) -> Sequence[Never]:
-        raise RaftLogError("a broker cannot lead the quorum")
-
-    def on_resigned(self, epoch: int) -> Sequence[Never]:
-        raise RaftLogError("a broker cannot lead the quorum")
-
-    def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Never]:
-        raise RaftLogError("a broker cannot append to the metadata log")
-
 
 class Controllers(Protocol):
-    """What a broker's settings say of the quorum."""
+    """A broker's settings of the quorum."""
 
     @property
     def controller_listener(self) -> str:
@@ -65,11 +54,11 @@ class Controllers(Protocol):
 
     @property
     def voters(self) -> tuple[Voter, ...]:
-        """Those of controller.quorum.voters."""
+        """The voters in controller.quorum.voters."""
 
     @property
     def bootstrap(self) -> tuple[Address, ...]:
-        """controller.quorum.bootstrap.servers"""
+        """The addresses in controller.quorum.bootstrap.servers."""
 
     @property
     def raft(self) -> dict[str, Any]:
@@ -77,11 +66,11 @@ class Controllers(Protocol):
 
     @property
     def metadata_log(self) -> Settings:
-        """How the log is cut into segments."""
+        """The settings of the log's segments."""
 
 
 class OwnLog(NamedTuple):
-    """A broker's own copy of the metadata log, open, and what its node needs besides."""
+    """A broker's open copy of the metadata log, with its node's configuration and election state."""
 
     config: RaftConfig
     log: DiskRaftLog
@@ -89,31 +78,31 @@ class OwnLog(NamedTuple):
 
 
 def open_log(
-    folder: Path, broker_id: int, cluster_id: str, told: Controllers, release: str, *, set_aside: bool = False
+    folder: Path, broker_id: int, cluster_id: str, controllers: Controllers, release: str, *, set_aside: bool = False
 ) -> OwnLog:
-    """StorageError for a folder that is not formatted for this broker."""
-    voters = [each.key.id for each in told.voters]
+    """Opens the metadata log; StorageError for a folder that is not formatted for this broker."""
+    voters = [each.key.id for each in controllers.voters]
     directory = RaftDirectory(folder, node_id=broker_id, cluster_id=cluster_id, voters=voters, is_broker=True)
     level, rules = RAFT_LEVELS[release]
-    log, election = directory.open(told.metadata_log._replace(set_aside=set_aside), level=rules)
+    log, election = directory.open(controllers.metadata_log._replace(set_aside=set_aside), level=rules)
     config = RaftConfig(
         directory.cluster_id,
         broker_id,
         directory.directory_id,
         {},
         SystemRandom().randrange,
-        voters=told.voters,
-        bootstrap_servers=told.bootstrap,
-        listener=told.controller_listener,
+        voters=controllers.voters,
+        bootstrap_servers=controllers.bootstrap,
+        listener=controllers.controller_listener,
         can_become_voter=False,
         level=level,
-        **told.raft,
+        **controllers.raft,
     )
     return OwnLog(config, log, DirectoryElections(directory, election))
 
 
 class BrokerObserver(QuorumServer):
-    """Within `async with` it follows the log."""
+    """An observer of the quorum; within `async with` it follows the log."""
 
     def __init__(
         self,
@@ -128,7 +117,7 @@ class BrokerObserver(QuorumServer):
         )
 
     def controller(self) -> Endpoint | None:
-        """The listener of the leader, which is the active controller; None while there is none, or it is unknown."""
+        """The endpoint of the leader, which is the active controller; None while it is unknown."""
         state = self.node.quorum.state
         where = state.leader_endpoints.get(self.config.listener) if state.leader_id >= 0 else None
         if where is None:
@@ -137,7 +126,7 @@ class BrokerObserver(QuorumServer):
 
 
 class MetadataObserver(BrokerObserver):
-    """Within `async with` it follows the log; `on_image` is called whenever the loader's image has changed."""
+    """An observer that applies the log to an image, and calls `on_image` after each change."""
 
     def __init__(
         self,
@@ -150,15 +139,15 @@ class MetadataObserver(BrokerObserver):
         security: ListenerSecurity,
         release: str = DEFAULT_RELEASE,
     ) -> None:
-        """`need`: when the state is written as a snapshot, below which the log can go.
+        """`need`: decides when a snapshot is written, below which the log is deleted.
 
-        `security`: what connections to the controllers show.
+        `security`: the TLS and SASL settings of connections to the controllers.
         """
         super().__init__(config, log, elections, loader, security)
         self._loader, self._on_image, self._need, self._release = loader, on_image, need, release
 
     async def write_snapshots(self) -> None:
-        """For ever: writes one when it is due (SnapshotGenerator). One that fails is tried again when the next is."""
+        """Writes snapshots when they are due (SnapshotGenerator). After a failure, the next due one is written."""
         need, loader, counted = self._need, self._loader, 0
         while True:
             await asyncio.sleep(SNAPSHOT_CHECK_S)
@@ -193,4 +182,4 @@ class MetadataObserver(BrokerObserver):
 
 
 def _nothing() -> None:
-    """The copy of the image is the snapshot's alone."""
+    """Does nothing: only the snapshot uses the copy of the image."""

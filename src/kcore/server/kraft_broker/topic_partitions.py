@@ -1,4 +1,4 @@
-"""A KRaft broker's answer to DescribeTopicPartitions (KIP-966): topics page by page, with eligible leader replicas.
+"""DescribeTopicPartitions of a KRaft broker: topics page by page, with eligible leader replicas (KIP-966).
 
 Source: DescribeTopicPartitionsRequestHandler, KRaftMetadataCache.describeTopicResponse of 4.3.1.
 """
@@ -22,16 +22,15 @@ from kcore.server.security.rights import Rights
 from kcore.types import Int32s
 
 MOST: Final = 2000
-"""Partitions of a page: the default of Kafka's max.request.partition.size.limit."""
+"""The limit of partitions in a page: the default of Kafka's max.request.partition.size.limit."""
 
 
 def describe_topic_partitions(
     view: ClusterView, request: DescribeTopicPartitionsRequest, rights: Rights | None = None
 ) -> DescribeTopicPartitionsResponse:
-    """A page: topics in order of their names, from the cursor on, and where the next page begins.
+    """A page of topics in the order of their names, from the cursor on, with the cursor of the next page.
 
-    `rights`: topics that whoever asks may not describe are refused if they were named, and left out otherwise. Without
-    them everybody may do everything.
+    `rights`: a requested topic without the right DESCRIBE is refused; other topics are left out. None: no checks.
     """
     cursor = request.cursor or Cursor(topic_name="", partition_index=0)
     asked = [each.name for each in request.topics]
@@ -53,7 +52,7 @@ def describe_topic_partitions(
 def _page(
     view: ClusterView, request: DescribeTopicPartitionsRequest, cursor: Cursor, names: Collection[str]
 ) -> DescribeTopicPartitionsResponse:
-    """Of these topics."""
+    """The page with these topics."""
     response, asked = DescribeTopicPartitionsResponse(), bool(request.topics)
     left = max(1, min(MOST, request.response_partition_limit))
     for name in sorted(each for each in names if each >= cursor.topic_name):
@@ -77,14 +76,14 @@ def _page(
 
 
 def _refused(asked: Sequence[str]) -> DescribeTopicPartitionsResponse:
-    """The cursor is in none of the topics asked for, or in no partition."""
+    """The response to an invalid cursor: its topic was not requested, or its partition is negative."""
     error = Errors.INVALID_REQUEST
     topics = [DescribeTopicPartitionsResponseTopic(name=name, error_code=error) for name in asked]
     return DescribeTopicPartitionsResponse(topics=topics)
 
 
 def _topic(view: ClusterView, name: str) -> DescribeTopicPartitionsResponseTopic:
-    """Without its partitions; with an error if there is no such topic."""
+    """The topic's result without partitions; with an error if the topic does not exist."""
     topics = view.table.topics
     topic = DescribeTopicPartitionsResponseTopic(
         name=name, is_internal=name in INTERNAL_TOPICS, topic_authorized_operations=TOPIC_OPERATIONS
@@ -98,7 +97,7 @@ def _topic(view: ClusterView, name: str) -> DescribeTopicPartitionsResponseTopic
 
 
 def _partitions(view: ClusterView, rows: Int32s) -> list[DescribeTopicPartitionsResponsePartition]:
-    """As Metadata has them, without errors, and with what may lead when the ISR is empty."""
+    """The partitions as in Metadata, without errors, and with their eligible leader replicas."""
     registered = map(view.table.registration, rows.tolist())
     return [
         DescribeTopicPartitionsResponsePartition(

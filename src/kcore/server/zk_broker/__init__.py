@@ -1,0 +1,17 @@
+"""A broker of a ZooKeeper cluster as a process, also while it migrates to KRaft.
+
+The broker registers in ZooKeeper; its znode's czxid is the broker epoch. The controller sends LeaderAndIsr,
+UpdateMetadata and StopReplica, which are checked, decoded into columns and applied to the replicas.
+
+- `zk_broker_listener_settings.py`, `migration_settings.py`: read server.properties.
+- `zk_broker_server.py`: the process; it joins the other modules.
+- `control_request_authorization.py`: checks the listener, the principal and the controller of control requests.
+- `zk_broker_request_handlers.py`, `zk_security_requests.py`: the requests that only ZooKeeper-mode brokers answer.
+- `node_admin.py`, `topic_settings.py`: settings in ZooKeeper.
+- `isr_znodes.py`: writes ISRs to ZooKeeper, before AlterPartition existed.
+- `document_relay.py`: forwards mutations as KIP-590's document describes.
+- `migration.py`: registers a migrating broker with the quorum.
+
+Invariants: a control request is applied only if its sender is authorized and is the controller in ZooKeeper. A topic's
+settings are read before a replica of the topic leads.
+"""

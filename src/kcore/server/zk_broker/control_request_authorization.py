@@ -1,4 +1,4 @@
-"""The door for control requests: on which listener they come in, whose they are, and which controller sends them.
+"""Authorizes control requests by their listener, their principal and the controller in ZooKeeper.
 
 Source: KafkaApis (authorizeClusterOperation with CLUSTER_ACTION), control.plane.listener.name.
 """
@@ -6,7 +6,7 @@ Source: KafkaApis (authorizeClusterOperation with CLUSTER_ACTION), control.plane
 import logging
 from collections.abc import Callable
 
-from kcore.broker.zk_control.senders import KnownController, controller_of, doubt
+from kcore.broker.zk_control.senders import KnownController, controller_of, sender_error
 from kcore.controller.zk.acls import AclAuthorizer
 from kcore.errors import DecodeError
 from kcore.metadata.acl_codes import CLUSTER_ACTION
@@ -25,40 +25,40 @@ logger = logging.getLogger(__name__)
 
 
 class ControlRequestAuthorization:
-    """Asked before a control request is handled."""
+    """Checks control requests before they are handled."""
 
     def __init__(
         self,
-        obeyed: Callable[[], KnownController],
+        current_controller: Callable[[], KnownController],
         zookeeper: ZookeeperClient,
         *,
         authorizer: AclAuthorizer | None = None,
         listener: str | None = None,
     ) -> None:
-        """`obeyed`: the controller whose requests were taken last; `listener`: the only one for such requests."""
-        self._obeyed, self._zookeeper = obeyed, zookeeper
+        """`current_controller`: the sender of the last accepted request. `listener`: the only one for them."""
+        self._current_controller, self._zookeeper = current_controller, zookeeper
         self._authorizer, self._listener = authorizer, listener
         self._log = BoundedLog(logger)
 
     def check_size(self, message: type[Message], size: int) -> None:
-        """DecodeError for a request that is large and may not be sent at all: reading it would take too long."""
-        if size > CLIENT_VALUES and self._unwelcome() is not Errors.NONE:  # A value takes a byte at least.
+        """DecodeError for a large request that its sender may not send: decoding it would take too long."""
+        if size > CLIENT_VALUES and self._sender_error() is not Errors.NONE:  # A value takes at least one byte.
             raise DecodeError(
-                f"{api_name(message)} of {size:,} bytes: this principal, on this listener, may not send it", 0
+                f"{api_name(message)} of {size:,} bytes: this principal may not send it on this listener", 0
             )
 
     async def refusal(self, request: Columns) -> Errors:
-        """Why nothing of the request is done; NONE otherwise. A ZookeeperError costs the connection."""
-        error, why = self._unwelcome(), "it may not be sent by this principal, or on this listener"
+        """The error for the whole request; NONE if it is accepted. A ZookeeperError closes the connection."""
+        error, why = self._sender_error(), "this principal may not send it on this listener"
         if error is Errors.NONE:
-            error, why = await self._doubt(request), "ZooKeeper has no such controller"
+            error, why = await self._epoch_error(request), "ZooKeeper has no such controller"
         if error is Errors.NOT_CONTROLLER or error is Errors.CLUSTER_AUTHORIZATION_FAILED:
             name = request.message.__name__.removesuffix("Request")
-            what = f"{name} of controller {request.controller_id}, epoch {request.controller_epoch}"
-            self._log.warning("%s: %s is refused: %s", PEER.get(), what, why)
+            subject = f"{name} from controller {request.controller_id}, epoch {request.controller_epoch}"
+            self._log.warning("%s: %s is refused: %s", PEER.get(), subject, why)
         return error
 
-    def _unwelcome(self) -> Errors:
+    def _sender_error(self) -> Errors:
         session, authorizer = SESSION.get(), self._authorizer
         if session is None:
             return Errors.NONE
@@ -68,16 +68,16 @@ class ControlRequestAuthorization:
             return Errors.NONE
         return Errors.CLUSTER_AUTHORIZATION_FAILED
 
-    async def _doubt(self, request: Columns) -> Errors:
-        """An epoch above that of the controller that is obeyed is looked up. A smaller one is refused by others."""
-        obeyed = self._obeyed()
-        if request.controller_epoch <= obeyed.epoch:
-            return doubt(request, obeyed) if request.controller_epoch == obeyed.epoch else Errors.NONE
-        known = await self._look()
+    async def _epoch_error(self, request: Columns) -> Errors:
+        """Looks up a controller epoch that is above the last accepted one. `ControlRequests` refuses smaller ones."""
+        current = self._current_controller()
+        if request.controller_epoch <= current.epoch:
+            return sender_error(request, current) if request.controller_epoch == current.epoch else Errors.NONE
+        known = await self._read_controller()
         if request.controller_epoch > known.epoch:  # The server that answered may be behind ZooKeeper's leader.
             await self._zookeeper.sync(znodes.CONTROLLER_EPOCH)
-            known = await self._look()
-        return doubt(request, known)
+            known = await self._read_controller()
+        return sender_error(request, known)
 
-    async def _look(self) -> KnownController:
+    async def _read_controller(self) -> KnownController:
         return controller_of(*await self._zookeeper.read_nodes([znodes.CONTROLLER_EPOCH, znodes.CONTROLLER]))

@@ -1,4 +1,4 @@
-"""A broker's side of KIP-590 in the form of its document: older versions go to the controller once, as the new one."""
+"""A broker's side of KIP-590 as its document describes it: older versions are sent to the controller as the new one."""
 
 import asyncio
 from collections.abc import Callable
@@ -26,11 +26,11 @@ from kcore.server.document_routing import (
     response_bytes,
 )
 
-MOST_PROXIED: Final = 64  # At a time, of all clients: each has a connection of its own.
+MOST_PROXIED: Final = 64  # The limit of requests in flight, of all clients: each opens a connection.
 
 
 class DocumentRelay:
-    """Before all else of a broker that routes as the document says."""
+    """Forwards mutations to the controller, and passes all other requests to another relay."""
 
     def __init__(
         self,
@@ -39,21 +39,21 @@ class DocumentRelay:
         dialer: Dialer | None = None,
         is_node: Callable[[ClientSession], bool] = lambda session: True,
     ) -> None:
-        """`dialer`: how the controller is connected to; by default in plaintext.
+        """`dialer`: connects to the controller; plaintext by default.
 
-        `is_node`: whether the sender may do what nodes of the cluster do.
+        `is_node`: whether the sender has the rights of a cluster node.
         """
         self._controller, self._others, self._dialer = controller, others, dialer or Dialer()
         self._is_node = is_node
         self._proxying = asyncio.Semaphore(MOST_PROXIED)
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Mutations of every version, and what others take."""
+        """True for mutations of every version, and for the requests of the other relay."""
         is_ours = is_mutation(api_key, version, bumped=True) or is_mutation(api_key, version, bumped=False)
         return is_ours or self._others.takes(api_key, version)
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
-        """The controller's answer; NOT_CONTROLLER to the new version. DisconnectedError where no controller answers."""
+        """The controller's answer; NOT_CONTROLLER for the new version. DisconnectedError if no controller answers."""
         api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
         if is_mutation(api_key, version, bumped=True):
             session = SESSION.get()
@@ -64,7 +64,7 @@ class DocumentRelay:
         return await self._others.ask(connection_id, frame)
 
     def forget(self, connection_id: int) -> None:
-        """That connection has ended."""
+        """Passes the end of the connection to the other relay."""
         self._others.forget(connection_id)
 
     def _refused(self, routed: RoutedRequest, error: Errors) -> bytes:
@@ -74,10 +74,10 @@ class DocumentRelay:
 
     async def _proxied(self, frame: bytes) -> bytes:
         if (session := SESSION.get()) is None:
-            raise DisconnectedError("nobody asks")
+            raise DisconnectedError("a mutation outside of a connection")
         routed = read_request(frame, is_node=self._is_node(session))
         if session.is_token_authenticated and isinstance(routed.request, OfTokens):
-            # The controller is told no more than a name and an address.
+            # The forwarded request has only the principal's name and address.
             return self._refused(routed, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
         head, body = proxied(routed, session.principal.name, session.client_address, routed.header.correlation_id)
         kind = type(routed.request)
@@ -95,7 +95,7 @@ class DocumentRelay:
         return response_bytes(routed.header, kind, answer)
 
     async def _asked_as_ourselves(self, where: Endpoint, routed: RoutedRequest, head: bytes, body: bytes) -> Message:
-        """One try, of a broker that shows who it is. NetworkError."""
+        """Sends the request once, on an authenticated connection. NetworkError."""
         kind = type(routed.request)
         connection = await self._dialer.connect(where, routed.header.client_id or "")
         try:
@@ -105,14 +105,14 @@ class DocumentRelay:
             connection.abort()
 
     async def _asked(self, where: Endpoint, frame: bytes) -> bytes:
-        """One try."""
+        """Sends the request once, on a plaintext connection."""
         check_address(where.host, where.port)
         reader, writer = await asyncio.open_connection(where.host, where.port)
         try:
             writer.write(len(frame).to_bytes(4) + frame)
             size = int.from_bytes(await reader.readexactly(4))
             if size > LIMITS.frame_bytes:
-                raise FrameError(f"a controller's answer of {size:,} bytes")
+                raise FrameError(f"the controller's answer has {size:,} bytes, more than {LIMITS.frame_bytes:,}")
             return await reader.readexactly(size)
         finally:
             writer.transport.abort()

@@ -1,4 +1,4 @@
-"""ISRs that leaders write to ZooKeeper themselves, for an inter-broker protocol below 2.7.
+"""Writes the ISRs of leaders to ZooKeeper, for an inter-broker protocol below 2.7.
 
 Source: ZkAlterPartitionManager and ReplicationUtils of 3.9.1.
 """
@@ -16,10 +16,10 @@ logger = logging.getLogger(__name__)
 
 
 async def write_isrs(zookeeper: ZookeeperClient, writes: list[StateWrite]) -> dict[Key, int | None]:
-    """The new version of each znode, None where it had another than the expected one.
+    """Writes the states. Returns the new version of each znode, None if it had an unexpected version.
 
-    Writes that were not tried are left out. A notification informs the controller. A state that is there already counts
-    as written: the response to the first try was lost.
+    Writes that were not tried are left out. A notification informs the controller. A state that the znode already has
+    counts as written, because the response to the first try may have been lost.
     """
     versions: dict[Key, int | None] = {}
     try:
@@ -35,5 +35,5 @@ async def write_isrs(zookeeper: ZookeeperClient, writes: list[StateWrite]) -> di
             path = f"{znodes.ISR_CHANGE_NOTIFICATION}/{znodes.ISR_CHANGE_PREFIX}"
             await zookeeper.write([Create(path, znodes.encode_isr_change(changed), sequential=True)])
     except ZookeeperError as error:
-        logger.warning("the ISR of %s partitions: %s", len(writes), error)
+        logger.warning("writing the ISRs of %s partitions failed: %s; retrying", len(writes), error)
     return versions

@@ -1,8 +1,9 @@
-"""A broker of ZooKeeper mode that migrates to KRaft: registered with the quorum, too, whose log it follows (KIP-866).
+"""The migration of a ZooKeeper-mode broker to KRaft: it also registers with the quorum, and follows its log (KIP-866).
 
-It stays in ZooKeeper, and obeys whoever `/controller` names: first a controller of ZooKeeper mode, then the quorum's,
-when all brokers are registered there. Source: KafkaServer, BrokerLifecycleManager (isZkBroker) of 3.9.1. Otherwise than
-there: a directory that cannot be used at the start stops the broker, too, as KIP-858's document has it.
+The broker stays registered in ZooKeeper. It accepts the controller that `/controller` names: first one of ZooKeeper
+mode, then the quorum's, when all brokers have registered there. Source: KafkaServer, BrokerLifecycleManager
+(isZkBroker) of 3.9.1. One departure: a directory that is unusable at the start also stops the broker, as KIP-858
+describes.
 """
 
 import logging
@@ -29,9 +30,8 @@ from kcore.constants import METADATA_TOPIC
 from kcore.errors import StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.table.broker_table import Endpoint
-from kcore.schema.broker_lifecycle import Feature, Listener
 from kcore.server.broker.controller_client import ControllerClient
-from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks
+from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks, features_of, listeners_of
 from kcore.server.kraft_broker.metadata_observer import BrokerObserver, LogEnd, open_log
 from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.zk_broker.migration_settings import RELEASE, MigrationSettings, feature_level
@@ -45,25 +45,25 @@ logger = logging.getLogger(__name__)
 
 
 class Node(NamedTuple):
-    """The broker that migrates, as it is in ZooKeeper."""
+    """The migrating broker as it is registered in ZooKeeper."""
 
     config: BrokerConfig
     cluster_id: str
     listeners: Sequence[Endpoint]
     rack: str | None
-    directory_ids: Mapping[Path, Uuid]  # Of all log directories.
+    directory_ids: Mapping[Path, Uuid]  # The ids of all log directories.
     metadata_dir: Path
 
 
 class BrokerMigration:
-    """Within `async with` it is registered with the quorum, or tries to be. The log of a run before is deleted."""
+    """Registers with the quorum within `async with`, and retries. Deletes the metadata log of an earlier run."""
 
     def __init__(self, settings: MigrationSettings, node: Node, now_ms: Callable[[], int]) -> None:
         self._settings, self._node, self._now_ms = settings, node, now_ms
         self._failures = DirectoryFailures(node.directory_ids.values(), len(node.directory_ids), is_migrating=True)
 
     async def __aenter__(self) -> Self:
-        """StorageError for a directory of the metadata log that is of no use."""
+        """StorageError for an unusable directory of the metadata log."""
         node = self._node
         async with AsyncExitStack() as stack:
             _delete_metadata_log(node.metadata_dir)
@@ -82,25 +82,25 @@ class BrokerMigration:
         await self._closing.aclose()
 
     async def wait_failed(self) -> None:
-        """For ever, or until there is a fault of the metadata log: it is raised."""
+        """Raises a failure of the metadata log; never returns."""
         await self._observer.wait_failed()
 
     def controller(self) -> Endpoint | None:
-        """The quorum's active controller, whether or not it controls the brokers already."""
+        """The endpoint of the quorum's active controller, which may not control the brokers yet."""
         return self._observer.controller()
 
     @property
     def broker_epoch(self) -> int:
-        """Of the registration with the quorum; -1 before."""
+        """The epoch of the registration with the quorum; -1 before it."""
         return self._lifecycle.machine.broker_epoch
 
     async def controlled_shutdown(self) -> None:
-        """Until the quorum's controller has moved the leaders away."""
+        """Returns when the quorum's controller has moved the leaders away."""
         self._lifecycle.take(ShutdownAsked())
         await self._lifecycle.ended.wait()
 
     def why_failed(self, failed: Sequence[Path]) -> str | None:
-        """Why the broker cannot go on without these directories; None without any."""
+        """The reason why the broker must stop without these directories; None if the list is empty."""
         outputs = [
             each for path in failed for each in self._failures.on_failed(self._node.directory_ids[path], self._now_ms())
         ]
@@ -109,20 +109,14 @@ class BrokerMigration:
     def _new_lifecycle(self) -> LifecycleTasks:
         node = self._node
         level = feature_level(node.config.inter_broker_protocol, len(node.directory_ids))
-        # Not what the broker could do, but what its protocol is: the controller begins when all have the same.
+        # The level of its protocol, not the supported range: the migration begins when all brokers have the same level.
         features = {**FEATURES[RELEASE], FEATURE_NAME: (level, level)}
         config = LifecycleConfig(
             node.config.broker_id,
             node.cluster_id,
             random_directory_id(),
-            [
-                Listener(name=each.listener, host=each.host, port=each.port, security_protocol=each.security_protocol)
-                for each in node.listeners
-            ],
-            [
-                Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name, (lowest, highest) in sorted(features.items())
-            ],
+            listeners_of(node.listeners),
+            features_of(features),
             [*node.directory_ids.values()],
             rack=node.rack,
             is_migrating_zk_broker=True,
@@ -138,14 +132,14 @@ class BrokerMigration:
         match effect:
             case Registered(broker_epoch):
                 logger.info("broker %s, which migrates, is registered in KRaft with epoch %s", broker_id, broker_epoch)
-            case StateChanged(BrokerState.RECOVERY):  # Its replicas are what the controller in ZooKeeper said.
+            case StateChanged(BrokerState.RECOVERY):  # The controller in ZooKeeper has already set its replicas.
                 self._lifecycle.take(ReadyToUnfence())
 
 
 def _delete_metadata_log(metadata_dir: Path) -> None:
-    """A log of an attempt before may be of a quorum that is no more (KafkaRaftManager.maybeDeleteMetadataLogDir).
+    """Deletes the log of an earlier attempt, maybe with another quorum (KafkaRaftManager.maybeDeleteMetadataLogDir).
 
-    Its recovery point, beside it, goes first: a log that does not reach its recovery point is refused.
+    Its recovery point is deleted first, because a log that ends below its recovery point is refused.
     """
     folder, points = metadata_dir / METADATA_FOLDER, metadata_dir / RECOVERY_POINTS
     try:

@@ -1,4 +1,4 @@
-"""Reads what a broker of ZooKeeper mode is told of the quorum to which it migrates (KafkaConfig of 3.9.1)."""
+"""Reads a ZooKeeper-mode broker's settings of the quorum to which it migrates (KafkaConfig of 3.9.1)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,20 +21,20 @@ from kcore.server.properties.values import (
 )
 from kcore.storage.log.segmented_log import Settings
 
-RELEASE: Final = "3.9.1"  # The last one that knows ZooKeeper.
+RELEASE: Final = "3.9.1"  # The last release with ZooKeeper mode.
 ENABLE: Final = "zookeeper.metadata.migration.enable"
 NAMES: Final = (
     *("controller.", "listener.security.protocol.map", "metadata.log.", "broker.heartbeat.interval.ms"),
     ENABLE,
 )
-"""Beginnings of the settings that are read here."""
+"""The prefixes of the settings that are read here."""
 HEARTBEAT_INTERVAL_MS: Final = 2_000
 OLDEST: Final = "3.4-IV0"
 OLDEST_JBOD: Final = "3.7-IV2"
 
 
 class MigrationSettings(NamedTuple):
-    """Where the quorum is."""
+    """The settings of a migration to a quorum."""
 
     controller_listener: str
     voters: tuple[Voter, ...]
@@ -46,7 +46,7 @@ class MigrationSettings(NamedTuple):
 
 
 def migration_settings_of(given: Mapping[str, str]) -> MigrationSettings | None:
-    """From Kafka's names; None unless zookeeper.metadata.migration.enable is true. SettingsError, one line."""
+    """The settings; None unless zookeeper.metadata.migration.enable is true. SettingsError, one line."""
     if not boolean_of(ENABLE, given.get(ENABLE, "false")):
         return None
     listener = listener_name_of(given)
@@ -68,12 +68,12 @@ def migration_settings_of(given: Mapping[str, str]) -> MigrationSettings | None:
 
 
 def feature_level(protocol: str, directories: int) -> int:
-    """The feature level that the broker registers with. SettingsError for a protocol that cannot migrate."""
+    """The metadata.version that the broker registers with. SettingsError for a protocol that cannot migrate."""
     try:
         name = next(each for each in reversed(VERSIONS) if each == protocol or each.startswith(f"{protocol}-"))
         version = MetadataVersion.parse(f"{name}@{RELEASE}")
     except (LevelError, StopIteration):
-        raise SettingsError(f"inter.broker.protocol.version={protocol}: no migration from ZooKeeper") from None
+        raise SettingsError(f"inter.broker.protocol.version={protocol}: it cannot migrate from ZooKeeper") from None
     oldest = OLDEST if directories == 1 else OLDEST_JBOD
     if not version.is_at_least(oldest):
         more = "" if directories == 1 else " with several log directories"

@@ -1,4 +1,4 @@
-"""What administrators ask of one broker of ZooKeeper mode: settings, which lie in ZooKeeper."""
+"""Administrators' requests to one broker of ZooKeeper mode: settings and users, which are in ZooKeeper."""
 
 import logging
 import time
@@ -35,7 +35,7 @@ KNOWN_S: Final = 2.0
 
 
 class NodeAdmin:
-    """Over ZooKeeper. NetworkError, which costs the connection, while ZooKeeper cannot be reached."""
+    """Reads and writes settings in ZooKeeper. A NetworkError, while ZooKeeper is unavailable, closes the connection."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class NodeAdmin:
         listener: str,
         settings: Mapping[str, str],
     ) -> None:
-        """`settings`: what the broker was started with, by Kafka's names; `listener`: of brokers among themselves."""
+        """`settings`: the broker's static settings, by Kafka's names. `listener`: the inter-broker listener."""
         self._zookeeper, self._listener = zookeeper, listener
         self._node = ConfigNode(
             manager.broker_id,
@@ -56,30 +56,30 @@ class NodeAdmin:
         self._read_s = -KNOWN_S
 
     async def describe_configs(self, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse:
-        """Settings of topics, of this broker, of all brokers."""
+        """The settings of topics, of this broker and of all brokers."""
         return await self.perform(describe_configs(self._node, request, version))
 
     async def alter_configs(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-        """Changes them in ZooKeeper. Replication throttles are kept, and not obeyed."""
+        """Changes settings in ZooKeeper. Replication throttles are stored, but not applied."""
         return await self.perform(alter_configs(self._node, request))
 
     async def replace_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
-        """As `alter_configs`; settings that are not given are removed."""
+        """As `alter_configs`, but also removes settings that the request lacks."""
         return await self.perform(replace_configs(self._node, request))
 
     async def describe_scram(self, request: DescribeUserScramCredentialsRequest) -> Message:
-        """Which users have credentials; the controller alone changes them."""
+        """The users' credentials; only the controller changes them."""
         return await self.perform(scram.describe(request))
 
     async def has_coordinators(self) -> bool:
-        """Whether a coordinating broker is registered; True while ZooKeeper is unavailable: clients shall retry."""
+        """Whether a coordinating broker is registered; True while ZooKeeper is unavailable, so that clients retry."""
         try:
             return bool(await self._registered())
         except KcoreError:
             return True
 
     async def addresses_of_coordinators(self) -> Sequence[Address]:
-        """The endpoints of those brokers; none while ZooKeeper is unavailable."""
+        """The endpoints of coordinating brokers; none while ZooKeeper is unavailable."""
         try:
             endpoints = [endpoint for each in await self._registered() for endpoint in each.endpoints]
         except KcoreError:
@@ -87,7 +87,7 @@ class NodeAdmin:
         return [Address(each.host, each.port) for each in endpoints if each.listener == self._listener]
 
     async def _registered(self) -> list[BrokerNode]:
-        """The coordinating brokers: Kafka's."""
+        """The registered brokers that coordinate groups and transactions, which are Kafka's own."""
         if time.monotonic() - self._read_s >= KNOWN_S:
             [names] = await self._zookeeper.read_children([znodes.BROKER_IDS])
             nodes = await self._zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names or ()])
@@ -100,7 +100,7 @@ class NodeAdmin:
         return self._coordinators
 
     async def perform(self, steps: Steps[T]) -> T:
-        """The effects that these steps ask for; unlike a controller's they are fenced by nothing."""
+        """Performs the effects of the steps; unlike a controller's writes, they have no fencing."""
         try:
             effect = next(steps)
             while True:
@@ -114,7 +114,7 @@ class NodeAdmin:
                     )
                     effect = steps.send(None)
                 else:
-                    assert isinstance(effect, WriteNodes), f"{type(effect).__name__} is a controller's alone"
+                    assert isinstance(effect, WriteNodes), f"only a controller performs {type(effect).__name__}"
                     effect = steps.send(await self._zookeeper.write(effect.operations, atomic=effect.atomic))
         except StopIteration as done:
             result: T = done.value

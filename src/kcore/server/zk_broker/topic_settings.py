@@ -1,4 +1,4 @@
-"""Topics' configurations, as far as a broker needs them: read from ZooKeeper, and again when they change.
+"""Reads the configurations of a broker's topics from ZooKeeper, and again when they change.
 
 Source: DynamicConfigManager, ZkConfigManager and TopicConfigHandler of 3.9.1.
 """
@@ -32,30 +32,30 @@ class TopicSettingsWatch:
     ) -> None:
         self._zookeeper, self._manager, self._now_ms, self._perform = zookeeper, manager, now_ms, perform
         self._known: set[str] = set()
-        self._seen: set[str] = set()  # Notifications that were read.
+        self._seen: set[str] = set()  # The notifications that were read.
         self._changed = asyncio.Event()
 
     async def learn(self, topics: Iterable[str]) -> None:
-        """Reads what is not known yet; returns when it is. Names that no topic may have are passed over."""
+        """Reads the unknown settings of these topics. Invalid names are ignored."""
         wanted = {name for name in topics if reason_invalid(name) is None}
-        while new := sorted(wanted - self._known):  # `keep_only` may have forgotten others during the read.
+        while new := sorted(wanted - self._known):  # `keep_only` may have dropped some during the read.
             await self._read(new)
             self._known |= {*new}
 
     def keep_only(self, topics: Collection[str]) -> None:
-        """Other topics are forgotten: they are deleted, or were never held."""
+        """Drops the settings of other topics, which are deleted or were never held."""
         self._known.intersection_update(topics)
         settings = self._manager.settings
         for topic in settings.keys() - {*topics}:
             del settings[topic]
 
     async def begin(self) -> None:
-        """In a new session: reads and watches everything again."""
+        """Reads and watches all settings again, in a new session."""
         await self._read(sorted(self._known))
         self._changed.set()
 
     async def follow_changes(self) -> None:
-        """For ever: what was changed is read."""
+        """Reads changed settings until the task is cancelled."""
         while True:
             self._changed.clear()
             try:
@@ -68,7 +68,7 @@ class TopicSettingsWatch:
                 self._seen = {*(names or ())}
                 await self._changed.wait()
             except ZookeeperError as error:
-                logger.info("topics' configurations: %s", error)
+                logger.info("reading changes of topics' configurations failed: %s; retrying", error)
                 await asyncio.sleep(AGAIN_S)
 
     def _fired(self, path: str, kind: str) -> None:
@@ -87,7 +87,7 @@ class TopicSettingsWatch:
             try:
                 config = znodes.decode_config(path, node.data) if node is not None else {}
             except KcoreError as error:
-                logger.warning("%s; topic %s keeps the settings that it had", error, topic)
+                logger.warning("%s; topic %s keeps its last settings", error, topic)
                 continue
             self._manager.set_settings(topic, settings_of(topic, config, self._manager.config), self._now_ms())
         self._perform()

@@ -1,4 +1,4 @@
-"""Who is let in to a broker of ZooKeeper mode, by server.properties of 3.9.1.
+"""Reads the listeners, authorizer and token settings of a ZooKeeper-mode broker from server.properties of 3.9.1.
 
 Source: KafkaConfig (controlPlaneListenerName, validateValues) of 3.9.1.
 """
@@ -18,20 +18,20 @@ _OF_TOKENS: Final = ("delegation.token.max.lifetime.ms", "delegation.token.expir
 
 
 class ZkBrokerListenerSettings(NamedTuple):
-    """One broker's."""
+    """The settings of one broker's listeners and of its authorization."""
 
     listeners: BrokerListeners = BrokerListeners()
-    control_plane: str | None = None  # The listener of control requests, where they have one.
+    control_plane: str | None = None  # The listener of control requests; None: all listeners.
     authorizer: AclAuthorizerSettings | None = None
     tokens: TokenRules = TokenRules()
 
     def __repr__(self) -> str:
-        """Without the settings themselves: secrets are among them."""
+        """Omits the settings, which may have secrets."""
         return f"ZkBrokerListenerSettings(listeners={[each.name for each in self.listeners.each]})"
 
     @property
     def has_users(self) -> bool:
-        """Whether clients may come whom ZooKeeper knows."""
+        """Whether clients may authenticate as users stored in ZooKeeper."""
         return any(name in DIGESTS for each in self.listeners.each for name in each.security.mechanisms)
 
 
@@ -39,14 +39,14 @@ OPEN: Final = ZkBrokerListenerSettings()
 
 
 def zk_broker_listener_settings(properties: Mapping[str, str]) -> ZkBrokerListenerSettings:
-    """SettingsError, one line, for invalid values, which never shows a password. Other settings are passed over."""
+    """The settings; other names are ignored. SettingsError, one line without passwords, for invalid values."""
     given = checked(properties, has_security=True, knows_all=False)
     listeners = listeners_of(given)
     plane = (given.get(CONTROL_PLANE) or "").upper() or None
     if plane is not None and plane not in {each.name for each in listeners.each}:
         raise SettingsError(f"{CONTROL_PLANE}={plane}: it is not among the listeners")
     if plane == listeners.inter_broker:
-        raise SettingsError(f"{CONTROL_PLANE}={plane}: brokers among themselves have another listener")
+        raise SettingsError(f"{CONTROL_PLANE}={plane}: it must differ from the inter-broker listener")
     try:
         authorizer = acl_authorizer_settings({name: given[name] for name in AUTHORIZER_NAMES if name in given})
     except ApiException as error:

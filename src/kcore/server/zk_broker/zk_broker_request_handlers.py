@@ -1,6 +1,6 @@
-"""What a broker of ZooKeeper mode answers: control requests as columns, and what administrators ask of it.
+"""Handles the requests of a ZooKeeper-mode broker: control requests as columns, and administrators' requests.
 
-The requests of clients and followers are in `broker_request_handlers.py`.
+`broker_request_handlers.py` handles the requests of clients and followers.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -46,7 +46,7 @@ APIS: Final = {
 
 
 def with_apis(own: ApiVersionsResponse, apis: Mapping[str, tuple[int, int]]) -> ApiVersionsResponse:
-    """Has these APIs, too, by name; those that it had keep their versions."""
+    """Adds APIs by name to a response; the APIs that it already has keep their versions."""
     known = {each.api_key for each in own.api_keys}
     more = {message: Versions(*apis[name]) for name in apis if (message := message_class(f"{name}Request"))}
     own.api_keys = [*own.api_keys, *(each for each in answer_of(more).api_keys if each.api_key not in known)]
@@ -54,17 +54,17 @@ def with_apis(own: ApiVersionsResponse, apis: Mapping[str, tuple[int, int]]) -> 
 
 
 class ControlPath:
-    """Hands on LeaderAndIsr, StopReplica and UpdateMetadata undecoded: they are decoded once, into columns."""
+    """Passes LeaderAndIsr, StopReplica and UpdateMetadata on undecoded, so that they are decoded once, into columns."""
 
     def __init__(self, answer: Callable[[type[Message], int, memoryview], Awaitable[bytes]]) -> None:
         self._answer = answer
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether it is one of the three."""
+        """Whether it is a control request."""
         return api_key in CONTROL_REQUESTS and version in CONTROL_REQUESTS[api_key].versions
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
-        """The answer's header and body. DecodeError for other bytes."""
+        """The response's header and body. DecodeError for invalid bytes."""
         api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
         message = CONTROL_REQUESTS[api_key]
         header, at = decode_from(RequestHeader, message.header_version(version), frame, most_values=HEADER_VALUES)
@@ -73,45 +73,45 @@ class ControlPath:
         return bytes(encode(head, response_of(message).header_version(version))) + bytes(body)
 
     def forget(self, connection_id: int) -> None:
-        """Nothing is kept of a connection."""
+        """Does nothing: it keeps no state of connections."""
 
 
 class Forwarded(NamedTuple):
-    """While a broker migrates: what goes on to the quorum's controller, once that controls the brokers."""
+    """Requests that a migrating broker forwards to the quorum's controller, once it controls the brokers."""
 
     relay: ControllerRelay
     is_on: Callable[[], bool]
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether the quorum's controller is to answer it."""
+        """Whether the quorum's controller answers it."""
         return self.is_on() and self.relay.takes(api_key, version)
 
 
 class Frames:
-    """The requests that are answered as frames: control requests, and what a controller answers for this broker."""
+    """The requests that are answered without decoding: control requests, and forwarded ones."""
 
     def __init__(self, control: ControlPath, forwarded: Forwarded | None = None) -> None:
         self._control, self._forwarded = control, forwarded
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether it is for one of them."""
+        """Whether it is a control request, or is forwarded."""
         if self._forwarded is not None and self._forwarded.takes(api_key, version):
             return True
         return self._control.takes(api_key, version)
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
-        """The answer of the one that takes it."""
+        """The response from the quorum's controller or from this broker."""
         api = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
         if self._forwarded is not None and self._forwarded.takes(*api):
             return await self._forwarded.relay.ask(connection_id, frame)
         return await self._control.ask(connection_id, frame)
 
     def forget(self, connection_id: int) -> None:
-        """Nothing is kept of a connection."""
+        """Does nothing: it keeps no state of connections."""
 
 
 class ZkBrokerRequestHandlers(BrokerRequestHandlers):
-    """What is known of the cluster is what UpdateMetadata told; settings are in ZooKeeper."""
+    """Handles requests with the metadata from UpdateMetadata and the settings in ZooKeeper."""
 
     authorization = ZkBrokerAuthorization
 
@@ -125,7 +125,7 @@ class ZkBrokerRequestHandlers(BrokerRequestHandlers):
         forward: Callable[[Message, int], Awaitable[Message | None]],
         **callbacks: Any,
     ) -> None:
-        """`forward` asks one of Kafka's own brokers, and gives None if none answers; `callbacks`: the base class's."""
+        """`forward`: asks one of Kafka's brokers; None if none answers. `callbacks`: see the base class."""
         super().__init__(manager, logs, **callbacks)
         self._cluster_id, self._admin, self._security, self._forward = cluster_id, admin, security, forward
         self.is_migrated: Callable[[], bool] = lambda: False  # Whether a KRaft controller controls the brokers.
@@ -146,7 +146,7 @@ class ZkBrokerRequestHandlers(BrokerRequestHandlers):
     async def _alter_configs(
         self, request: IncrementalAlterConfigsRequest | AlterConfigsRequest, version: int
     ) -> Message:
-        """Kafka's brokers know the settings of all brokers; this one has throttles alone."""
+        """Forwards changes of all brokers' settings to a Kafka broker, if there is one: kcore checks only throttles."""
         if is_of_all_brokers(request) and (answer := await self._forward(request, version)) is not None:
             return answer
         if isinstance(request, AlterConfigsRequest):
@@ -154,7 +154,7 @@ class ZkBrokerRequestHandlers(BrokerRequestHandlers):
         return await self._admin.alter_configs(request)
 
     def view(self, listener: str) -> ClusterView:
-        """A KRaft controller is none that clients can ask: this broker hands their requests on."""
+        """The cluster from UpdateMetadata; under a KRaft controller this broker is the controller for clients."""
         table, controller_id = self._manager.cluster.table, self._manager.cluster.controller_id
         if self.is_migrated():
             controller_id = self._manager.broker_id

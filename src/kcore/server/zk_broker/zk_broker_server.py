@@ -1,4 +1,4 @@
-"""A broker of ZooKeeper mode as a process: registered in ZooKeeper, told by control requests what to lead and follow.
+"""A broker of ZooKeeper mode as a process: registers in ZooKeeper, and carries out the controller's control requests.
 
 Source: KafkaServer of 3.9.1.
 """
@@ -68,11 +68,11 @@ from kcore.zookeeper.session import SessionEvent
 logger = logging.getLogger(__name__)
 SHUTDOWN_TRIES: Final = 3  # controlled.shutdown.max.retries
 SHUTDOWN_BACKOFF_S: Final = 5.0  # controlled.shutdown.retry.backoff.ms
-KRAFT_SHUTDOWN_S: Final = 30.0  # So long the quorum's controller may take; Kafka waits for five minutes.
+KRAFT_SHUTDOWN_S: Final = 30.0  # The time-out with a quorum's controller; Kafka waits for five minutes.
 
 
 class ZkBrokerServer(BrokerServer):
-    """`async with` it: then it is registered and serves. `wait_failed` returns when its disks have all failed."""
+    """A ZooKeeper-mode broker; within `async with` it is registered and serves."""
 
     _of_nodes = frozenset(CONTROL_REQUESTS)
 
@@ -88,13 +88,12 @@ class ZkBrokerServer(BrokerServer):
         migration: MigrationSettings | None = None,
         **options: Any,
     ) -> None:
-        """`door`: who is let in at which listener, and may do what.
+        """`listener_settings`: listeners and authorizer. `routing`: forwards mutations as KIP-590's document describes.
 
-        `routing`: mutations as KIP-590's document has it; `migration`: to which quorum the broker migrates (KIP-866);
-        `options`: those of BrokerServer.
+        `migration`: the quorum to which the broker migrates (KIP-866). `options`: see BrokerServer.
         """
         super().__init__(config, log_dirs, listeners=listener_settings.listeners, **options)
-        self._acls, self._settings_of_file = ZkAcls(), listener_settings
+        self._acls, self._listener_settings = ZkAcls(), listener_settings
         self._authorizer = (
             None if listener_settings.authorizer is None else AclAuthorizer(listener_settings.authorizer, self._acls)
         )
@@ -114,23 +113,23 @@ class ZkBrokerServer(BrokerServer):
         ]
         if self._authorizer is not None:
             self._followers.append(AclFollower(self._zookeeper, self._acls))
-        self._to_migrate = migration
+        self._migration_settings = migration
         self._migration: BrokerMigration | None = None
 
     async def __aenter__(self) -> Self:
-        # Before the session: recovery may outlast one, and a broker whose directories are of no use needs none.
+        # Before the session: recovery may outlast a session, and a broker with unusable directories needs no session.
         self.logs = BrokerLogs(self._log_dirs, self._settings)
         async with AsyncExitStack() as stack:
             opened = stack.enter_context(ExitStack())
             opened.callback(self.logs.close)
             await stack.enter_async_context(self._zookeeper)
-            stack.callback(opened.pop_all().close)  # At the end: closed before the session and its znode end.
-            has_tokens = self._settings_of_file.tokens.secret_key is not None
+            stack.callback(opened.pop_all().close)  # Logs are closed before the session and its znode end.
+            has_tokens = self._listener_settings.tokens.secret_key is not None
             for path in (*znodes.PERSISTENT_PATHS, *(znode_tokens.PERSISTENT_PATHS if has_tokens else ())):
                 await self._zookeeper.make_path(path)
             cluster_id = await self._cluster_id()
             self.logs.claim(self.config.broker_id, cluster_id)
-            if self._to_migrate is not None:
+            if self._migration_settings is not None:
                 self.logs.identify_migrating(self._metadata_dir)
             self._compose()
             self._open_handlers(cluster_id)
@@ -150,11 +149,11 @@ class ZkBrokerServer(BrokerServer):
     def _open_handlers(self, cluster_id: str) -> None:
         manager = self.manager
         self.control = ControlRequests(manager)
-        self._listener_settings = ControlRequestAuthorization(
-            self._obeyed,
+        self._control_authorization = ControlRequestAuthorization(
+            self._current_controller,
             self._zookeeper,
             authorizer=self._authorizer,
-            listener=self._settings_of_file.control_plane,
+            listener=self._listener_settings.control_plane,
         )
         admin = NodeAdmin(manager, self._zookeeper, self.listeners.inter_broker, self._advertised_settings())
         of_brokers = self.listeners.of_brokers.security.outgoing()
@@ -169,8 +168,8 @@ class ZkBrokerServer(BrokerServer):
 
     def _security(self, admin: NodeAdmin) -> SecurityAdmin:
         acls = None if self._authorizer is None else self._acls
-        tokens = TokenNode(self._settings_of_file.tokens, lambda: Uuid(uuid.uuid4().bytes), set())
-        is_migrating = self._to_migrate is not None
+        tokens = TokenNode(self._listener_settings.tokens, lambda: Uuid(uuid.uuid4().bytes), set())
+        is_migrating = self._migration_settings is not None
         return SecurityAdmin(admin.perform, acls, tokens, self._authorizer, date_ms, is_migrating)
 
     def _advertised_settings(self) -> dict[str, str]:
@@ -179,52 +178,52 @@ class ZkBrokerServer(BrokerServer):
         return {**settings_of(self.config, ["protocol"]), **dirs}
 
     async def _serve(self, stack: AsyncExitStack) -> None:
-        """All listeners serve the same APIs; control requests come in at one alone, where there is one for them."""
+        """Opens the listeners, all with the same APIs; control requests are checked later."""
         frames: Relay = Frames(ControlPath(self._control), self._forwarded())
         if self._is_routed:
             frames = DocumentRelay(self._controller, frames, self._dialer, self.handlers.is_node)
         await self._listen(stack, APIS, frames)
         for server in self._servers:
-            if self._to_migrate is not None:
+            if self._migration_settings is not None:
                 server.versions_answer = with_apis(server.versions_answer, forwarded_apis(RELEASE))
             if self._is_routed:
                 server.versions_answer = with_bumped(server.versions_answer)
 
     def _forwarded(self) -> Forwarded | None:
-        """What goes on to the quorum's controller once that controls the brokers; None unless the broker migrates."""
-        if self._to_migrate is None:
+        """The relay to the quorum's controller, used once it controls the brokers; None unless the broker migrates."""
+        if self._migration_settings is None:
             return None
         self._forwarding = self._to_controller("forwarding")
         return Forwarded(ControllerRelay(self._forwarding, self._authorizer, RELEASE), lambda: self.control.is_kraft)
 
     async def __aexit__(self, *_: object) -> None:
-        """Moves leaders away first, unless the disks failed; closes logs, deletes the znode."""
+        """Waits for the controlled shutdown, unless the disks failed; closes the logs, deletes the znode."""
         if not self._failed.is_set() and self.manager.cluster.controller_id >= 0:
             await self._controlled_shutdown()
         await self._closing.aclose()
 
-    # The way to KRaft.
+    # The migration to KRaft.
 
     @property
     def _metadata_dir(self) -> Path:
-        given = None if self._to_migrate is None else self._to_migrate.metadata_dir
+        given = None if self._migration_settings is None else self._migration_settings.metadata_dir
         return given or self._log_dirs[0]
 
     async def _migrate(self, stack: AsyncExitStack, cluster_id: str) -> None:
-        """Registers with the quorum, too. Followers of ZooKeeper mode have no epoch that a quorum knows (KIP-903)."""
-        if self._to_migrate is None:
+        """Also registers with the quorum. Fetches then have no broker epoch, because the quorum's differs (KIP-903)."""
+        if self._migration_settings is None:
             return
         ids = {each.path: each.directory_id for each in self.logs.directories if each.directory_id is not None}
         node = MigratingNode(
             self.config, cluster_id, self.listeners.endpoints(self.ports), self._rack, ids, self._metadata_dir
         )
-        made = self._migration = BrokerMigration(self._to_migrate, node, now_ms)
+        made = self._migration = BrokerMigration(self._migration_settings, node, now_ms)
         await stack.enter_async_context(made)
         self.control.kraft_broker_epoch = lambda: made.broker_epoch
         self.manager.fetch_epoch = lambda: UNKNOWN_BROKER_EPOCH
         stack.callback(self._forwarding.close)
         if len(self.logs.online) < len(self.logs.directories):
-            self._tell_of_failed_directories()
+            self._report_failed_directories()
 
     def _broker_epoch(self) -> int:
         if self.control.is_kraft and self._migration is not None:
@@ -232,13 +231,13 @@ class ZkBrokerServer(BrokerServer):
         return self.manager.broker_epoch
 
     async def wait_failed(self) -> None:
-        """Until it cannot go on for want of log directories. Raises a fault of the metadata log."""
+        """Returns when log directories failed and the broker must stop. Raises a failure of the metadata log."""
         await until_first(super().wait_failed(), *([] if self._migration is None else [self._migration.wait_failed()]))
 
     # ZooKeeper.
 
     async def _cluster_id(self) -> str:
-        """The first broker of a cluster makes it."""
+        """The cluster id, which the first broker of a cluster creates."""
         made = str(Uuid(uuid.uuid4().bytes))
         await self._zookeeper.make_path(str(PurePosixPath(znodes.CLUSTER_ID).parent))
         await self._zookeeper.write([Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(made))])
@@ -247,9 +246,9 @@ class ZkBrokerServer(BrokerServer):
         return znodes.decode_cluster_id(node.data)
 
     async def _register(self) -> None:
-        """The czxid of the znode is the broker epoch (KIP-380).
+        """Creates the broker's znode, whose czxid is the broker epoch (KIP-380).
 
-        One that a session before a crash has left is waited for: Kafka's broker dies of it.
+        Waits until the znode of an earlier session has expired; Kafka's broker exits in this case.
         """
         endpoints = self.listeners.endpoints(self.ports)
         version = 5 if self.config.has_alter_partition else 4
@@ -266,15 +265,15 @@ class ZkBrokerServer(BrokerServer):
                 logger.info("not registered yet: %s", error)
                 await asyncio.sleep(AGAIN_S)
         self.manager.broker_epoch = epoch
-        told = ", ".join(f"{each.listener} {each.host}:{each.port}" for each in endpoints)
-        logger.info("broker %s is registered with epoch %s at %s", self.config.broker_id, epoch, told)
+        addresses = ", ".join(f"{each.listener} {each.host}:{each.port}" for each in endpoints)
+        logger.info("broker %s is registered with epoch %s at %s", self.config.broker_id, epoch, addresses)
 
     def _session_changed(self, event: SessionEvent) -> None:
         if event is SessionEvent.EXPIRED:
             for follower in self._followers:
                 follower.session_lost()
         if event is SessionEvent.EXPIRED and self._tasks:
-            logger.warning("the session is lost; registering again")
+            logger.warning("the ZooKeeper session has expired; registering again")
             self._begin(self._register_again(), "registering again")
 
     async def _register_again(self) -> None:
@@ -285,7 +284,7 @@ class ZkBrokerServer(BrokerServer):
                 return
             await asyncio.sleep(AGAIN_S)
 
-    # What is known of others.
+    # The controller.
 
     def _controller(self) -> Endpoint | None:
         if self.control.is_kraft and self._migration is not None:
@@ -301,7 +300,7 @@ class ZkBrokerServer(BrokerServer):
     def _throttle(self) -> RequestThrottle:
         return RequestThrottle(self._quotas, now_ms, is_exempt)
 
-    def _obeyed(self) -> KnownController:
+    def _current_controller(self) -> KnownController:
         controller_id = self.manager.cluster.controller_id
         if controller_id < 0:
             return KnownController(self.control.controller_epoch, None)
@@ -314,29 +313,29 @@ class ZkBrokerServer(BrokerServer):
         self._topics.keep_only({topic for topic, _ in self.manager.partitions})
 
     async def _control(self, message: type[Message], version: int, body: memoryview) -> bytes:
-        self._listener_settings.check_size(message, len(body))
+        self._control_authorization.check_size(message, len(body))
         request = decode_columns(message, version, body)
-        refused = await self._listener_settings.refusal(request)
+        refused = await self._control_authorization.refusal(request)
         if refused is not Errors.NONE:
             return self.control.answer_columns(message, version, request, now_ms(), refused)
-        if message is LeaderAndIsrRequest:  # A topic's settings are to be known before a replica leads.
+        if message is LeaderAndIsrRequest:  # Read the topics' settings before a replica leads.
             await self._topics.learn({*request.topic_states.topic_name})
         answer = self.control.answer_columns(message, version, request, now_ms())
         self.perform()
         if message is LeaderAndIsrRequest:
-            self._tell_of_internal_topics()
+            self._warn_of_internal_topics()
         return answer
 
-    def _tell_of_failed_directories(self) -> None:
+    def _report_failed_directories(self) -> None:
         failed = [each.path for each in self.logs.directories if each.failed is not None]
         if self._migration is not None and (why := self._migration.why_failed(failed)) is not None:
             self._stop(why)
         elif self.logs.online:
-            self._begin(self._tell_of_failure(), "telling of a log directory")
+            self._begin(self._notify_controller_of_failure(), "notification of a log directory failure")
         else:
             self._stop("no log directory is left")
 
-    async def _tell_of_failure(self) -> None:
+    async def _notify_controller_of_failure(self) -> None:
         path = f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/{znodes.LOG_DIR_EVENT_PREFIX}"
         event = Create(path, znodes.encode_log_dir_event(self.config.broker_id), sequential=True)
         while True:  # A repeated notification does no harm; a missing one leaves these partitions without leaders.
@@ -344,13 +343,13 @@ class ZkBrokerServer(BrokerServer):
                 await self._zookeeper.write([event])
                 return
             except ZookeeperError as error:
-                logger.warning("the controller has not heard of the log directory yet: %s", error)
+                logger.warning("notifying the controller of a failed log directory failed: %s; retrying", error)
                 await asyncio.sleep(AGAIN_S)
 
-    # What is asked of the controller.
+    # Requests to the controller.
 
     async def _settle_isrs(self) -> None:
-        """Before KIP-497 leaders write the states to ZooKeeper themselves."""
+        """Sends AlterPartition, or writes the states to ZooKeeper for a protocol before KIP-497."""
         if self.config.has_alter_partition:
             await super()._settle_isrs()
             return
@@ -358,9 +357,9 @@ class ZkBrokerServer(BrokerServer):
         self.manager.on_states_written(versions, now_ms())
 
     async def _controlled_shutdown(self) -> None:
-        """Requests controlled shutdown; again with the new epoch if it was registered again (380.5).
+        """Requests controlled shutdown, with the newest broker epoch in each try (380.5).
 
-        The quorum's controller is asked by heartbeats.
+        A quorum's controller gets the request in heartbeats.
         """
         if self.control.is_kraft and self._migration is not None:
             with suppress(TimeoutError):

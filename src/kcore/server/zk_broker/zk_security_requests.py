@@ -1,6 +1,6 @@
-"""What a broker of ZooKeeper mode answers about ACLs, quotas of clients and delegation tokens, as Kafka's brokers do.
+"""Requests to a ZooKeeper-mode broker about ACLs, client quotas and delegation tokens.
 
-All of these lie in ZooKeeper, and any node of the cluster reads and changes them; notifications tell the others.
+They are in ZooKeeper, where every node of the cluster reads and changes them; notifications inform the other nodes.
 Source: KafkaApis, AclApis, DelegationTokenManagerZk of 3.9.1.
 """
 
@@ -34,19 +34,19 @@ APIS: Final = {
 
 
 class SecurityAdmin(NamedTuple):
-    """One broker's. `BrokerAuthorization` checks rights to the cluster first; rights to tokens are checked here."""
+    """Answers the requests. `BrokerAuthorization` has checked rights to the cluster; this checks rights to tokens."""
 
-    perform: Callable[[Steps[Message]], Awaitable[Message]]  # Over ZooKeeper.
+    perform: Callable[[Steps[Message]], Awaitable[Message]]  # Performs steps in ZooKeeper.
     acls: ZkAcls | None  # None without an authorizer.
     tokens: TokenNode
     authorizer: Authorizer | None
     date_ms: Callable[[], int]
-    migrates: bool  # To KRaft: then the controller alone changes tokens.
+    migrates: bool  # While the broker migrates to KRaft, only the controller changes tokens.
 
     async def answer(self, context: RequestContext, request: Message) -> Message | None:
-        """The answer; None if it is none of those requests. DecodeError for one that Kafka takes for none."""
+        """The response; None for other requests. DecodeError for a request with codes that Kafka's parser rejects."""
         if not is_parsed(request):
-            raise DecodeError(f"{api_name(type(request))} has a code that stands for none", 0)
+            raise DecodeError(f"{api_name(type(request))} has an unknown code", 0)
         match request:
             case CreateAclsRequest():
                 return await self.perform(acls.create_acls(self.acls, request))
