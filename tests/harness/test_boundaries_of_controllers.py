@@ -224,8 +224,8 @@ def test_a_session_lasts_until_its_timeout_and_no_longer() -> None:
 def test_a_pause_between_two_looks_of_three_quarters_of_a_session_is_none() -> None:
     def listens(pause_ms: int) -> bool:
         context = a_cluster((1,))
-        context.heartbeats.was_listening(BEGIN_MS)
-        return context.heartbeats.was_listening(BEGIN_MS + pause_ms)
+        context.heartbeats.was_checked_lately(BEGIN_MS)
+        return context.heartbeats.was_checked_lately(BEGIN_MS + pause_ms)
 
     check_limit(listens, SESSION_MS * 3 // 4)
 

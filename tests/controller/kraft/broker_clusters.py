@@ -113,7 +113,7 @@ def beat(context: ControllerContext, broker_id: int, now_ms: int = BEGIN_MS, **g
 
 def look(context: ControllerContext, now_ms: int) -> Decision | None:
     """The look for stale brokers at that time, after one a little earlier that fenced nobody."""
-    context.heartbeats.was_listening(now_ms - SESSION_MS // 8)
+    context.heartbeats.was_checked_lately(now_ms - SESSION_MS // 8)
     return fenced_now(context, now_ms)
 
 

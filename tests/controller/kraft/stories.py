@@ -179,7 +179,7 @@ class Follower:
         name = self.story["story"], place, step["api"]
         dice = self.context.random.state
         try:
-            decision, gives_up = self._decided(request, info_of(step, self.now_ms, self.wall_ms))
+            decision, resigns = self._decided(request, info_of(step, self.now_ms, self.wall_ms))
             response = None if decision.response is None else kcore.to_json(decision.response, step["version"])
             found = [each for each in self._records(decision) if each["type"] not in SKIPPED]
         except ApiException as error:  # A handler answers with a response of its own.
@@ -191,7 +191,7 @@ class Follower:
         expected = [each for each in records_in(answered) if each["type"] not in SKIPPED]
         wanted, given = masked(step, step["response"], expected), masked(step, response, found)
         differs = False
-        wanted, given = (*wanted, step.get("renounced", False)), (*given, gives_up)
+        wanted, given = (*wanted, step.get("renounced", False)), (*given, resigns)
         for what, left, right in zip(("response", "records", RENOUNCED), wanted, given, strict=True):
             if left != right:
                 differs = True

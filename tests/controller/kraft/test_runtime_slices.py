@@ -200,7 +200,7 @@ def test_nobody_is_fenced_while_a_decision_is_being_made_however_late_it_is() ->
     cluster.now_ms += 60_000
     assert cluster.controller.next_due_ms is None and not cluster.controller.on_timer()
     for broker in (1, 2, 3):
-        cluster.controller.context.heartbeats.hear(broker, cluster.now_ms, fenced=False)
+        cluster.controller.context.heartbeats.touch(broker, cluster.now_ms, fenced=False)
     cluster.works_on = True
     cluster.work()
     cluster.submit(cluster.controller.on_timer())
