@@ -11,17 +11,10 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Generator
 from typing import Final
 
-from kcore.controller.rules.scram import DIGESTS, LEAST_ITERATIONS
 from kcore.errors import AuthenticationError
 from kcore.net.security.client_security import Sasl
-from kcore.net.security.sasl_mechanisms import (
-    BASE64,
-    EXTENSIONS,
-    NONCE,
-    VALUE,
-    salted_credential,
-    salted_password,
-)
+from kcore.net.security.sasl_mechanisms import BASE64, EXTENSIONS, NONCE, VALUE
+from kcore.scram import DIGESTS, LEAST_ITERATIONS, salted_credential, salted_password
 
 MOST_ITERATIONS: Final = 10_000_000  # The server chooses; this many take seconds. Kafka's client has no bound.
 NONCE_BYTES: Final = 24

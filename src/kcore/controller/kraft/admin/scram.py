@@ -12,7 +12,6 @@ from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.rules.authorization import refusal
 from kcore.controller.rules.error_responses import refused
-from kcore.controller.rules.scram import MECHANISMS, Flaw, credential_flaw, keys_of, user_flaw
 from kcore.java_hash import hash_map_order
 from kcore.metadata.acl_codes import ALTER, DESCRIBE
 from kcore.metadata.image.image import ClusterImage
@@ -29,6 +28,7 @@ from kcore.schema.scram import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from kcore.scram import MECHANISMS, Flaw, credential_flaw, keys_of, user_flaw
 
 TWICE: Final = Flaw(Errors.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
 TOO_OLD: Final = Flaw(Errors.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
