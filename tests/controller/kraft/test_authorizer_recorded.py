@@ -1,8 +1,8 @@
 """ACLs against what Kafka's own StandardAuthorizer decided: single requests, any resource of a type, and filters.
 
 Kafka looks for the pattern "*" among the patterns that sort in front of a name. For a name that begins with "*", or
-sorts before it, it may miss the pattern, throw, or never return. kcore decides by the rule as it is documented, which
-`by_the_rule` repeats as a scan over all entries; everywhere else Kafka agrees with the rule.
+sorts before it, Kafka may miss the pattern, throw, or never return. There kcore decides by the documented rule, which
+`by_the_rule` repeats as a scan over all entries. For other names Kafka agrees with the rule.
 """
 
 from collections import Counter

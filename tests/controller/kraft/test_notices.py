@@ -43,7 +43,7 @@ class Log:
         self.context, self.notices = context, Notices()
 
     def of(self, decision: Decision | None, request: Message | None = None, now_ms: int = BEGIN_MS) -> list[str]:
-        """Of one that takes effect then."""
+        """The notice of a decision, which is then applied."""
         assert decision is not None
         notice = notice_of(self.context.image, decision, request)
         take_effect(self.context, decision, now_ms)

@@ -370,7 +370,7 @@ def test_a_standby_applies_the_end_of_a_transaction_part_by_part(monkeypatch: py
 
 
 def test_no_snapshot_ends_in_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever loaded it would read the end of a transaction that never began."""
+    """A node that loaded it would read the end of a transaction that never began."""
     monkeypatch.setattr(writing, "BATCH_BYTES", 10_000)
     cluster = Cluster()
     cluster.create(NAMES, "many")
