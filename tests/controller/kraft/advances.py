@@ -34,7 +34,7 @@ class Advances:
         self._periodic.on_change(self.context, now_ms)
 
     def advance(self, now_ms: int, ms: int) -> tuple[int, list[Json]]:
-        """The time of the advance and the written records; the state does not change."""
+        """The time after the advance and the written records; the state does not change."""
         image, found = self.context.image, list[Json]()
         begin = image.end_offset
         image.begin(begin)

@@ -66,7 +66,7 @@ class FreeRun:
                     return  # From here on the states differ, as a departure says.
 
     def _bootstrap(self) -> Iterator[Difference]:
-        """The records before the first step."""
+        """Compares the records before the first step."""
         wanted, given = {"batches": self.story["bootstrap"]}, {"batches": self.world.written()}
         self._learn_incarnations(wanted, given)
         wanted = self._known(wanted)
@@ -164,7 +164,7 @@ class FreeRun:
                 self._epochs[side is wanted].level(side)
 
     def _learn_incarnations(self, wanted: Json, found: Json) -> None:
-        """Registrations of controllers: in one batch, or in several."""
+        """Pairs the incarnations in registrations of controllers, which are in one batch or in several."""
         for left, right in zip(_records(wanted), _records(found), strict=False):
             if left["type"] == right["type"] == "RegisterControllerRecord":
                 self.ids.setdefault(left["json"][INCARNATION], right["json"][INCARNATION])
@@ -243,7 +243,7 @@ class Epochs:
                     self._describe(partition)
 
     def _describe(self, quorum: Json) -> None:
-        """Fields of DescribeQuorum; the progress of followers is random. Epoch 0: no leader is named."""
+        """Fills fields of DescribeQuorum; the progress of followers is random. Epoch 0: no leader is named."""
         quorum["leaderEpoch"] = self._number(quorum["leaderEpoch"]) if quorum["leaderEpoch"] > 0 else -1
         for replica in (*quorum["currentVoters"], *quorum["observers"]):
             for name in ("logEndOffset", "lastFetchTimestamp", "lastCaughtUpTimestamp"):

@@ -48,7 +48,7 @@ class Controllers(Cluster):
         self.after_us(TASKS_MS * 1_000, self._look, None)
 
     def host(self, machine: Machine) -> Host:
-        """The raft node of the machine's present process."""
+        """The host of the machine's present process."""
         found = self.hosts.get(machine.index)
         if found is None or found.node is not machine.node:
             tasks = all_tasks(KraftControllerConfig(1, "a cluster"))

@@ -80,7 +80,7 @@ class Follower:
         self._led_by(self.story.get("leader", self.story["controllerId"]))
 
     def _context(self, config: Json, placement_seed: int) -> ControllerContext:
-        """The records of a controller that starts."""
+        """The context of a controller that starts."""
         ids = iter(range(1, 1 << 62))
         context = ControllerContext(
             config_of(self.story, config, self.kafka_way),

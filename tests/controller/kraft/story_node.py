@@ -50,7 +50,7 @@ ANSWER_S: Final = 60  # After that long a request counts as not answered.
 
 
 class Disk:
-    """The disk of a node that has stopped."""
+    """The files that a stopped node leaves."""
 
     def __init__(self) -> None:
         self.log = MemoryLog()
@@ -107,7 +107,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class RaftReply:
-    """The node that receives an answer."""
+    """Where a node sends its answer to another node's request."""
 
     node: "StoryNode"
     correlation_id: int

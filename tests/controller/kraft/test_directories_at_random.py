@@ -118,7 +118,7 @@ class Walk:
         self.incarnations: dict[int, Uuid] = {}
         self.all: dict[int, list[Uuid]] = {}  # The directories of each broker's disks.
         self.failed: dict[int, set[Uuid]] = {}  # Until it restarts.
-        self.stopping: set[int] = set()  # The same for directories.
+        self.stopping: set[int] = set()  # Brokers in controlled shutdown, until they restart.
         self.steps: list[Callable[[], None]] = [
             *[self.beat] * 6,
             *[self.assign] * 4,
@@ -176,7 +176,7 @@ class Walk:
             self.heartbeat(broker_id)
 
     def restart(self) -> None:
-        """Registration of a broker with old, repaired or empty disks; its session may not be over."""
+        """Restarts a broker with old, repaired or empty disks; its session may not be over."""
         broker_id = self.random.randrange(1, BROKERS + 1)
         if self.random.random() < 0.7:
             self.wait()

@@ -64,13 +64,13 @@ def an_isr(
 
 
 def a_move(*targets: list[int] | None, topic: str = TOPIC, **given: Any) -> AlterPartitionReassignmentsRequest:
-    """The entries of partitions 0, 1 ..."""
+    """The request to move partitions 0, 1 ..."""
     partitions = [ReassignablePartition(partition_index=k, replicas=each) for k, each in enumerate(targets)]
     return AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=topic, partitions=partitions)], **given)
 
 
 def a_place(directory: Uuid, indexes: Sequence[int] = (0,), topic: Uuid = TOPIC_ID) -> AssignReplicasToDirsRequest:
-    """Assignments of broker 1's replicas."""
+    """The request that assigns broker 1's replicas."""
     partitions = [AssignReplicasToDirsRequestPartitionData(partition_index=each) for each in indexes]
     topics = [AssignReplicasToDirsRequestTopicData(topic_id=topic, partitions=partitions)]
     directories = [AssignReplicasToDirsRequestDirectoryData(id=directory, topics=topics)]

@@ -21,13 +21,13 @@ def a_set(context: ControllerContext, kind: int, resource: str, name: str, value
 
 
 def min_isr(context: ControllerContext, topic: str) -> int:
-    """The setting of a topic, as elections see it."""
+    """The min.insync.replicas of a topic, as elections see it."""
     values, by = kraft_settings(context).min_isr
     return int(values[context.image.topics.row(topic) if by else 0])
 
 
 def is_unclean(context: ControllerContext, topic: str) -> bool:
-    """The same for min.insync.replicas."""
+    """The topic's unclean.leader.election.enable, as elections see it."""
     values, by = kraft_settings(context).unclean
     return bool(values[context.image.topics.row(topic) if by else 0])
 
