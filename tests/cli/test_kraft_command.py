@@ -19,8 +19,8 @@ from kcore.measure.processes.java_process import JavaProcess
 from kcore.measure.processes.local_process import free_ports
 from kcore.measure.storm.kraft.kraft_storm import Sizes, Storm
 from kcore.measure.storm.kraft.scenarios import SCENARIOS
-from kcore.net.security.sasl_mechanisms import salted_password, scram_credential
 from kcore.schema.metadata_records_security import UserScramCredentialRecord
+from kcore.scram import salted_password, scram_credential
 from kcore.storage.raft.snapshot import BOOTSTRAP, read_snapshot
 from kcore.wire.metadata_frames import decode_metadata_record
 

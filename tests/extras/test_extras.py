@@ -41,6 +41,7 @@ OF_THE_COMMAND = (
     "kcore.measure.bench",
     "kcore.measure.storm",
     "kcore.measure.designs",
+    "kcore.measure.rivals",
     "kcore._ext.elections.policies",
 )
 

@@ -34,7 +34,6 @@ from kcore.controller.kraft.topics.placing import MOST_PARTITIONS
 from kcore.controller.rules import mutation_quotas
 from kcore.controller.rules.mutation_quotas import MutationQuotas
 from kcore.controller.rules.new_replicas import check_manual, placed
-from kcore.controller.rules.scram import LEAST_ITERATIONS, MOST_ITERATIONS, MOST_SALT
 from kcore.controller.rules.tokens import is_over, new_lifetime
 from kcore.controller.zk import events
 from kcore.metadata.metadata_version import FEATURE_NAME
@@ -46,6 +45,7 @@ from kcore.schema.metadata_records_settings import ConfigRecord, FeatureLevelRec
 from kcore.schema.partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kcore.schema.scram import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from kcore.schema.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from kcore.scram import LEAST_ITERATIONS, MOST_ITERATIONS, MOST_SALT
 
 BROKER, MIN_ISR = 4, "min.insync.replicas"
 
@@ -224,8 +224,8 @@ def test_a_session_lasts_until_its_timeout_and_no_longer() -> None:
 def test_a_pause_between_two_looks_of_three_quarters_of_a_session_is_none() -> None:
     def listens(pause_ms: int) -> bool:
         context = a_cluster((1,))
-        context.heartbeats.was_listening(BEGIN_MS)
-        return context.heartbeats.was_listening(BEGIN_MS + pause_ms)
+        context.heartbeats.was_checked_lately(BEGIN_MS)
+        return context.heartbeats.was_checked_lately(BEGIN_MS + pause_ms)
 
     check_limit(listens, SESSION_MS * 3 // 4)
 

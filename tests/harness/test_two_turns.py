@@ -112,7 +112,7 @@ def test_heartbeats_that_were_answered_elsewhere_during_a_standstill_count() -> 
     begin_ms = active.now_ms
     epoch = active.controller.image.brokers[1].epoch
     active.now_ms += SESSION_MS - 1
-    active.controller.context.hear([Contact(1, epoch, 5, active.now_ms), Contact(1, epoch, 5, begin_ms)])
+    active.controller.context.on_contacts([Contact(1, epoch, 5, active.now_ms), Contact(1, epoch, 5, begin_ms)])
     active.pass_time(begin_ms + 2 * SESSION_MS - 10)
     assert active.fenced == {2}, "an older contact that comes later takes nothing back"
     active.pass_time(begin_ms + 3 * SESSION_MS)

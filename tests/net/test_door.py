@@ -13,12 +13,13 @@ from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.connect import connect
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.security.client_security import MECHANISMS, Sasl, Security, client_tls
-from kcore.net.security.sasl_mechanisms import PlainUsers, ScramCredential, Token, scram_credential
+from kcore.net.security.sasl_mechanisms import PlainUsers, Token
 from kcore.net.security.sasl_server import SaslListener
 from kcore.net.security.tls import TlsContext, TlsSettings
 from kcore.net.server import RequestContext, Server, serve
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import MetadataResponseBroker
+from kcore.scram import ScramCredential, scram_credential
 from net.authority import Authority
 from net.loops import HEARTBEAT, fenced, framed, read_frame, request_frame, story, until
 

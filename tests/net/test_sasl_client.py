@@ -8,15 +8,8 @@ from kcore.errors import AuthenticationError
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.security.client_security import Sasl
 from kcore.net.security.sasl_client import FEW_ITERATIONS, MOST_ITERATIONS, Exchange, is_slow
-from kcore.net.security.sasl_mechanisms import (
-    MOST_SCRAM_BYTES,
-    NoCredentials,
-    Scram,
-    ScramCredential,
-    TokenCredentials,
-    UnknownUsers,
-    scram_credential,
-)
+from kcore.net.security.sasl_mechanisms import MOST_SCRAM_BYTES, NoCredentials, Scram, TokenCredentials, UnknownUsers
+from kcore.scram import ScramCredential, scram_credential
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"

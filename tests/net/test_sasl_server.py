@@ -12,17 +12,11 @@ from kcore import schema as s
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.security.client_security import Sasl
 from kcore.net.security.sasl_client import Exchange
-from kcore.net.security.sasl_mechanisms import (
-    MOST_SCRAM_BYTES,
-    PlainUsers,
-    ScramCredential,
-    Token,
-    TokenCredentials,
-    scram_credential,
-)
+from kcore.net.security.sasl_mechanisms import MOST_SCRAM_BYTES, PlainUsers, Token, TokenCredentials
 from kcore.net.security.sasl_server import TRANSITIONS, SaslListener, SaslServer, State, Step
 from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message
+from kcore.scram import ScramCredential, scram_credential
 from kcore.wire.codec import decode_from
 from net.loops import request_frame
 from net.token_client import TokenClient

@@ -22,7 +22,6 @@ from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.security.client_security import Sasl, Security, client_tls
 from kcore.net.security.jaas import MODULES
-from kcore.net.security.sasl_mechanisms import salted_password
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import (
     AclCreation,
@@ -46,6 +45,7 @@ from kcore.schema.quotas import (
 )
 from kcore.schema.scram import ScramCredentialUpsertion
 from kcore.schema.structure import Message
+from kcore.scram import salted_password
 from kcore.server.zk_broker.zk_broker_request_handlers import APIS
 from kcore.zookeeper.client import ZookeeperClient
 from net.authority import Authority

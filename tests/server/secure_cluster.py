@@ -12,11 +12,11 @@ from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.security.client_security import Sasl, Security, client_tls
 from kcore.net.security.jaas import MODULES
-from kcore.net.security.sasl_mechanisms import salted_password
 from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.raft_config import RaftConfig
 from kcore.schema.acls import AclCreation, CreateAclsRequest
 from kcore.schema.scram import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
+from kcore.scram import salted_password
 from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
 from kcore.server.kraft_broker.kraft_broker_settings import broker_settings_of
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer

@@ -21,7 +21,6 @@ from kcore.net.connection import Connection
 from kcore.net.request_context import ClientSession
 from kcore.net.security.client_security import Sasl, Security, client_tls
 from kcore.net.security.jaas import MODULES
-from kcore.net.security.sasl_mechanisms import salted_password
 from kcore.protocol_errors import Errors
 from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.node import REQUEST_HANDLERS
@@ -34,6 +33,7 @@ from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasReque
 from kcore.schema.scram import ScramCredentialUpsertion
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic
+from kcore.scram import salted_password
 from kcore.server.broker.forwarding import principal_bytes
 from kcore.server.kraft_controller.credentials import LogCredentials
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer

@@ -13,7 +13,7 @@ from kcore.errors import DisconnectedError, RefusedError
 from kcore.measure.processes.local_process import free_ports
 from kcore.net.address import network_errors
 from kcore.net.security.client_security import Sasl, Security
-from kcore.net.security.sasl_mechanisms import NoCredentials, PlainUsers, ScramCredential, scram_credential
+from kcore.net.security.sasl_mechanisms import NoCredentials, PlainUsers
 from kcore.net.security.sasl_server import SaslListener
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import api_versions_request
@@ -24,6 +24,7 @@ from kcore.schema.api_versions import ApiVersionsResponse
 from kcore.schema.fetch import FetchRequest, FetchResponse
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
+from kcore.scram import ScramCredential, scram_credential
 from kcore.server.quorum_node.peers import MOST_LANES, MOST_WAITING, QuorumPeers
 from net.loops import story, until
 

@@ -13,11 +13,11 @@ from controller.kraft.contexts import a_context
 from controller.zk import test_scram as zookeeper
 from controller.zk.admin import small
 from kcore.cli.options.scram_option import scram_records
-from kcore.controller.rules.scram import keys_of
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import MetadataVersion
 from kcore.schema.metadata_records_security import UserScramCredentialRecord
 from kcore.schema.scram import ScramCredentialUpsertion
+from kcore.scram import keys_of
 from kcore.server.kraft_controller.credentials import LogCredentials
 from kcore.server.zk_controller.credentials import CredentialsFollower, credential_in
 from kcore.zookeeper.client import ZookeeperClient

@@ -33,7 +33,6 @@ from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.security.client_security import Sasl, Security, client_tls
 from kcore.net.security.jaas import MODULES
-from kcore.net.security.sasl_mechanisms import salted_password
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, DeleteAclsFilter
 from kcore.schema.cluster_metadata import MetadataRequestTopic
@@ -45,6 +44,7 @@ from kcore.schema.quotas import (
     OpData,
 )
 from kcore.schema.scram import ScramCredentialUpsertion
+from kcore.scram import salted_password
 from kcore.server.broker.topic_creation import OrdinaryTopics
 from kcore.server.properties.values import SettingsError
 from kcore.server.zk_broker.zk_broker_listener_settings import ZkBrokerListenerSettings, zk_broker_listener_settings

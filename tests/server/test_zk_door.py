@@ -22,7 +22,7 @@ from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.security.client_security import Sasl, Security, client_tls
 from kcore.net.security.jaas import MODULES
-from kcore.net.security.sasl_mechanisms import PlainUsers, salted_password
+from kcore.net.security.sasl_mechanisms import PlainUsers
 from kcore.net.security.sasl_server import SaslListener
 from kcore.net.security.tls import TlsContext, TlsSettings
 from kcore.protocol_errors import Errors
@@ -31,6 +31,7 @@ from kcore.schema.find_coordinator import Coordinator
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
 from kcore.schema.scram import ScramCredentialUpsertion
 from kcore.schema.topics import CreatableTopic
+from kcore.scram import salted_password
 from kcore.server.properties.values import SettingsError
 from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.credentials import CredentialsFollower, credential_in

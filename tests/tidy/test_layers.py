@@ -15,6 +15,7 @@ LAYERS = (
     {"collector", "constants", "errors", "java_hash", "printable", "sampled_rate", "suggestions", "version"},
     {"types"},
     {"extras", "protocol_errors"},
+    {"scram"},
     {"_ext"},
     {"schema"},
     {"wire"},

@@ -6,8 +6,10 @@ import re
 import subprocess
 import sys
 from functools import cache
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
+
+import pytest
 
 import kcore
 
@@ -41,23 +43,29 @@ def test_no_first_decision_pays_for_an_import() -> None:
 def test_what_is_loaded_later_is_what_type_checkers_see() -> None:
     """And every name is there."""
     [checked] = [node for node in ast.parse(Path(kcore.__file__).read_text()).body if isinstance(node, ast.If)]
-    seen = sorted((node.module, alias.name) for node in checked.body for alias in node.names)  # type: ignore[attr-defined]
-    later = [(module, name) for module, names in kcore._LATER.items() for name in names]
-    assert seen == sorted([*later, *(("kcore", package) for package in kcore._PACKAGES)])
-    for module, names in kcore._LATER.items():
-        assert all(getattr(kcore, name) is getattr(sys.modules[module], name) for name in names)
-    assert all(getattr(kcore, package).__name__ == f"kcore.{package}" for package in kcore._PACKAGES)
+    seen = {alias.name for node in checked.body for alias in node.names}  # type: ignore[attr-defined]
+    assert seen == {*kcore._MODULE_OF, *kcore._GROUP_OF, *kcore._GROUPS}
+    for name, module in kcore._MODULE_OF.items():
+        assert getattr(kcore, name) is getattr(import_module(module), name)
+    assert all(getattr(kcore, group).__name__ == f"kcore.{group}" for group in kcore._GROUPS)
     assert not hasattr(kcore, "no_such_name")
+
+
+def test_an_old_flat_name_works_and_names_its_group() -> None:
+    for name, group in kcore._GROUP_OF.items():
+        with pytest.warns(DeprecationWarning, match=rf"kcore\.{name} is deprecated: use kcore\.{group}\.{name}"):
+            old = getattr(kcore, name)
+        assert name == "elect" or old is getattr(import_module(f"kcore.{group}"), name)
 
 
 def test_07_the_public_names_are_listed_by_dir_and_by_help() -> None:
     """With the sentence that each function's docstring begins with. Packages are public, too, but no names of `*`."""
     errors = {name for name, each in vars(kcore).items() if isinstance(each, type) and issubclass(each, Exception)}
     assert set(kcore.__all__) == {"__version__", *errors, *kcore._MODULE_OF}
-    assert {*kcore.__all__, *kcore._PACKAGES} <= set(dir(kcore))
+    assert {*kcore.__all__, *kcore._GROUPS} == set(dir(kcore))
     said = pydoc.plain(pydoc.render_doc(kcore))
     assert [name for name in kcore.__all__ if not re.search(rf"\b{name}\b", said) and name != "__version__"] == []
-    assert "The changes of an event or an election" in said and f"VERSION\n    {kcore.__version__}" in said
+    assert f"VERSION\n    {kcore.__version__}" in said
 
 
 def test_02_the_version_has_one_place_and_the_licence_is_in_the_package() -> None:

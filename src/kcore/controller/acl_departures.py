@@ -1,13 +1,13 @@
-"""Where kcore always decides about ACLs otherwise than Kafka. docs/guides/departures.md lists these rows.
+"""Where kcore always decides about ACLs differently from Kafka. docs/guides/departures.md lists these rows.
 
-Those that have a switch are in `controller/kraft/departures.py`.
+The departures that have a switch are in `controller/kraft/departures.py`.
 """
 
 from typing import Final, NamedTuple
 
 
 class AclDeparture(NamedTuple):
-    """One row: where it is, and what each does there."""
+    """One situation, and what Kafka and kcore do in it."""
 
     where: str
     kafka: str

@@ -70,7 +70,7 @@ class Active:
         self.take(self.controller.on_committed(b"", self.controller.image.end_offset))
 
     def resign(self) -> None:
-        """What is not committed is lost with the leadership."""
+        """Uncommitted records are lost with the leadership."""
         self.log = self.committed_log
         assert self.controller.epoch is not None
         self.take(self.controller.on_resigned(self.controller.epoch))

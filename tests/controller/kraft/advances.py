@@ -34,7 +34,7 @@ class Advances:
         self._periodic.on_change(self.context, now_ms)
 
     def advance(self, now_ms: int, ms: int) -> tuple[int, list[Json]]:
-        """What the time is then, and what is written; the state is as before."""
+        """The time after the advance and the written records; the state does not change."""
         image, found = self.context.image, list[Json]()
         begin = image.end_offset
         image.begin(begin)

@@ -86,7 +86,7 @@ def a_topic(
 
 
 def ask(context: ControllerContext, request: Message, now_ms: int = BEGIN_MS, version: int = 4) -> Decision:
-    """What is decided of a request; nothing takes effect."""
+    """The decision about a request, which is not applied."""
     return decision_of(context, request, RequestInfo(version, now_ms))
 
 
@@ -113,12 +113,12 @@ def beat(context: ControllerContext, broker_id: int, now_ms: int = BEGIN_MS, **g
 
 def look(context: ControllerContext, now_ms: int) -> Decision | None:
     """The look for stale brokers at that time, after one a little earlier that fenced nobody."""
-    context.heartbeats.was_listening(now_ms - SESSION_MS // 8)
+    context.heartbeats.was_checked_lately(now_ms - SESSION_MS // 8)
     return fenced_now(context, now_ms)
 
 
 def a_heartbeat(context: ControllerContext, broker_id: int, **given: Any) -> BrokerHeartbeatRequest:
-    """Of a registered broker that wants nothing."""
+    """A heartbeat of a registered broker that asks for nothing."""
     fields = {
         "broker_epoch": context.image.brokers[broker_id].epoch,
         "current_metadata_offset": context.next_offset - 1,
@@ -127,7 +127,7 @@ def a_heartbeat(context: ControllerContext, broker_id: int, **given: Any) -> Bro
 
 
 def a_registration(broker_id: int, incarnation: int, **given: Any) -> BrokerRegistrationRequest:
-    """Of a broker that can all levels of metadata.version."""
+    """The registration of a broker that supports all levels of metadata.version."""
     fields: dict[str, Any] = {
         "cluster_id": CLUSTER_ID,
         "incarnation_id": uuid(incarnation),

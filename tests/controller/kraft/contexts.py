@@ -18,7 +18,7 @@ CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 def a_context(level: int = 29, **settings: Any) -> ControllerContext:
-    """Of an empty cluster at a metadata.version; `settings` are those of KraftControllerConfig."""
+    """The context of an empty cluster at a metadata.version; `settings` are those of KraftControllerConfig."""
     ids = iter(range(1, 1 << 62))
     context = ControllerContext(
         KraftControllerConfig(**{"node_id": 3000, "cluster_id": CLUSTER_ID, **settings}),
@@ -31,7 +31,7 @@ def a_context(level: int = 29, **settings: Any) -> ControllerContext:
 
 
 def decision_of(context: ControllerContext, request: Message, info: RequestInfo) -> Decision:
-    """What the handler of the request decides, at once where it does so part by part; nothing takes effect."""
+    """The decision of the request's handler, with all parts at once; it is not applied."""
     return at_once(HANDLERS[type(request)](context, request, info))
 
 

@@ -43,11 +43,11 @@ def unexplained(differences: list[Difference], story: Json, kafka_way: frozenset
     return [each for each in differences if explanation(each, story, kafka_way) is None]
 
 
-# What a difference is about.
+# The subject of a difference.
 
 
 def _records(side: Any) -> list[Json]:
-    """Of batches, or as they are; without offsets, and without control records."""
+    """The records of batches without offsets, and without control records."""
     flat = [each for batch in side or [] for each in batch["records"]] if _has_batches(side) else list(side or [])
     return [{key: value for key, value in each.items() if key != "offset"} for each in flat if _is_metadata(each)]
 
@@ -171,7 +171,7 @@ def _topics_of(snapshot: Json) -> set[str]:
 
 
 def _surplus(difference: Difference) -> list[Json]:
-    """What Kafka's snapshot has more than kcore's; nothing if it lacks anything."""
+    """The records that only Kafka's snapshot has; empty if it lacks a record of kcore's."""
     if difference.what != "snapshot":
         return []
     rest = list(difference.expected["records"])

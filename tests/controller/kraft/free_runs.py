@@ -1,9 +1,9 @@
 """Running free: kcore's controller runs a recorded story on its own state, log and dice, and is compared at each step.
 
 Ids that a controller makes are paired with Kafka's in the order in which they appear; Kafka's are replaced by kcore's
-in what is asked and expected from then on. What a step's `free` names as times or as messages that print objects is
-masked; lists and records that it names as `unordered` compare as sets. All else is literal: placements, offsets,
-epochs, batch bounds, record versions, codes and messages.
+in later requests and expectations. A step's `free` names times and messages that print objects, which are masked; its
+`unordered` names lists and records that compare as sets. All other values are literal: placements, offsets, epochs,
+batch bounds, record versions, codes and messages.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class FreeRun:
         self.story, self.kafka_way = story, kafka_way
         self.ids: dict[str, str] = {}  # Kafka's to kcore's.
         self._epochs = Epochs(), Epochs()
-        self._has_refused_level = False  # Of kraft.version; Kafka may write it all the same ("refused-kraft-version").
+        self._has_refused_level = False  # For the departure "refused-kraft-version".
 
     async def differences(self) -> AsyncIterator[Difference]:
         async with StoryWorld(self.story, self.kafka_way) as self.world:
@@ -66,7 +66,7 @@ class FreeRun:
                     return  # From here on the states differ, as a departure says.
 
     def _bootstrap(self) -> Iterator[Difference]:
-        """What was written before the first step."""
+        """Compares the records before the first step."""
         wanted, given = {"batches": self.story["bootstrap"]}, {"batches": self.world.written()}
         self._learn_incarnations(wanted, given)
         wanted = self._known(wanted)
@@ -164,7 +164,7 @@ class FreeRun:
                 self._epochs[side is wanted].level(side)
 
     def _learn_incarnations(self, wanted: Json, found: Json) -> None:
-        """Of controllers: in one batch, or in several."""
+        """Pairs the incarnations in registrations of controllers, which are in one batch or in several."""
         for left, right in zip(_records(wanted), _records(found), strict=False):
             if left["type"] == right["type"] == "RegisterControllerRecord":
                 self.ids.setdefault(left["json"][INCARNATION], right["json"][INCARNATION])
@@ -243,7 +243,7 @@ class Epochs:
                     self._describe(partition)
 
     def _describe(self, quorum: Json) -> None:
-        """Of DescribeQuorum; how far the followers are is chance. Epoch 0: no leader is named."""
+        """Fills fields of DescribeQuorum; the progress of followers is random. Epoch 0: no leader is named."""
         quorum["leaderEpoch"] = self._number(quorum["leaderEpoch"]) if quorum["leaderEpoch"] > 0 else -1
         for replica in (*quorum["currentVoters"], *quorum["observers"]):
             for name in ("logEndOffset", "lastFetchTimestamp", "lastCaughtUpTimestamp"):
@@ -298,8 +298,8 @@ def _put(node: Any, path: str, value: str) -> None:
 
 
 def _order(side: Json, unordered: list[str]) -> None:
-    """What has no order is put into one."""
-    for path in sorted(unordered, key=len, reverse=True):  # What is within comes first.
+    """Values without an order are sorted."""
+    for path in sorted(unordered, key=len, reverse=True):  # Inner values come first.
         if path.startswith("response"):
             _sort(side, parts_of(path))
     for batch in side["batches"]:

@@ -75,7 +75,7 @@ NUMBERS: Final = {
 
 @cache
 def log_of(release: str, level: int) -> bytes:
-    """Of a cluster with one of everything."""
+    """The log of a cluster with one of everything."""
     bootstrap = Bootstrap.of_features({"metadata.version": level}, "a test") if level != 30 else BOOTSTRAP
     active = Active(bootstrap=bootstrap, **settings_of(release))
     for broker_id in range(1, 6):
@@ -174,7 +174,7 @@ def uuids_of(active: Active) -> tuple[Uuid, ...]:
 
 
 def requests(active: Active, kind: type[Message]) -> st.SearchStrategy[tuple[Message, int]]:
-    """Of a kind, with the version; all versions that the release serves."""
+    """Requests of a kind with their versions, in all versions that the release serves."""
     lowest, highest = APIS[active.controller.config.release].get(kind.__name__.removesuffix("Request"), (0, 0))
     lowest, highest = max(lowest, kind.versions.lowest), min(highest, kind.versions.highest)
     image = active.controller.image

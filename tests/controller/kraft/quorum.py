@@ -22,7 +22,7 @@ TASKS_MS = 100  # Between looks at what is due of a controller's own.
 
 
 class Host:
-    """What a process has beside its raft node; it ends with it."""
+    """The state of a process beside its raft node; it ends with the process."""
 
     def __init__(self, node: RaftNode, controller: KraftController) -> None:
         self.node, self.controller = node, controller
@@ -32,7 +32,7 @@ class Host:
 
 
 class Controllers(Cluster):
-    """Of three nodes. `answers` are those of all, by the name of the request."""
+    """A quorum of three nodes. `answers` are those of all, by the name of the request."""
 
     def __init__(self, seed: int = 1) -> None:
         self.hosts: dict[int, Host] = {}
@@ -48,7 +48,7 @@ class Controllers(Cluster):
         self.after_us(TASKS_MS * 1_000, self._look, None)
 
     def host(self, machine: Machine) -> Host:
-        """Of the machine's present process."""
+        """The host of the machine's present process."""
         found = self.hosts.get(machine.index)
         if found is None or found.node is not machine.node:
             tasks = all_tasks(KraftControllerConfig(1, "a cluster"))

@@ -54,7 +54,7 @@ class Stage:
         self.answers: dict[Any, Message | None] = {}
         self.told: list[str] = []
         self.unflushed: list[Effect] = []
-        self.works_on = True  # Else `on_work` is left to the test.
+        self.works_on = True  # Otherwise `on_work` is left to the test.
         self.parts_wanted = 0
         self.catch_up()
 

@@ -1,8 +1,8 @@
 """Recorded stories of a real KRaft controller, and kcore's decisions beside them, step by step.
 
 "Follow": before each step the state is what the recorded log makes it. The request is decided upon it; response and
-records are compared with the recorded ones, and the recorded records take effect. What no rule can foresee (random ids,
-tokens, time stamps) is masked by the step's own `free` list; placements are compared literally.
+records are compared with the recorded ones, and the recorded records take effect. The step's own `free` list masks
+random values (ids, tokens, time stamps); placements are compared literally.
 """
 
 import base64
@@ -37,7 +37,7 @@ from kcore.wire.metadata_frames import decode_metadata_record
 Json = dict[str, Any]
 BEGIN_MS = 1_700_000_000_000
 DAY_MS = 24 * 3600 * 1000
-ISSUED = "issueTimestampMs"  # Of a token: when it was asked for. Its other times follow from that one.
+ISSUED = "issueTimestampMs"  # For a token: the time of the request. Its other times follow from that one.
 # Beside what a step says: the table does not know in which order a topic's partitions began to move.
 NESTED = {"ListPartitionReassignments": ("response.topics[*].partitions",)}
 MASKED = frozenset({"uuid", "token", "timestamp", "message"})
@@ -47,10 +47,10 @@ OF_THE_NODE = frozenset(  # What no handler of the controller decides: raft's re
         *("SaslHandshake", "SaslAuthenticate", "ControlledShutdown", "Metadata", "DescribeClientQuotas"),
     }
 )
-VOLATILE = frozenset({"BrokerHeartbeat"})  # What it tells is in no record, and others depend on it: always decided.
+VOLATILE = frozenset({"BrokerHeartbeat"})  # No record has its content, on which others depend: always decided.
 BY_TOKEN = " by token"  # Behind the name of a principal that showed a delegation token.
 CONTROL = frozenset({"LeaderChangeMessage", "KRaftVersionRecord", "VotersRecord"})
-SKIPPED = frozenset({"BeginTransactionRecord", "EndTransactionRecord"})  # Of a whole batch: raft's affair, not ours.
+SKIPPED = frozenset({"BeginTransactionRecord", "EndTransactionRecord"})  # They frame batches, which raft decides.
 
 
 def records_in(batches: list[Json]) -> Iterator[Json]:
@@ -65,8 +65,8 @@ class Follower:
 
     story: Json
     kafka_way: frozenset[str] = KAFKA_WAY
-    contexts: dict[int, ControllerContext] = field(init=False)  # Of the controllers that run.
-    context: ControllerContext = field(init=False)  # Of the active one.
+    contexts: dict[int, ControllerContext] = field(init=False)  # The contexts of the running controllers.
+    context: ControllerContext = field(init=False)  # The context of the active controller.
     now_ms: int = BEGIN_MS
     wall_ms: int = BEGIN_MS  # Tokens have the system's time, whatever the recorder does to the controller's clock.
 
@@ -80,7 +80,7 @@ class Follower:
         self._led_by(self.story.get("leader", self.story["controllerId"]))
 
     def _context(self, config: Json, placement_seed: int) -> ControllerContext:
-        """Of a controller that starts."""
+        """The context of a controller that starts."""
         ids = iter(range(1, 1 << 62))
         context = ControllerContext(
             config_of(self.story, config, self.kafka_way),
@@ -135,7 +135,7 @@ class Follower:
             self.advances.on_change(self.now_ms)
 
     def _advanced(self, place: int, step: Json) -> Iterator[Difference]:
-        """What runs by itself when time passes; how several events share batches is chance, and so is their order."""
+        """Periodic tasks run when time passes; how several events share batches is chance, and so is their order."""
         self.context.wall_ahead_ms = self.wall_ms - self.now_ms - step["ms"]
         self.now_ms, found = self.advances.advance(self.now_ms, step["ms"])
         wanted, given = (masked(step, None, each)[1] for each in (list(records_in(step["batches"])), found))
@@ -179,7 +179,7 @@ class Follower:
         name = self.story["story"], place, step["api"]
         dice = self.context.random.state
         try:
-            decision, gives_up = self._decided(request, info_of(step, self.now_ms, self.wall_ms))
+            decision, resigns = self._decided(request, info_of(step, self.now_ms, self.wall_ms))
             response = None if decision.response is None else kcore.to_json(decision.response, step["version"])
             found = [each for each in self._records(decision) if each["type"] not in SKIPPED]
         except ApiException as error:  # A handler answers with a response of its own.
@@ -191,7 +191,7 @@ class Follower:
         expected = [each for each in records_in(answered) if each["type"] not in SKIPPED]
         wanted, given = masked(step, step["response"], expected), masked(step, response, found)
         differs = False
-        wanted, given = (*wanted, step.get("renounced", False)), (*given, gives_up)
+        wanted, given = (*wanted, step.get("renounced", False)), (*given, resigns)
         for what, left, right in zip(("response", "records", RENOUNCED), wanted, given, strict=True):
             if left != right:
                 differs = True
@@ -229,7 +229,7 @@ def _elects(step: Json) -> bool:
 
 
 def config_of(story: Json, given: Json, kafka_way: frozenset[str]) -> KraftControllerConfig:
-    """Of a controller with these properties."""
+    """The settings of a controller with these properties."""
     return KraftControllerConfig(
         node_id=int(given["node.id"]),
         cluster_id=story["clusterId"],
@@ -258,7 +258,7 @@ def _refused_before(step: Json) -> bool:
 
 
 def info_of(step: Json, now_ms: int, wall_ms: int) -> RequestInfo:
-    """Who asked, from where."""
+    """The sender of the request and its address."""
     envelope = step.get("envelope")
     wall_ms = max(wall_ms, (step["response"] or {}).get(ISSUED, 0))
     if envelope is None:

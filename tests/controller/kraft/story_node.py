@@ -50,7 +50,7 @@ ANSWER_S: Final = 60  # After that long a request counts as not answered.
 
 
 class Disk:
-    """What is left of a node that has stopped."""
+    """The files that a stopped node leaves."""
 
     def __init__(self) -> None:
         self.log = MemoryLog()
@@ -89,7 +89,7 @@ def formatted(story: Json, listener: str) -> Disk:
 
 
 class StoryClocks:
-    """Of all nodes. A story moves the controllers' own; raft's moves while somebody waits for an election."""
+    """The clocks of all nodes. A story moves the controllers' own; raft's moves while a node waits for an election."""
 
     def __init__(self) -> None:
         self.now_ms = self.wall_ms = self.raft_ms = BEGIN_MS
@@ -107,7 +107,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class RaftReply:
-    """Whom a node answers that was asked by another."""
+    """Where a node sends its answer to another node's request."""
 
     node: "StoryNode"
     correlation_id: int
@@ -227,14 +227,14 @@ class StoryNode:
         for _ in range(sum(isinstance(each, WorkOn) for each in own)):
             self._submit(self.controller.on_work())
 
-    # What a story does to it.
+    # Events of a story.
 
     async def ask(self, data: bytes) -> bytes | None:
         """The answer to a request; None where the connection was closed instead."""
         return await self._client.exchange(data)
 
     def run_due(self) -> None:
-        """What is due of the controller happens."""
+        """Run the due tasks of the controller."""
         due_ms = self.controller.next_due_ms
         while due_ms is not None and due_ms <= self._clocks.now_ms:
             self._submit(self.controller.on_timer())

@@ -1,4 +1,4 @@
-"""What stories are made of: requests and responses as bytes and as Kafka's JSON, and the batches of a log."""
+"""The parts of stories: requests and responses as bytes and as Kafka's JSON, and the batches of a log."""
 
 import base64
 import struct

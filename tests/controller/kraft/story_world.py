@@ -141,7 +141,7 @@ class StoryWorld:
         active = [each for each in self.nodes.values() if each.controller.epoch is not None]
         return max(active, key=lambda each: each.controller.epoch or 0)
 
-    # What a story does.
+    # The steps of a story.
 
     async def ask(self, data: bytes, node_id: int | None = None) -> bytes | None:
         """The answer of that controller, or of the active one; None where the connection was closed instead."""

@@ -62,7 +62,7 @@ def a_question(**values: int) -> DescribeAclsRequest:
 
 
 def errors_of(response: Any) -> set[tuple[int, str]]:
-    """Of the response, or of its items."""
+    """The errors of the response, or of its items."""
     items = getattr(response, "results", None) or getattr(response, "filter_results", None) or [response]
     return {(each.error_code, each.error_message) for each in items}
 

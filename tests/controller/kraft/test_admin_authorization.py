@@ -123,7 +123,7 @@ def test_a_request_about_the_cluster_needs_one_right_to_it(request_: Message, ri
 
 
 def errors_in(response: Any) -> set[int]:
-    """Of the response, and of its items."""
+    """The errors of the response and of its items."""
     items = [each for name in type(response).__slots__ if isinstance(each := getattr(response, name), list)]
     parts = [response, *(each for listed in items for each in listed)]
     return {each.error_code for each in parts if hasattr(each, "error_code")}

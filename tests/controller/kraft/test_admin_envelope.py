@@ -1,4 +1,4 @@
-"""What Kafka's request classes refuse while they are parsed, directly and in an envelope."""
+"""Requests that Kafka's parsers refuse, sent directly and in an envelope."""
 
 import pytest
 

@@ -121,7 +121,7 @@ def test_every_controller_must_have_registered() -> None:
 
 
 def test_a_feature_needs_the_metadata_version_that_the_same_request_sets() -> None:
-    """Of two faults the one is told that Kafka comes to first (Feature.validateVersion)."""
+    """The error names the first of two faults in the order of Kafka's checks (Feature.validateVersion)."""
     decision = updated(a_world(), ("group.version", 1, UPGRADE), ("metadata.version", -1, SAFE))
     why = "group.version could not be set to 1 because it depends on metadata.version=7 (3.3-IV3)"
     assert decision.response.error_message == f"{FAILED}Invalid update version 1 for feature group.version. {why}"

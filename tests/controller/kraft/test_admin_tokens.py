@@ -326,7 +326,7 @@ def test_the_key_does_not_show() -> None:
     assert "swordfish" not in repr(context.tokens)
 
 
-# What users without rights may write.
+# Limits for users without permissions.
 
 
 def named(count: int, length: int = 3) -> list[CreatableRenewers]:

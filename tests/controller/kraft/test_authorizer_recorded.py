@@ -1,8 +1,8 @@
 """ACLs against what Kafka's own StandardAuthorizer decided: single requests, any resource of a type, and filters.
 
 Kafka looks for the pattern "*" among the patterns that sort in front of a name. For a name that begins with "*", or
-sorts before it, it may miss the pattern, throw, or never return. kcore decides by the rule as it is documented, which
-`by_the_rule` repeats as a scan over all entries; everywhere else Kafka agrees with the rule.
+sorts before it, Kafka may miss the pattern, throw, or never return. There kcore decides by the documented rule, which
+`by_the_rule` repeats as a scan over all entries. For other names Kafka agrees with the rule.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from controller.kraft.contexts import a_context
 from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.rules.acls import Filter
-from kcore.controller.rules.authorization import as_java_says, is_allowed_on_any_by_standard
+from kcore.controller.rules.authorization import is_allowed_on_any_by_standard, java_host_address
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.schema.acls import DescribeAclsRequest
 from kcore.schema.metadata_records_security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
@@ -135,7 +135,7 @@ def test_requests_are_decided_as_kafka_decides_them(version: str) -> None:
     count: Counter[str] = Counter()
     for one in recorded(version):
         for request in one.case["requests"]:
-            assert as_java_says(request["host"]) == request.get("hostAddress", request["host"])
+            assert java_host_address(request["host"]) == request.get("hostAddress", request["host"])
             if request.get("error") == "IllegalArgumentException":
                 continue  # A pattern type, operation or resource type that no request can have.
             results = request.get("results") or [None] * len(request["actions"])

@@ -21,7 +21,7 @@ def contact(context: ControllerContext, broker_id: int, at_ms: int, offset: int 
 def test_a_contact_extends_a_session_as_a_heartbeat_does(release: str) -> None:
     told, asked = (a_cluster(range(3), level=21, release=release) for _ in range(2))
     for broker_id in range(3):
-        told.hear([contact(told, broker_id, HALF_MS)])
+        told.on_contacts([contact(told, broker_id, HALF_MS)])
         beat(asked, broker_id, HALF_MS)
         asked.heartbeats.brokers[broker_id].metadata_offset = 1_000
     assert told.heartbeats.brokers == asked.heartbeats.brokers
@@ -34,15 +34,15 @@ def test_an_older_contact_takes_nothing_back() -> None:
     beat(context, 1, HALF_MS)
     state = context.heartbeats.brokers[1]
     state.metadata_offset = 50
-    context.heartbeats.heard(contact(context, 1, HALF_MS - 10, 7), context.image)
+    context.heartbeats.on_contact(contact(context, 1, HALF_MS - 10, 7), context.image)
     assert (state.last_contact_ms, state.metadata_offset) == (HALF_MS, 50)
 
 
 def test_a_contact_of_another_incarnation_means_nothing() -> None:
     context = a_cluster(range(2))
     before = context.heartbeats.brokers[1].last_contact_ms
-    context.heartbeats.heard(Contact(1, 7_777, 1, HALF_MS), context.image)
-    context.heartbeats.heard(Contact(99, 1, 1, HALF_MS), context.image)
+    context.heartbeats.on_contact(Contact(1, 7_777, 1, HALF_MS), context.image)
+    context.heartbeats.on_contact(Contact(99, 1, 1, HALF_MS), context.image)
     assert context.heartbeats.brokers[1].last_contact_ms == before and 99 not in context.heartbeats.brokers
 
 

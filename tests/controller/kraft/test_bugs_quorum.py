@@ -91,7 +91,7 @@ def test_e5_a_controller_whose_node_lost_the_majority_leads_no_more() -> None:
 
 
 class Restarted(Stage):
-    """It also keeps whom the effects name as the leader, as the process does."""
+    """It also keeps the leader that the effects name, as the process does."""
 
     def hear(self, effects: Any) -> None:
         for each in effects:

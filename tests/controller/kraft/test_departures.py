@@ -28,8 +28,9 @@ def test_every_switch_is_read() -> None:
     names = {key for key, value in vars(departures).items() if isinstance(value, str) and value in KAFKA_WAY}
     assert len(names) == len(KAFKA_WAY)
     package = Path(kcore.__file__).parent
-    folders = package / "controller/kraft", package / "server/kraft_controller"
-    files = [path for folder in folders for path in folder.rglob("*.py")]
+    files = [
+        path for part in ("controller/kraft", "server/kraft_controller") for path in (package / part).rglob("*.py")
+    ]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files if path.name != "departures.py"]
     assert names <= {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)}
 

@@ -57,7 +57,7 @@ from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
 
 
 def all_of(steps: Steps) -> list[Any]:
-    """What each part of a decision yields; the last entry is the decision."""
+    """The result of each part of a decision; the last entry is the decision."""
     found: list[Any] = []
     while True:
         try:

@@ -40,7 +40,7 @@ Key = tuple[str, int]
 
 
 class Known(NamedTuple):
-    """What later states are compared with."""
+    """The state with which later ones are compared."""
 
     epochs: dict[int, tuple[Uuid, int]]  # By broker: incarnation and epoch.
     partitions: dict[Key, tuple[Uuid, int, int, int]]  # Topic id, leader, its epoch, partition epoch.
@@ -60,7 +60,7 @@ def keys_of(image: ClusterImage) -> list[Key]:
 
 
 def violations(image: ClusterImage, before: Known, begin: int) -> list[str]:
-    """What does not hold of the image, to which the records from offset `begin` on have led."""
+    """The broken invariants of the image, to which the records from offset `begin` on have led."""
     found = []
     for name, index in keys_of(image):
         found += [
@@ -114,11 +114,11 @@ class Walk:
         tasks = all_tasks(KraftControllerConfig(1, "a cluster", **settings))
         self.active = Active(bootstrap=hostile.BOOTSTRAP, tasks=tasks, **settings)
         self.active.commit()
-        self.number = 10_000  # Of the newest incarnation or directory.
+        self.number = 10_000  # The number of the newest incarnation or directory.
         self.incarnations: dict[int, Uuid] = {}
         self.all: dict[int, list[Uuid]] = {}  # The directories of each broker's disks.
         self.failed: dict[int, set[Uuid]] = {}  # Until it restarts.
-        self.stopping: set[int] = set()  # Likewise.
+        self.stopping: set[int] = set()  # Brokers in controlled shutdown, until they restart.
         self.steps: list[Callable[[], None]] = [
             *[self.beat] * 6,
             *[self.assign] * 4,
@@ -144,7 +144,7 @@ class Walk:
         keys = keys_of(self.image)
         return self.random.choice(keys) if keys else None
 
-    # What brokers do.
+    # Events of brokers.
 
     def heartbeat(self, broker_id: int, **given: Any) -> Any:
         if broker_id not in [*self.image.brokers]:
@@ -176,7 +176,7 @@ class Walk:
             self.heartbeat(broker_id)
 
     def restart(self) -> None:
-        """Of a broker with disks as they were, repaired, or replaced by empty ones; its session may not be over."""
+        """Restarts a broker with old, repaired or empty disks; its session may not be over."""
         broker_id = self.random.randrange(1, BROKERS + 1)
         if self.random.random() < 0.7:
             self.wait()
@@ -234,7 +234,7 @@ class Walk:
         epoch = brokers[state.leader].epoch
         self.ask(AlterPartitionRequest(broker_id=state.leader, broker_epoch=epoch, topics=[topic]))
 
-    # What others do.
+    # Events of others.
 
     def create(self) -> None:
         topic = CreatableTopic(name=f"t{self.number}", num_partitions=PARTITIONS, replication_factor=2)

@@ -36,7 +36,7 @@ class Story:
 
     def __init__(self, seed: int) -> None:
         self.random, self.world = Random(seed), Controllers(seed)
-        self.logs: dict[int, MemoryLog] = {}  # Of the nodes that are down.
+        self.logs: dict[int, MemoryLog] = {}  # The logs of the stopped nodes.
         self.refused: set[str] = set()  # At once: nothing can come of these.
         self.lost: set[str] = set()  # Their node went down.
         self.asked = 0

@@ -40,7 +40,7 @@ from kcore.types import Uuid
 from kcore.wire.metadata_frames import decode_metadata_record
 
 TOPIC, TOPIC_ID = "topic-1", uuid(5001)
-EPOCH = 0  # Of broker 1, the first to be registered.
+EPOCH = 0  # The epoch of broker 1, which registered first.
 
 
 def records(context: ControllerContext, decision: Decision) -> list[Any]:
@@ -52,7 +52,7 @@ def records(context: ControllerContext, decision: Decision) -> list[Any]:
 def an_isr(
     members: Sequence[int], topic: Uuid = TOPIC_ID, times: int = 1, epochs: Sequence[int] = (), **given: Any
 ) -> AlterPartitionRequest:
-    """Of broker 1, which leads partition 0 of the first topic."""
+    """The request of broker 1, which leads partition 0 of the first topic."""
     states = [BrokerState(broker_id=each) for each in members]
     for state, epoch in zip(states, epochs, strict=False):
         state.broker_epoch = epoch
@@ -64,13 +64,13 @@ def an_isr(
 
 
 def a_move(*targets: list[int] | None, topic: str = TOPIC, **given: Any) -> AlterPartitionReassignmentsRequest:
-    """Of partitions 0, 1 ..."""
+    """The request to move partitions 0, 1 ..."""
     partitions = [ReassignablePartition(partition_index=k, replicas=each) for k, each in enumerate(targets)]
     return AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=topic, partitions=partitions)], **given)
 
 
 def a_place(directory: Uuid, indexes: Sequence[int] = (0,), topic: Uuid = TOPIC_ID) -> AssignReplicasToDirsRequest:
-    """Of broker 1's replicas."""
+    """The request that assigns broker 1's replicas."""
     partitions = [AssignReplicasToDirsRequestPartitionData(partition_index=each) for each in indexes]
     topics = [AssignReplicasToDirsRequestTopicData(topic_id=topic, partitions=partitions)]
     directories = [AssignReplicasToDirsRequestDirectoryData(id=directory, topics=topics)]
@@ -87,7 +87,7 @@ def a_list(*indexes: int, topic: str = TOPIC) -> ListPartitionReassignmentsReque
 
 
 def codes_of(decision: Decision) -> list[Errors]:
-    """Of the partitions, in the response's order."""
+    """The errors of the partitions, in the response's order."""
     return [*_codes(decision.response)]
 
 
@@ -169,7 +169,7 @@ def test_a_leader_recovery_state_that_there_is_not_refuses_the_request_and_write
     request = an_isr([1, 2])
     request.topics[0].partitions += an_isr([1], partition_index=1, leader_recovery_state=7).topics[0].partitions
     assert error_of(ask(context, request, version=3)) is Errors.INVALID_REQUEST
-    # A check that fails before is told first, as Kafka does: it never comes to the recovery state.
+    # An earlier check that fails gives the error, as in Kafka, which does not check the recovery state then.
     stale = an_isr([1], leader_recovery_state=7, leader_epoch=-1)
     assert codes_of(ask(context, stale, version=3)) == [Errors.FENCED_LEADER_EPOCH]
 
@@ -227,7 +227,7 @@ def test_many_runs_become_few() -> None:
 
 
 def problem(context: ControllerContext, request: AlterPartitionReassignmentsRequest) -> tuple[Errors, str]:
-    """Of the first partition; nothing is written."""
+    """The error of the first partition; nothing is written."""
     decision = ask(context, request, version=1)
     response: Any = decision.response
     assert not decision.records
@@ -328,7 +328,7 @@ def test_a_directory_without_a_sound_partition_is_not_named() -> None:
     assert len(context.image.directories) == count
 
 
-# Who may ask.
+# Permissions.
 
 
 @pytest.mark.parametrize(

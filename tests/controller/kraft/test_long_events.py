@@ -1,4 +1,4 @@
-"""What is long is cut: fencing is appended group by group, a resignation and a snapshot revert step by step."""
+"""Long events run in parts: fencing is appended group by group, a resignation and a snapshot revert step by step."""
 
 from collections import deque
 from pathlib import Path
@@ -226,7 +226,7 @@ def test_a_snapshot_is_due_once_the_log_is_half_as_long_as_the_last_one(way: fro
 
 
 def test_a_column_grows_alone_before_its_rows_are_wanted() -> None:
-    """Else a table of a million partitions copied all columns in one event."""
+    """Otherwise a table of a million partitions copied all columns in one event."""
     table = PartitionTable.from_arrays([[1, 2, 3]] * 10_000)
     copied = []
     for length in range(10_020, 20_000, 20):

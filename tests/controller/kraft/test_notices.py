@@ -43,7 +43,7 @@ class Log:
         self.context, self.notices = context, Notices()
 
     def of(self, decision: Decision | None, request: Message | None = None, now_ms: int = BEGIN_MS) -> list[str]:
-        """Of one that takes effect then."""
+        """The notice of a decision, which is then applied."""
         assert decision is not None
         notice = notice_of(self.context.image, decision, request)
         take_effect(self.context, decision, now_ms)
@@ -145,7 +145,7 @@ def test_a_controlled_shutdown_of_20_000_leaders_is_three_lines(log: Log) -> Non
 def test_a_lost_broker_is_told_with_the_reason(log: Log) -> None:
     for broker_id in (2, 3, 4):
         take_effect(log.context, ask(log.context, a_heartbeat(log.context, broker_id), BEGIN_MS + SESSION_MS))
-        log.context.heartbeats.hear(broker_id, BEGIN_MS + SESSION_MS, fenced=False)
+        log.context.heartbeats.touch(broker_id, BEGIN_MS + SESSION_MS, fenced=False)
     told = log.of(look(log.context, BEGIN_MS + SESSION_MS + 1))
     assert told == ["broker 1 fenced: its session has ended", "20,000 partitions have other leaders"]
 

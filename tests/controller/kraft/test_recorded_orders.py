@@ -1,4 +1,4 @@
-"""What new stories of real controllers showed: orders of hash tables, and what Kafka does of a refused request."""
+"""Facts from recorded stories of real controllers: orders of hash tables, and what Kafka does of a refused request."""
 
 import pytest
 

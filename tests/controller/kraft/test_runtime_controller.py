@@ -201,7 +201,7 @@ def test_a_transaction_that_is_committed_is_answered(handle: Any) -> None:
 
 
 def test_a_transaction_begins_behind_a_record_of_its_first_batch(handle: Any) -> None:
-    """Else a Kafka controller whose snapshot ends there halts at every start."""
+    """Otherwise a Kafka controller whose snapshot ends there halts at every start."""
     stage = _with_a_large_decision(handle)
     begin = stage.node.next_offset
     stage.ask(ASK(), "large")

@@ -87,7 +87,7 @@ class Fleet(Stage):
         return isinstance(last := answers[-1], BrokerHeartbeatResponse) and last.should_shut_down
 
     def fenced(self) -> list[int]:
-        """Of each record that fences a broker, its id."""
+        """The id of each broker that a record fences."""
         data = self.node.log.read(0, 1 << 30, self.node.log.end_offset)
         found = (decode_metadata_record(each.value)[0] for each in decode_records(data) if each.control is None)
         return [

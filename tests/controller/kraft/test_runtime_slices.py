@@ -201,7 +201,7 @@ def test_nobody_is_fenced_while_a_decision_is_being_made_however_late_it_is() ->
     cluster.now_ms += 60_000
     assert cluster.controller.next_due_ms is None and not cluster.controller.on_timer()
     for broker in (1, 2, 3):
-        cluster.controller.context.heartbeats.hear(broker, cluster.now_ms, fenced=False)
+        cluster.controller.context.heartbeats.touch(broker, cluster.now_ms, fenced=False)
     cluster.works_on = True
     cluster.work()
     cluster.submit(cluster.controller.on_timer())
@@ -371,7 +371,7 @@ def test_a_standby_applies_the_end_of_a_transaction_part_by_part(monkeypatch: py
 
 
 def test_no_snapshot_ends_in_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever loaded it would read the end of a transaction that never began."""
+    """A node that loaded it would read the end of a transaction that never began."""
     monkeypatch.setattr(writing, "BATCH_BYTES", 10_000)
     cluster = Cluster()
     cluster.create(NAMES, "many")

@@ -208,7 +208,7 @@ def test_kafkas_standby_refuses_who_may_not_ask(case: tuple[Any, ...], release: 
 @RELEASES
 @pytest.mark.parametrize("case", CASES, ids=lambda case: type(case[0]).__name__)
 def test_kafkas_standby_does_not_decide(case: tuple[Any, ...], release: str) -> None:
-    """What passes the checks is answered as by default."""
+    """A request that passes the checks is answered as by default."""
     request, _, _, asker = case
     standby = Standby(release)
     before = standby.controller.image.end_offset
@@ -344,7 +344,7 @@ def test_what_kafkas_controllers_do_not_serve_no_standby_serves(release: str) ->
 
 
 def test_permissions_are_those_that_are_committed() -> None:
-    """What it has not yet applied of the last commit counts."""
+    """Records of the last commit count before they are applied."""
     active = Active(log_of("4.3.1", 30), epoch=2, **settings_of("4.3.1"))
     begin = len(active.log)
     others = [entry(f"x{number}") for number in range(30_000)]
@@ -369,7 +369,7 @@ def test_who_resigns_decides_nothing_and_who_leads_decides() -> None:
 
 
 def test_what_decides_without_asking_the_controller_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its records are lost: nobody may be told that it is done."""
+    """Its records are lost: no client may get a success."""
     monkeypatch.setitem(HANDLERS, UpdateFeaturesRequest, decides(UpdateFeaturesResponse(), setting("a")))
     standby = Standby()
     assert errors(standby.ask(UpdateFeaturesRequest())) == [Errors.UNKNOWN_SERVER_ERROR]

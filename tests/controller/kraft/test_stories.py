@@ -1,4 +1,4 @@
-"""What the real controller answered and logged, step by step, beside what kcore decides and does."""
+"""The answers and logs of a real controller, step by step, compared with kcore's decisions."""
 
 import itertools
 import json
@@ -162,7 +162,7 @@ def first_step(story: Json, kind: str) -> int | None:
 
 
 def test_another_state_after_a_restart_fails(turns: list[Json]) -> None:
-    """What the log has must be there again: here Kafka would have forgotten a broker."""
+    """The state in the log must return: here Kafka would have forgotten a broker."""
     story = deepcopy(next(each for each in turns if first_step(each, "start") is not None))
     place = first_step(story, "start")
     step = next(

@@ -21,13 +21,13 @@ def a_set(context: ControllerContext, kind: int, resource: str, name: str, value
 
 
 def min_isr(context: ControllerContext, topic: str) -> int:
-    """Of a topic, as elections see it."""
+    """The min.insync.replicas of a topic, as elections see it."""
     values, by = kraft_settings(context).min_isr
     return int(values[context.image.topics.row(topic) if by else 0])
 
 
 def is_unclean(context: ControllerContext, topic: str) -> bool:
-    """Likewise."""
+    """The topic's unclean.leader.election.enable, as elections see it."""
     values, by = kraft_settings(context).unclean
     return bool(values[context.image.topics.row(topic) if by else 0])
 
@@ -45,7 +45,7 @@ def test_a_topics_own_setting_counts_before_the_nodes_and_all_nodes_and_server_p
     assert min_isr(context, "a") == 3
     a_set(context, BROKER, "3000", MIN_ISR, "4")
     assert min_isr(context, "a") == 4
-    a_set(context, BROKER, "1", MIN_ISR, "9")  # Of another node.
+    a_set(context, BROKER, "1", MIN_ISR, "9")  # The setting of another node.
     a_set(context, TOPIC, "a", MIN_ISR, "5")
     assert [min_isr(context, each) for each in "ab"] == [5, 4]
     for kind, name in ((TOPIC, "a"), (BROKER, "3000"), (BROKER, "")):

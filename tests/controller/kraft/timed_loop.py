@@ -124,7 +124,7 @@ class TimedLoop:
         self.run_all()
 
     def begin_snapshot(self) -> None:
-        """Of the committed state; its slices come between other events."""
+        """A snapshot of the committed state; its slices come between other events."""
         controller, offset = self.controller, self.controller.snapshot_offset()
         assert offset is not None
         snapshot = OffsetAndEpoch(offset, self.log.epoch_at(offset - 1))

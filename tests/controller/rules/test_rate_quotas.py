@@ -22,7 +22,7 @@ def entity(user: str | None, client: str | None) -> QuotaEntity:
 
 
 def throttled(story: dict[str, Any]) -> list[int | None]:
-    """What kcore decides at each step of a story where Kafka has decided."""
+    """kcore's decision at each step of a story with a decision of Kafka's."""
     rates, quotas = request_quotas(story["windows"], story["seconds"] * 1000), {}
     found: list[int | None] = []
     for kind, *step in story["steps"]:

@@ -9,10 +9,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from kcore.cli.console import fail
-from kcore.controller.rules.scram import LEAST_ITERATIONS, MECHANISMS, MOST_ITERATIONS, credential_flaw, user_flaw
 from kcore.metadata.metadata_version import MetadataVersion
-from kcore.net.security.sasl_mechanisms import SALT_BYTES, salt_of, salted_credential, salted_password
 from kcore.schema.metadata_records_security import UserScramCredentialRecord
+from kcore.scram import (
+    LEAST_ITERATIONS,
+    MECHANISMS,
+    MOST_ITERATIONS,
+    SALT_BYTES,
+    credential_flaw,
+    salt_of,
+    salted_credential,
+    salted_password,
+    user_flaw,
+)
 
 SALTED: Final = b"salted"  # In place of a password that is not salted yet.
 FORM: Final = "MECHANISM=[name=NAME,password=PASSWORD]"

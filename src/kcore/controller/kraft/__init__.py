@@ -1,22 +1,26 @@
 """The controller of a cluster whose state is the metadata log (Kafka's QuorumController).
 
-One process, one event loop, one state. A handler decides over the state of `kcore.metadata` and returns records and a
-response; it changes nothing. The records are appended through the raft node's state machine seam, replayed at once, and
-the response waits until they are committed. When the node no longer leads, the state is reverted to the last commit.
+One process has one event loop and one state. A handler reads the state in `kcore.metadata` and returns records and a
+response; it changes nothing. The controller appends the records through the raft node's state machine interface and
+replays them at once. It sends the response when the records are committed. When the node stops leading, the state
+reverts to the last commit.
 
-What goes where:
-
-- `controller.py`: the state machine on the seam: events in, appends out, and responses that wait for an offset;
-  `writing.py`: a decision as batches, and in the state; `activation.py`: the first records of an active controller.
-- `periodic.py`, `tasks.py`: what the controller does by itself, and when; `log_lines.py`: what it tells an operator.
-- `handlers.py`: event -> function, as data.
+- `controller.py`: the state machine: events in, appends and answers out; `outputs.py`: what it returns;
+  `pending.py`: a request on its way; `decision.py`: the result of a handler; `writing.py`: a decision as batches, and
+  in the state; `activation.py`: the first records of an active controller.
+- `handlers.py`: the table of requests and handlers; `kraft_context.py`: what handlers read;
+  `kraft_controller_config.py`: the settings.
+- `standby.py`, `following.py`: a controller that is not active.
+- `periodic.py`, `tasks.py`: periodic tasks and their schedule; `log_lines.py`: the operator's log.
 - `brokers/`: registration, heartbeats, fencing, controlled shutdown (ClusterControlManager, BrokerHeartbeatManager).
 - `topics/`: creation, deletion, more partitions (ReplicationControlManager).
-- `leaders/`: elections, AlterPartition, reassignments, directories: decisions are `kcore.replication`'s; `named.py`:
-  the partitions that a request names as columns, and the order in which they are decided.
-- `admin/`: configurations, client quotas, ACLs, SCRAM, delegation tokens, features, producer ids.
-- `slices.py`: when a snapshot is due, and its batches in slices, so that heartbeats, fetches and votes are served in
-  between.
+- `leaders/`: elections, AlterPartition, reassignments, directories; `kcore.replication` makes the decisions.
+- `admin/`: configurations, client quotas, ACLs, SCRAM, delegation tokens, features.
+- `effective_configs.py`, `settings_of_topics.py`, `election_settings.py`: the effective settings of topics.
+- `authorization.py`, `acl_index.py`, `token_index.py`: permissions, and indexes of the image's ACLs and tokens.
+- `slices.py`, `snapshot_loading.py`: snapshots are written and loaded in slices, between other events.
+- `departures.py`: where kcore deliberately differs from Kafka; `kafka_way/`: the code for Kafka's way;
+  `record_limits.py`, `error_responses.py`.
 
-Rules that both modes share are in `controller/rules/` and stay there.
+Rules that both modes share are in `controller/rules/`.
 """

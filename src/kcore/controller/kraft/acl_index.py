@@ -1,7 +1,7 @@
-"""The ACLs of an image by resource, so that a request looks at the ACLs of its resource alone.
+"""The ACLs of an image by resource, so that a request reads only the ACLs of its resource.
 
-Source: AclCache and StandardAuthorizerData. The index catches up with the image when it is asked, at the cost of what
-has changed since.
+Source: AclCache and StandardAuthorizerData. `AclIndex.of` applies the changes of the image since the last call, so its
+cost grows with these changes.
 """
 
 from kcore.controller.rules.acls import AclKey, AclsByResource, key_of
@@ -13,17 +13,17 @@ Acl = AccessControlEntryRecord
 
 
 class AclIndex(AclsByResource[Uuid, Acl]):
-    """An index of one image at a time; for another image it is built anew."""
+    """An index of one image at a time; it is built again for another image."""
 
     def __init__(self) -> None:
         super().__init__()
         self._image: ClusterImage | None = None
-        self._count = 0  # How many changes of the image the index has taken in.
+        self._count = 0  # The number of changes of the image that the index has applied.
         self._known: dict[Uuid, Acl] = {}
         self._ids: dict[AclKey, Uuid] = {}
 
     def of(self, image: ClusterImage) -> "AclIndex":
-        """The index as of the image's present state."""
+        """The index of the image's present state."""
         recent = image.changed_keys("acls")
         if self._image is not image or self._count != recent.count:
             changed = recent.since(self._count) if self._image is image else None
@@ -46,5 +46,5 @@ class AclIndex(AclsByResource[Uuid, Acl]):
             self.add(acl_id, new)
 
     def __contains__(self, key: AclKey) -> bool:
-        """Whether there is an ACL with all of these values."""
+        """True if there is an ACL with all of these values."""
         return key in self._ids

@@ -1,4 +1,4 @@
-"""What a controller writes when it becomes the active one. Source: ActivationRecordsGenerator of 3.9.1 and 4.3.1."""
+"""The first records of a controller that becomes active. Source: ActivationRecordsGenerator of 3.9.1 and 4.3.1."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -28,13 +28,13 @@ FAILOVER: Final = "Controller failover"
 
 
 class Bootstrap(NamedTuple):
-    """What the first active controller of a cluster writes (BootstrapMetadata)."""
+    """The records that the first active controller of a cluster writes (BootstrapMetadata)."""
 
     records: Sequence[Versioned]
-    source: str  # For the operator's log.
+    source: str  # Where the records are from, for the operator's log.
 
     def level_of(self, feature: str) -> int:
-        """The level that the records finalize, 0 if they name none."""
+        """The level of the feature in the records, 0 if they do not name the feature."""
         found = [
             each.record.feature_level
             for each in self.records
@@ -44,13 +44,15 @@ class Bootstrap(NamedTuple):
 
     @classmethod
     def of_features(cls, features: dict[str, int], source: str) -> "Bootstrap":
-        """metadata.version first, then the others by name that are on (BootstrapMetadata.fromVersions)."""
+        """Records for metadata.version first, then for the other enabled features by name
+        (BootstrapMetadata.fromVersions).
+        """
         names = [FEATURE_NAME, *sorted(name for name, level in features.items() if name != FEATURE_NAME and level)]
         return cls([Versioned(FeatureLevelRecord(name=name, feature_level=features[name])) for name in names], source)
 
 
 def check_level(features: Mapping[str, int], release: str, source: str) -> None:
-    """NewerReleaseError where a log or snapshot has a metadata.version that the release does not know."""
+    """NewerReleaseError if a log or snapshot has a metadata.version that the release does not know."""
     name = RELEASES[release].newest
     newest = MetadataVersion.parse(f"{name}@{release}").feature_level
     level = features.get(FEATURE_NAME, 0)
@@ -62,7 +64,7 @@ def check_level(features: Mapping[str, int], release: str, source: str) -> None:
 
 
 class Activation(NamedTuple):
-    """The records, and the reason for them in the operator's log."""
+    """The first decision of an active controller, and the reason for it in the operator's log."""
 
     decision: Decision
     log_text: str
@@ -71,9 +73,9 @@ class Activation(NamedTuple):
 def activation(
     image: ClusterImage, config: KraftControllerConfig, bootstrap: Bootstrap, *, is_empty: bool
 ) -> Activation:
-    """The first records of an active controller. `is_empty`: no record but control records was ever replayed.
+    """The first records of an active controller. `is_empty`: the log has only control records.
 
-    LevelError where a transaction is open that the metadata.version does not know.
+    LevelError if a transaction is open and the metadata.version has no transactions.
     """
     if _needs_bootstrap(image, config, is_empty=is_empty):
         return _of_empty_log(image, config, bootstrap)
@@ -81,12 +83,12 @@ def activation(
     if not image.in_transaction:
         return Activation(Decision(), f"the log is at metadata.version {level}")
     if not level.transactions_supported:
-        raise LevelError(f"a transaction is open in the log, and metadata.version {level} knows none")
+        raise LevelError(f"a transaction is open in the log, and metadata.version {level} has no transactions")
     return Activation(Decision(records=[_abort()]), f"an open metadata transaction is aborted, at {level}")
 
 
 def _needs_bootstrap(image: ClusterImage, config: KraftControllerConfig, *, is_empty: bool) -> bool:
-    """Kafka 3.9.1 takes a log with half of a bootstrap transaction for one of its oldest level, and stops."""
+    """Kafka 3.9.1 mistakes a log with half of a bootstrap transaction for a log of its oldest level, and stops."""
     if config.release != "3.9.1":
         return FEATURE_NAME not in image.features
     if is_empty or HALF_BOOTSTRAP in config.kafka_way:
@@ -99,7 +101,7 @@ def _of_empty_log(image: ClusterImage, config: KraftControllerConfig, bootstrap:
     records: list[Versioned] = []
     if image.in_transaction:
         if not level.transactions_supported:
-            raise LevelError(f"part of the bootstrap records is in the log, and metadata.version {level} is to follow")
+            raise LevelError(f"metadata.version {level} cannot abort the open bootstrap transaction in the log")
         records.append(_abort())
     if level.transactions_supported:
         records.append(Versioned(BeginTransactionRecord(name="Bootstrap records")))

@@ -1,4 +1,4 @@
-"""Whether a principal may do what it asks for: StandardAuthorizer over the image's ACLs."""
+"""Authorization in KRaft mode: StandardAuthorizer over the ACLs of the image."""
 
 from collections.abc import Callable, Iterable
 
@@ -17,7 +17,7 @@ def is_authorized(
     resource_type: int = CLUSTER,
     name: str = CLUSTER_NAME,
 ) -> bool:
-    """Whether the principal may do the operation on the resource. Without an authorizer everybody may do everything."""
+    """True if the principal may do the operation on the resource, and always without an authorizer."""
     config = context.config
     if not config.has_authorizer:
         return True
@@ -28,15 +28,15 @@ def is_authorized(
 def filter_by_authorized(
     context: ControllerContext, info: RequestInfo, operation: int, resource_type: int, names: Iterable[str]
 ) -> set[str]:
-    """The names for which `is_authorized` is true (AuthHelper.filterByAuthorized)."""
+    """The names of resources for which `is_authorized` is true (AuthHelper.filterByAuthorized)."""
     return {name for name in set(names) if is_authorized(context, info, operation, resource_type, name)}
 
 
 class ImageAuthorizer:
-    """StandardAuthorizer of a broker, which follows the metadata log (kcore.server.security.rights.Authorizer)."""
+    """StandardAuthorizer of a broker that follows the metadata log (kcore.server.security.rights.Authorizer)."""
 
     def __init__(self, settings: AuthorizerSettings, image: Callable[[], ClusterImage]) -> None:
-        """`image`: the one that counts at the moment of the question."""
+        """`image`: returns the image whose ACLs apply now."""
         self._settings, self._image, self._acls = settings, image, AclIndex()
 
     def allows(
@@ -47,12 +47,12 @@ class ImageAuthorizer:
         resource_type: int = CLUSTER,
         name: str = CLUSTER_NAME,
     ) -> bool:
-        """Whether the principal may do the operation on the resource."""
+        """True if the principal may do the operation on the resource."""
         acls = self._acls.of(self._image())
         return is_allowed(self._settings, acls, principal, client_address, operation, resource_type, name)
 
     def allows_on_any(self, principal: KafkaPrincipal, client_address: str, operation: int, resource_type: int) -> bool:
-        """Whether there may be a resource of that type on which it is allowed the operation."""
+        """True if there may be a resource of the type on which the principal may do the operation."""
         acls = self._acls.of(self._image())
         asked = (principal, client_address, operation, resource_type)
         return is_allowed_on_any_by_standard(self._settings, acls, *asked)

@@ -1,13 +1,15 @@
 """The active controller and the standby, as the state machine on a raft node: events in, appends and answers out.
 
-The active controller decides on the latest state, appends the records of the decision, replays them at once, and
-answers once these records, and all that the decision read, are committed. When its node stops leading, the state
+The active controller decides on the latest state, appends the decision's records and replays them at once. It answers
+when these records, and all records that the decision has read, are committed. When its node stops leading, the state
 reverts to the last commit and every pending request is answered NOT_CONTROLLER. When the node refuses an append because
-it wrote a control record first, the refused decision and all later ones are made again. A standby replays commits.
+it has written a control record first, the controller makes the refused decision and all later ones again. A standby
+replays commits.
 
-A request for many topics or partitions is decided part by part, and so are its records encoded and applied; then they
-are appended together. Meanwhile heartbeats are answered, and reads until the first record is applied. Requests that
-change the state, and periodic work, wait until it is written: each decision is over the latest state.
+A request for many topics or partitions is decided, encoded and applied in parts; then all of its records are appended
+together. Between the parts the controller answers heartbeats, and reads until the first record is applied. Requests
+that change the state, and periodic tasks, wait until the long decision is written, so that every decision uses the
+latest state.
 
 Source: QuorumController, its QuorumMetaLogListener and ControllerWriteEvent, and OffsetControlManager.
 """
@@ -48,7 +50,7 @@ from kcore.wire.records import decode_records
 
 
 class KraftController:
-    """The controller of one node. Every public method is one event; it returns what must be done, in order."""
+    """The controller of one node. Every public method is one event and returns its outputs in order."""
 
     reads_batches: ClassVar[bool] = True
 
@@ -61,25 +63,25 @@ class KraftController:
         random: JavaRandom,
         new_uuid: Callable[[], Uuid],
     ) -> None:
-        """`bootstrap`: for an empty log. `random` and `new_uuid`: as ControllerContext has them."""
+        """`bootstrap`: the records for an empty log. `random` and `new_uuid`: as in ControllerContext."""
         self.config = config
-        self.leader_id = -1  # The active controller, as the edge knows it: NOT_CONTROLLER answers name it.
+        self.leader_id = -1  # Set by the edge; NOT_CONTROLLER answers name the active controller.
         self.committed = 0  # All records below this offset are committed.
         self.snapshots = SnapshotNeed(config)
-        self.epoch: int | None = None  # The epoch that it leads; None for a standby.
+        self.epoch: int | None = None  # The epoch that this node leads; None for a standby.
         self.raft = RaftView()
         self._held: int | None = None
         self.periodic = PeriodicTasks(tasks)
         self._notices = Notices()
         self._bootstrap, self._clocks, self._random, self._new_uuid = bootstrap, clocks, random, new_uuid
-        self._is_empty = True  # No record is committed but control records.
+        self._is_empty = True  # Only control records are committed.
         self._pending: deque[Pending] = deque()  # In the order of their offsets.
         self._uncommitted: deque[Uncommitted] = deque()
         self._deciding: Deciding | None = None
         self._writing: Writing | None = None
-        self._behind: deque[Pending] = deque()  # What waits until that is decided, in the order in which it came.
+        self._waiting: deque[Pending] = deque()  # Waiting behind the long decision, in order of arrival.
         self._following = Following()
-        self._inherits_transaction = False  # Until it is committed that this active controller aborts it.
+        self._inherits_transaction = False  # Until this controller's abort record is committed.
         self._loading: SnapshotLoading | None = None
         self._shadow = shadow_of(config.kafka_way)
         self._begin_with(ClusterImage())
@@ -94,19 +96,21 @@ class KraftController:
 
     @property
     def image(self) -> ClusterImage:
-        """The state that was decided, committed or not."""
+        """The state after all decisions, committed or not."""
         return self.context.image
 
     @property
     def stable(self) -> int:
-        """All below is committed, and no transaction of this node is open there (OffsetControlManager)."""
+        """All records below this offset are committed and outside an open transaction of this node
+        (OffsetControlManager).
+        """
         first = self._uncommitted[0] if self._uncommitted else None
         return self.committed if first is None or not first.transaction else min(first.begin, self.committed)
 
     def snapshot_offset(self) -> int | None:
-        """Where a snapshot may end now; None while a transaction is open that another node began (KIP-868).
+        """Where a snapshot may end now; None while a transaction of another node is open (KIP-868).
 
-        A standby applies first what it has not yet applied of the last commit.
+        A standby first applies the rest of the last commit.
         """
         self._following.finish()
         is_open = self.image.in_transaction if self.epoch is None else self._inherits_transaction
@@ -115,7 +119,7 @@ class KraftController:
     # Requests.
 
     def on_request(self, request: Message, info: RequestInfo, reply_to: Hashable) -> Outputs:
-        """A request that has a handler in HANDLERS. It is answered once: now, at a commit, or at a resignation."""
+        """Handle a request that HANDLERS names. The answer follows now, at a commit, or at a resignation."""
         if self.epoch is None:
             return self._as_standby(request, info, reply_to)
         handler = HANDLERS[type(request)]
@@ -129,7 +133,7 @@ class KraftController:
             if not self.is_busy:
                 self.periodic.on_change(self.context, info.now_ms)
             elif not was_busy:
-                outputs += self._next_behind()
+                outputs += self._work_on_waiting()
             outputs += log_lines(self._notices.due(info.now_ms))
         return outputs
 
@@ -138,46 +142,48 @@ class KraftController:
             return [RequestAnswer(reply_to, not_controller(request, self.config, self.leader_id))]
         self._following.finish()
         outputs: list[Output] = []
-        asked = Pending(type(request).__name__, lambda: checked(self.context, request, info, self.leader_id), request)
-        decision = self._decision(asked, outputs)
-        assert decision is not None  # At once, not in parts.
+        pending = Pending(type(request).__name__, lambda: checked(self.context, request, info, self.leader_id), request)
+        decision = self._decision(pending, outputs)
+        assert decision is not None  # A standby decides without parts.
         return [*outputs, RequestAnswer(reply_to, decision.response)]
 
     @property
     def is_at_work(self) -> bool:
-        """As StateMachine has it: a standby that applies what is committed, or reverts what is not."""
+        """As in StateMachine: the standby still applies committed records or reverts uncommitted ones."""
         return self._following.is_at_work
 
     @property
     def is_busy(self) -> bool:
-        """Whether what would change the state must wait."""
-        return self._is_in_parts or bool(self._behind)
+        """True if requests that change the state must wait."""
+        return self._is_in_parts or bool(self._waiting)
 
     @property
     def _is_in_parts(self) -> bool:
         return self._deciding is not None or self._writing is not None
 
     def _must_wait(self, request: Message) -> bool:
-        """Reads wait, too, while only a part of a decision's records is applied to the state."""
+        """Reads wait too while only a part of a decision's records is applied."""
         return self.is_busy and (self._writing is not None or not isinstance(request, READS))
 
     @property
     def next_due_ms(self) -> int | None:
-        """When `on_timer` is wanted next; None while nothing waits for it, or nothing could be decided."""
+        """When `on_timer` must be called next; None while no task is scheduled, or while a long decision delays all
+        tasks.
+        """
         return None if self.is_busy else self.periodic.next_due_ms
 
     def _wait(self, pending: Pending, outputs: list[Output]) -> None:
-        """Heartbeats that change nothing but the time of the last contact are answered at once."""
+        """Answer heartbeats that only extend a session at once; all other requests wait."""
         decision = self._decision(pending, outputs) if isinstance(pending.request, BrokerHeartbeatRequest) else None
         if decision is None or decision.records:
-            self._behind.append(pending)
+            self._waiting.append(pending)
         else:
             self._settle(pending, decision, outputs)
 
     # Decisions.
 
     def _decide(self, pending: Pending, outputs: list[Output]) -> None:
-        """Decides on the latest state, appends, replays; answers now where the answer depends on no commit."""
+        """Decide on the latest state, append and replay; answer now if the answer depends on no commit."""
         decision = self._decision(pending, outputs)
         if decision is not None:
             self._settle(pending, decision, outputs)
@@ -199,7 +205,7 @@ class KraftController:
     def _finish(
         self, pending: Pending, decision: Decision, made: Written | None, outputs: list[Output], count: int = 0
     ) -> None:
-        """`made`: what is left to be appended; `count`: all records."""
+        """`made`: the records that are not appended yet. `count`: the number of all records of the decision."""
         assert self.epoch is not None
         kraft_version = self._shadow.kraft_version_to_write(decision.kraft_version, has_records=made is not None)
         if kraft_version is not None:
@@ -213,27 +219,27 @@ class KraftController:
             self._pending.append(pending)
         elif pending.request is not None:
             outputs.append(self._answer(pending))
-        pending.tell_written(count)
-        if pending.gives_up:
+        pending.report_written(count)
+        if pending.resigns:
             outputs.append(Resign(self.epoch))
 
     def _answer(self, pending: Pending) -> RequestAnswer:
-        """What its decision has left is decided next."""
+        """The answer to a request. The rest of its decision becomes the next decision."""
         if pending.rest is not None:
-            self._behind.appendleft(Pending(*pending.rest))
+            self._waiting.appendleft(Pending(*pending.rest))
         return RequestAnswer(pending.reply_to, pending.response)
 
     @property
     def _decided_end(self) -> int:
-        """Behind the records of all decisions that are appended."""
+        """The offset behind the records of all appended decisions."""
         if self._writing is not None and self._writing.made is not None:
             return self._writing.made.begin
         return self.image.end_offset
 
     def _decision(self, pending: Pending, outputs: list[Output]) -> Decision | None:
-        """None for one that goes on behind other events.
+        """The decision; None if it continues in later events.
 
-        An exception in a handler fails its request alone: nothing is appended, and the node stays leader.
+        An exception in a handler fails only its own request: nothing is appended, and the node stays leader.
         """
         pending.forget_decision()
         try:
@@ -245,7 +251,7 @@ class KraftController:
         return decided if isinstance(decided, Decision) else self._decide_on(Deciding(pending, decided), outputs)
 
     def _decide_on(self, deciding: Deciding, outputs: list[Output]) -> Decision | None:
-        """The next part of a decision."""
+        """Make the next part of a decision."""
         try:
             using_quota(self.context, deciding.pending, lambda: next(deciding.steps))
         except StopIteration as done:
@@ -258,7 +264,7 @@ class KraftController:
         return None
 
     def on_work(self) -> Outputs:
-        """The next part of a decision; once it is written, what waited behind it, one request at a time."""
+        """Make the next part of a decision. When the decision is written, decide one waiting request per call."""
         outputs: list[Output] = []
         if self.epoch is None:
             return [WorkOn()] if self._following.go_on() else outputs
@@ -270,18 +276,21 @@ class KraftController:
         elif self._writing is not None:
             writing, self._writing = self._writing, None
             self._write_on(writing, outputs)
-        elif self._behind:
-            self._decide(self._behind.popleft(), outputs)
+        elif self._waiting:
+            self._decide(self._waiting.popleft(), outputs)
         if not self._is_in_parts:
             self.periodic.on_change(self.context, self._clocks.now_ms())
-        return [*outputs, *self._next_behind()]
+        return [*outputs, *self._work_on_waiting()]
 
-    def _next_behind(self) -> list[Output]:
-        """What waits longest is decided in an event of its own, once nothing else is."""
-        return [] if self._is_in_parts or not self._behind else [WorkOn(self._behind[0].name)]
+    def _work_on_waiting(self) -> list[Output]:
+        """Ask for an event for the oldest waiting request, when no decision is in parts."""
+        return [] if self._is_in_parts or not self._waiting else [WorkOn(self._waiting[0].name)]
 
     def _write_on(self, writing: Writing, outputs: list[Output]) -> None:
-        """The next part of the writing of a decision; the state is as before where its records cannot be written."""
+        """Write the next part of a decision.
+
+        If the records cannot be written, the state returns to that before the decision.
+        """
         pending = writing.pending
         try:
             for made in writing.parts:
@@ -303,7 +312,7 @@ class KraftController:
     # Periodic work.
 
     def on_timer(self) -> Outputs:
-        """Runs the periodic tasks that are due; may be called at any time."""
+        """Run the periodic tasks that are due; may be called at any time."""
         outputs: list[Output] = []
         while self.epoch is not None and not self.is_busy:
             now_ms = self._clocks.now_ms()
@@ -332,7 +341,7 @@ class KraftController:
         return outputs
 
     def _begin_context(self) -> None:
-        """Makes a new context over the same state: a standby does not keep the rest of the context up to date."""
+        """Make a new context over the same state, because a standby does not keep all of the context up to date."""
         heartbeats, mutation_quotas = self.context.heartbeats, self.context.mutation_quotas
         self._begin_with(self.image)
         self.context.heartbeats, self.context.mutation_quotas = heartbeats, mutation_quotas
@@ -349,7 +358,7 @@ class KraftController:
         while self._uncommitted and self._uncommitted[0].end <= end_offset:
             self._uncommitted.popleft()
             self._is_empty = self._inherits_transaction = False
-        # Control records of the node's may have come behind all that was decided.
+        # The node may have written control records behind all decisions.
         if not self._uncommitted and self._writing is None:
             self.image.end_offset = max(self.image.end_offset, end_offset)
         self._commit(self.stable)
@@ -362,7 +371,7 @@ class KraftController:
             outputs += log_lines(pending.notice.warnings, logging.WARNING)
             if pending.request is not None:
                 outputs.append(self._answer(pending))
-        return outputs if was_busy else [*outputs, *self._next_behind()]
+        return outputs if was_busy else [*outputs, *self._work_on_waiting()]
 
     def _follow(self, batches: bytes, end_offset: int) -> Iterator[None]:
         if batches:
@@ -380,7 +389,7 @@ class KraftController:
         self.snapshots.count(len(batches))
 
     def on_resigned(self, epoch: int) -> Outputs:
-        """Reverts to the last commit. Committed batches of an open transaction stay: the next leader aborts it."""
+        """Revert to the last commit. Committed batches of an open transaction stay: the next leader aborts it."""
         first = self._uncommitted[0] if self._uncommitted else None
         pending = [*self._pending, *self._undecided()]
         parts = self._reverting(self.stable, first)
@@ -389,10 +398,10 @@ class KraftController:
         self._pending.clear()
         self._uncommitted.clear()
         has_more = self._following.begin(parts)
-        asked = [(each.reply_to, each.request) for each in pending if each.request is not None]
-        answers = [RequestAnswer(reply_to, not_controller(request, self.config)) for reply_to, request in asked]
-        told = [*self._notices.rest(), resigned_line(epoch, len(answers))]
-        return [*log_lines(told), *answers, *([WorkOn()] if has_more else [])]
+        waiting = [(each.reply_to, each.request) for each in pending if each.request is not None]
+        answers = [RequestAnswer(reply_to, not_controller(request, self.config)) for reply_to, request in waiting]
+        lines = [*self._notices.rest(), resigned_line(epoch, len(answers))]
+        return [*log_lines(lines), *answers, *([WorkOn()] if has_more else [])]
 
     def _reverting(self, stable: int, first: Uncommitted | None) -> Iterator[None]:
         yield from self.image.reverting_to(stable)
@@ -404,7 +413,7 @@ class KraftController:
         self._begin_context()
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Outputs:
-        """A control record of the node came first: this decision and all later ones are made again, behind it."""
+        """Make this decision and all later ones again, behind the control record that the node wrote first."""
         begin = append.expected_offset
         if self._writing is not None:
             self._writing.parts.close()
@@ -424,42 +433,42 @@ class KraftController:
             each.forget_decision()
         while again and not self.is_busy:
             self._decide(again.popleft(), outputs)
-        self._behind += again
-        outputs += self._next_behind()
-        return [each for each in outputs if not (was_busy and isinstance(each, WorkOn))]  # One is on its way.
+        self._waiting += again
+        outputs += self._work_on_waiting()
+        return [each for each in outputs if not (was_busy and isinstance(each, WorkOn))]  # It has one.
 
     def _undecided(self) -> list[Pending]:
-        """What is not decided yet, in order; it waits no more."""
+        """Remove and return all requests and tasks without a decision, in order."""
         in_parts = [each.pending for each in (self._deciding, self._writing) if each is not None]
-        undecided = [*in_parts, *self._behind]
+        undecided = [*in_parts, *self._waiting]
         self._deciding = self._writing = None
-        self._behind.clear()
+        self._waiting.clear()
         return undecided
 
     # Snapshots.
 
     def _commit(self, offset: int) -> None:
-        """Changes below `offset` cannot be reverted any more, except those that a snapshot being written needs.
+        """Discard the journal below `offset`, except for changes that a snapshot being written needs.
 
-        A control record of the node's may be committed where a decision begins that is being written: that is reverted
-        when its append is refused.
+        The node may commit a control record at the offset where a decision that is being written begins. That
+        decision's journal stays, because the decision is reverted when its append is refused.
         """
         offset = offset if self._held is None else min(offset, self._held)
         self.image.commit(min(offset, self._decided_end) if self._writing is not None else offset)
 
     def hold(self, offset: int) -> None:
-        """Keeps the image's journal from `offset` on, so that a snapshot can be written of the state there."""
+        """Keep the image's journal from `offset` on, so that a snapshot of the state there can be written."""
         self._held = offset
         self._shadow.hold(offset)
 
     def release(self) -> None:
-        """No snapshot needs the journal any more; may be called without a `hold`."""
+        """No snapshot needs the journal any more. May be called without a `hold`."""
         self._held = None
         self._shadow.hold(None)
 
     @property
     def snapshot_image(self) -> ClusterImage:
-        """What snapshots are written of: the state, but for departures that are switched back."""
+        """The image that snapshots contain: the state, unless departures that are switched back change it."""
         return self._shadow.snapshot_image(self.image)
 
     def on_snapshot(self, reader: SnapshotReader) -> Outputs:
@@ -468,7 +477,7 @@ class KraftController:
         return [ReadSnapshotSlice()]
 
     def on_read_slice(self) -> Outputs:
-        """Reads a slice of the snapshot; behind the last one, the snapshot's state takes the place of the own one."""
+        """Read a slice of the snapshot; after the last one, replace the state by that of the snapshot."""
         loading = self._loading
         if loading is None:
             return ()

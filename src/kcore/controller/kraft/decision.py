@@ -1,7 +1,7 @@
-"""The result of a handler: records and a response, as data. Nothing has changed yet.
+"""The result of a handler: records and a response, as data. A decision has changed nothing yet.
 
-Records are values on their way to the log: single ones as objects, changes and creations of partitions as columns, so
-that a million of them cost no object each. `encoded` turns all of them into bytes, in order.
+Single records are objects; changes and creations of partitions are columns, so that a million records need no object
+each. `encoded` turns all records into bytes, in order.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Versioned(NamedTuple):
-    """A record and the version to write it in (ApiMessageAndVersion)."""
+    """A record and the version in which it is written (ApiMessageAndVersion)."""
 
     record: MetadataRecord
     version: int = 0
@@ -34,35 +34,35 @@ Records: TypeAlias = Versioned | KraftChanges | KraftElections | PartitionCreati
 class Decision:
     """The decision about one request or one periodic task."""
 
-    response: Message | None = None  # None: the connection is closed, or nobody asked.
+    response: Message | None = None  # None: the connection is closed, or no client waits.
     records: Sequence[Records] = field(default_factory=tuple)
-    is_atomic: bool = True  # All records or none: a transaction, if they do not fit one batch.
-    has_more: bool = False  # Of a periodic task: it has more to do at once, even if it wrote nothing.
-    kraft_version: int | None = None  # The level that the raft layer is to write, with the voters, before the records.
-    rest: "Rest | None" = None  # Decided once this is answered, so that the answer's commit does not wait for it.
+    is_atomic: bool = True  # All or none: a transaction if the records do not fit one batch.
+    has_more: bool = False  # A periodic task must run again soon, even if it wrote nothing.
+    kraft_version: int | None = None  # The raft layer writes this level, with the voters, before the records.
+    rest: "Rest | None" = None  # Decided after the answer, so that the answer does not wait for it.
 
 
 class Rest(NamedTuple):
-    """More of a decision, upon the state behind its records; `name` is what its time is counted as."""
+    """The rest of a decision, made on the state after its first records. `name` labels its time in metrics."""
 
     name: str
     decide: Callable[[], "Decision | Steps"]
 
 
-AT_ONCE: Final = 1_000  # Topics or partitions of a request, in one part of a decision.
-SINGLES_AT_ONCE: Final = 10 * AT_ONCE  # Records as objects, in one part of their encoding.
+AT_ONCE: Final = 1_000  # Topics or partitions in one part of a decision.
+SINGLES_AT_ONCE: Final = 10 * AT_ONCE  # Records as objects in one part of the encoding.
 Steps: TypeAlias = Generator[None, None, Decision]
-"""A long decision, part by part, a few milliseconds each. Between two parts the state stays what it is."""
+"""A long decision in parts of a few milliseconds. The state does not change between the parts."""
 
 
 def pause_if_many(count: int) -> Generator[None, None, None]:
-    """Ends a part of a decision for so many topics or partitions, unless all of it is one."""
+    """End a part of a decision if it has this number of topics or partitions; small decisions have one part."""
     if count >= AT_ONCE:
         yield
 
 
 def all_parts(parts: Generator[None, None, T]) -> T:
-    """The result of something that is made part by part, at once."""
+    """Run all parts at once, and return the result."""
     while True:
         try:
             next(parts)
@@ -72,7 +72,7 @@ def all_parts(parts: Generator[None, None, T]) -> T:
 
 
 def encoded(image: ClusterImage, records: Sequence[Records], level: MetadataVersion) -> Iterator[EncodedRecords]:
-    """The values of records, in their order, part by part; `image` is the state that they were decided upon."""
+    """The values of the records, in order and in parts. `image`: the state on which the records were decided."""
     singles: list[bytes] = []
     for each in records:
         if isinstance(each, Versioned):

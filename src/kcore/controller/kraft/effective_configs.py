@@ -1,4 +1,5 @@
-"""The effective settings of a topic: its own, or else the node's, all nodes', server.properties', or defaults.
+"""The effective settings of a topic: from the topic, the node, all nodes, server.properties or the defaults, in this
+order.
 
 Source: KafkaConfigSchema.resolveEffectiveTopicConfigs, ServerTopicConfigSynonyms, KafkaConfig.extractLogConfigMap.
 """
@@ -13,7 +14,7 @@ from kcore.schema.configs import ConfigResourceType, ConfigSource
 from kcore.schema.topics import CreatableTopicConfigs
 
 _MINUTE: Final = 60_000
-_FURTHER: Final = {  # Settings of a broker that stand behind the first one, and in how many milliseconds they count.
+_FURTHER: Final = {  # Further synonyms, with the milliseconds of their units.
     "segment.ms": (("log.roll.hours", 60 * _MINUTE),),
     "segment.jitter.ms": (("log.roll.jitter.hours", 60 * _MINUTE),),
     "flush.ms": (("log.flush.scheduler.interval.ms", 0),),
@@ -29,14 +30,16 @@ class Effective(NamedTuple):
 
 
 def synonyms(config: TopicConfig) -> tuple[tuple[str, int], ...]:
-    """The settings of a broker that stand behind a topic's, and the milliseconds of their unit; 0: as it is."""
+    """The broker's settings that are defaults of a topic's setting, with the milliseconds of their unit; 0: no
+    conversion.
+    """
     if config.server is None or config.name.startswith("remote."):
         return ()
     return (config.server, 0), *_FURTHER.get(config.name, ())
 
 
 class EffectiveConfigs:
-    """The settings of a topic without its own, as of an image's present state; made once a request."""
+    """The effective settings of topics in an image's present state; made once per request."""
 
     def __init__(self, config: KraftControllerConfig, image: ClusterImage) -> None:
         self.known = TOPIC_CONFIGS_OF[config.release]
@@ -59,7 +62,7 @@ class EffectiveConfigs:
         return Effective(None if config.is_internal else config.default, ConfigSource.DEFAULT_CONFIG)
 
     def of(self, configs: Mapping[str, str]) -> dict[str, Effective]:
-        """Of a topic with these settings, by name in alphabetic order."""
+        """The effective settings of a topic with these overrides, by name in alphabetic order."""
         return {
             name: Effective(configs[name], ConfigSource.TOPIC_CONFIG) if name in configs else effective
             for name, effective in self._of_all.items()
@@ -67,19 +70,23 @@ class EffectiveConfigs:
         }
 
     def created(self, configs: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-        """The same as entries of a CreateTopicsResponse; topics share the entries that they do not set."""
+        """The same as entries of a CreateTopicsResponse.
+
+        Topics share the entries of settings that they do not override.
+        """
         if self._shared is None:
-            self._shared = {name: _told(name, each) for name, each in self.of({}).items()}
+            self._shared = {name: _entry(name, each) for name, each in self.of({}).items()}
         if not configs:
             return list(self._shared.values())
-        own = {name: _told(name, Effective(value, ConfigSource.TOPIC_CONFIG)) for name, value in configs.items()}
-        told = self._shared | own
-        return list(told.values()) if len(told) == len(self._shared) else [told[name] for name in sorted(told)]
+        own = {name: _entry(name, Effective(each, ConfigSource.TOPIC_CONFIG)) for name, each in configs.items()}
+        all_entries = self._shared | own
+        names = all_entries if len(all_entries) == len(self._shared) else sorted(all_entries)
+        return [all_entries[name] for name in names]
 
     def base_values(self) -> dict[str, str]:
-        """The values of a topic without settings of its own, as Kafka prints them.
+        """The settings of a topic without overrides, as Kafka prints them.
 
-        Nothing checks the settings of other brokers, so wrong values are ignored. Source:
+        Kafka does not check the settings of other brokers, so invalid values are ignored. Source:
         KafkaConfig.extractLogConfigMap.
         """
         found: dict[str, str] = {}
@@ -90,12 +97,12 @@ class EffectiveConfigs:
         return base_values(self.known, found)
 
 
-def _told(name: str, effective: Effective) -> CreatableTopicConfigs:
+def _entry(name: str, effective: Effective) -> CreatableTopicConfigs:
     return CreatableTopicConfigs(name=name, value=effective.value, config_source=effective.source)
 
 
 def _converted(text: str, unit: int) -> str:
-    """ConfigSynonym's converters: a text that is no number counts as 0."""
+    """The value in milliseconds (ConfigSynonym's converters). A text that is no number counts as 0."""
     if not unit:
         return text
     try:

@@ -1,6 +1,6 @@
-"""What elections need of the topics' settings: min.insync.replicas and unclean.leader.election.enable, as columns.
+"""The topics' settings that elections need, as columns: min.insync.replicas and unclean.leader.election.enable.
 
-A topic's own setting counts before that of the controller's node, of all nodes, and of server.properties.
+A topic's own setting takes precedence over that of the controller's node, of all nodes, and of server.properties.
 """
 
 from collections.abc import Mapping
@@ -16,35 +16,35 @@ from kcore.schema.configs import ConfigResourceType
 
 
 class _Basis(NamedTuple):
-    """What the settings were computed from; they are computed again when one of these changes."""
+    """The inputs of the computed settings, which are computed again when an input changes."""
 
     level: Level
     elr: bool
-    version: int  # Of the overrides.
-    topics: int  # Rows of the topic table; 0 where no topic overrides anything.
+    version: int  # Incremented by each change of an override.
+    topics: int  # Rows of the topic table; 0 if no topic has an override.
 
 
 class ElectionSettings:
-    """The settings of one image at a time; for another image they are collected anew."""
+    """The settings of one image at a time; they are collected again for another image."""
 
     def __init__(self, config: KraftControllerConfig) -> None:
         self._config = config
         self._image: ClusterImage | None = None
-        self._count = 0  # How many changes of the image's configs are taken in.
+        self._count = 0  # The number of the image's config changes that are applied.
         self._version = 0
         self._overrides: dict[str, dict[str, str]] = {MIN_ISR: {}, UNCLEAN_ELECTION: {}}  # Values by topic.
         self._basis: _Basis | None = None
         self._made = KraftSettings(Level.parse("4.3.1"))
 
     def of(self, image: ClusterImage, level: Level, elr: bool) -> KraftSettings:
-        """The settings as of the image's present state."""
+        """The settings of the image's present state."""
         self._catch_up(image)
         has_overrides = any(self._overrides.values())
         basis = _Basis(level, elr, self._version, len(image.topics) if has_overrides else 0)
         if basis != self._basis:
             self._made, self._basis = self._settings(image, level, elr), basis
             if any(topic not in image.topics for by_topic in self._overrides.values() for topic in by_topic):
-                self._basis = None  # A topic of that name may be created, with its settings already there.
+                self._basis = None  # A topic of that name may be created later, and has these settings.
         return self._made
 
     def _catch_up(self, image: ClusterImage) -> None:
@@ -70,7 +70,7 @@ class ElectionSettings:
                 by_topic[topic] = value
             elif by_topic.pop(topic, None) is None:
                 continue
-            self._version += 1  # With an equal value, too: the topic may have another row by now.
+            self._version += 1  # Also for an equal value: the topic may have another row by now.
 
     def _settings(self, image: ClusterImage, level: Level, elr: bool) -> KraftSettings:
         of_nodes = [*settings_of_nodes(image, self._config), self._config.static_configs]

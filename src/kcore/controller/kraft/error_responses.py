@@ -1,4 +1,4 @@
-"""Responses that name the active controller, or that differ by release."""
+"""Error responses that name the active controller, or that differ by release."""
 
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.rules.error_responses import refused
@@ -8,18 +8,18 @@ from kcore.schema.structure import Message
 
 
 def not_controller(request: Message, config: KraftControllerConfig, leader_id: int = -1) -> Message:
-    """The response of a node that is not the active controller; `leader_id` -1: nobody is known to be."""
-    told = f"The active controller appears to be node {leader_id}."
+    """The response of a node that is not the active controller. `leader_id` -1: the active controller is unknown."""
+    message = f"The active controller appears to be node {leader_id}."
     if leader_id in (-1, config.node_id):
-        told = "No controller appears to be active."
+        message = "No controller appears to be active."
     if isinstance(request, UnregisterBrokerRequest):
-        return unregister_broker(config, Errors.NOT_CONTROLLER, told)
-    return refused(request, Errors.NOT_CONTROLLER, told)
+        return unregister_broker(config, Errors.NOT_CONTROLLER, message)
+    return refused(request, Errors.NOT_CONTROLLER, message)
 
 
-def unregister_broker(config: KraftControllerConfig, error: Errors, told: str) -> UnregisterBrokerResponse:
-    """The response to an UnregisterBroker that is refused: 3.9.1 tells the code alone."""
+def unregister_broker(config: KraftControllerConfig, error: Errors, message: str) -> UnregisterBrokerResponse:
+    """The response to a refused UnregisterBroker; 3.9.1 sends only the code."""
     response = UnregisterBrokerResponse(error_code=error)
     if config.release != "3.9.1":
-        response.error_message = told
+        response.error_message = message
     return response

@@ -1,4 +1,4 @@
-"""Which function decides which request, over all subjects."""
+"""The table of requests and their handlers, over all subjects."""
 
 from typing import Final
 
@@ -21,8 +21,8 @@ HANDLERS: Final[dict[type[Message], Handler]] = {
     **admin.HANDLERS,
 }
 
-# Requests that a standby answers, too, from its committed state. The active controller's answer waits for the commit of
-# what it shows; Kafka's shows what is committed (lastStableOffset), at once.
+# A standby answers these requests too, from its committed state. The active controller's answer waits for the commit of
+# the state that it shows; Kafka's shows the committed state (lastStableOffset), at once.
 READS: Final = (
     *(DescribeClusterRequest, DescribeConfigsRequest, DescribeAclsRequest, ListPartitionReassignmentsRequest),
     DescribeUserScramCredentialsRequest,

@@ -1,4 +1,4 @@
-"""All that handlers read: the state, the settings, and what no record of the log has."""
+"""The context of handlers: the state, the settings, and facts that no record of the log has."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,25 +27,25 @@ from kcore.types import Uuid
 
 
 class RequestInfo(NamedTuple):
-    """What a handler may know of a request beside its message."""
+    """The facts about a request that its message does not have."""
 
     version: int
-    now_ms: int  # Of the controller's clock, which only goes forward.
-    wall_ms: int = 0  # Of the wall clock: time stamps of tokens.
-    principal: KafkaPrincipal = ANONYMOUS  # The original one, behind an envelope.
+    now_ms: int  # By the controller's monotonic clock.
+    wall_ms: int = 0  # By the wall clock, for time stamps of tokens.
+    principal: KafkaPrincipal = ANONYMOUS  # In an envelope: the principal of the original request.
     client_address: str = "127.0.0.1"
-    is_forwarded: bool = False  # It came in an envelope.
-    is_token_authenticated: bool = False  # The principal showed a delegation token.
-    listener: str = "CONTROLLER"  # On which the request came.
-    client_id: str | None = None  # The original one, behind an envelope.
-    security_protocol: str = "PLAINTEXT"  # Of that listener.
+    is_forwarded: bool = False  # A broker sent the request in an envelope.
+    is_token_authenticated: bool = False  # The principal authenticated with a delegation token.
+    listener: str = "CONTROLLER"  # The listener that received the request.
+    client_id: str | None = None  # In an envelope: the client id of the original request.
+    security_protocol: str = "PLAINTEXT"  # The security protocol of that listener.
 
 
 class NotControllerError(KcoreError):
-    """A standby was asked for what only the active controller decides."""
+    """A standby received a request that only the active controller decides."""
 
     def __init__(self, refused: Mapping[int, AclCreationResult]) -> None:
-        """`refused`: of CreateAcls, the results that keep an error of their own, by place."""
+        """`refused`: for CreateAcls, the results with an error of their own, by place in the request."""
         super().__init__("only the active controller decides this")
         self.refused = refused
 
@@ -57,71 +57,73 @@ def _no_problem(kraft_version: int) -> str | None:
 
 @dataclass(slots=True)
 class RaftView:
-    """What the rules ask of the raft node; the edge keeps it up to date."""
+    """The facts about the raft node that rules need; the edge keeps them up to date."""
 
-    kraft_version: int = 0  # Finalized by raft's control records; the image has the other features.
-    kraft_version_problem: Callable[[int], str | None] = _no_problem  # Why raft cannot write a level.
-    voter_ids: frozenset[int] = frozenset()  # The latest ones, committed or not; none where there is no node.
+    kraft_version: int = 0  # From raft's control records; the image has the other features.
+    kraft_version_problem: Callable[[int], str | None] = _no_problem  # Returns why raft cannot write a level.
+    voter_ids: frozenset[int] = frozenset()  # The latest voters, committed or not; empty without a raft node.
 
 
 class ControllerContext:
-    """Handlers read it and change nothing but the random numbers, the dice, the heartbeats' contact times and what is
-    left of quotas on mutations.
+    """The state, settings and indexes that handlers read.
 
-    `image` is the state that was decided, committed or not. A request's records are replayed before the next one is
-    decided, by `apply`.
+    Handlers change only the random numbers, the contact times of heartbeats and the rest of quotas on mutations.
+    `image` is the state after all decisions, committed or not: `apply` replays a request's records before the next
+    request is decided.
     """
 
     def __init__(
         self, config: KraftControllerConfig, image: ClusterImage, random: JavaRandom, new_uuid: Callable[[], Uuid]
     ) -> None:
-        """`random`: draws the placements (StripedReplicaPlacer); `new_uuid`: ids of topics and ACLs."""
+        """`random`: draws the placements (StripedReplicaPlacer). `new_uuid`: draws ids of topics and ACLs."""
         self.config = config
         self.image = image
         self.random = random
         self.new_uuid = new_uuid
-        self.is_standby = False  # Its handlers check as far as `call_controller`.
+        self.is_standby = False  # On a standby, handlers run only as far as `call_controller`.
         self.raft = RaftView()
         one_by_one = FENCES_ONE_BY_ONE in config.kafka_way
         self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms, config.release, one_by_one=one_by_one)
-        self.election_settings = ElectionSettings(config)  # Of `image`; see `settings_of_topics.kraft_settings`.
-        self.acls = AclIndex()  # Of `image`, for `authorization`.
-        self.tokens = TokenIndex(config.delegation_token_secret_key)  # Of `image`, for `admin/tokens.py`.
+        self.election_settings = ElectionSettings(config)  # See `settings_of_topics.kraft_settings`.
+        self.acls = AclIndex()  # For `authorization`.
+        self.tokens = TokenIndex(config.delegation_token_secret_key)  # For `admin/tokens.py`.
         burst_s = config.controller_quota_window_num * config.controller_quota_window_size_seconds
         self.mutation_quotas = MutationQuotas(burst_s)
-        self.used_quota: MutationQuota | None = None  # Of the request that is being decided, once it asked for it.
-        self.shadow = Shadow()  # What Kafka's controller keeps beside the state; see `kafka_way/`.
-        self.wall_ahead_ms = 0  # What the wall clock says above the controller's own, for periodic work.
+        self.used_quota: MutationQuota | None = None  # The quota that the present request uses.
+        self.shadow = Shadow()  # Kafka's state beside the image; see `kafka_way/`.
+        self.wall_ahead_ms = 0  # Wall clock minus the controller's clock, for periodic tasks.
 
     @property
     def version(self) -> MetadataVersion:
-        """The metadata.version that is finalized, as the configured release understands it.
+        """The finalized metadata.version, as the configured release understands it.
 
-        The release's oldest while nothing is committed: a standby of a new quorum is asked before (FeaturesPublisher).
+        The release's oldest while nothing is committed, because a standby of a new quorum needs a version before
+        (FeaturesPublisher).
         """
         return _version(self.image.features.get(FEATURE_NAME), self.config.release)
 
     @property
     def level(self) -> Level:
-        """The level of Kafka whose rules decide."""
+        """The level of Kafka whose rules apply."""
         return level_of(f"{self.version.name}@{self.config.release}")
 
     @property
     def next_offset(self) -> int:
-        """Where the first record of the next decision will stand in the log."""
+        """The offset of the next decision's first record."""
         return self.image.end_offset
 
     def call_controller(self, refused: Mapping[int, AclCreationResult] = MappingProxyType({})) -> None:
-        """Every handler of what is not only read calls it where Kafka's ControllerApis calls its controller.
+        """Raise NotControllerError on a standby.
 
-        What follows is for the active controller alone: NotControllerError on a standby, which comes to this point in
-        Kafka's way ("standbys-check-first"). `refused`: as NotControllerError has it.
+        Every handler that does not only read calls it where Kafka's ControllerApis calls its controller: the code
+        behind the call runs only on the active controller. A standby gets this far only in Kafka's way
+        ("standbys-check-first"). `refused`: as in NotControllerError.
         """
         if self.is_standby:
             raise NotControllerError(refused)
 
     def mutation_quota(self, info: RequestInfo, *, strict_from: int) -> MutationQuota:
-        """What of its quota on mutations a request uses; versions before `strict_from` are never refused."""
+        """The quota on mutations for a request; versions before `strict_from` are never refused."""
         is_strict = info.version >= strict_from
         name = info.principal.name
         quotas = self.image.quotas
@@ -129,22 +131,22 @@ class ControllerContext:
         return self.used_quota
 
     def activate(self, now_ms: int) -> None:
-        """The node leads: the session of every unfenced broker begins now (ClusterControlManager.activate)."""
+        """The node leads: begin the session of every unfenced broker now (ClusterControlManager.activate)."""
         self.heartbeats.activate(self.image, now_ms)
 
-    def hear(self, contacts: Sequence[Contact]) -> None:
-        """Heartbeats that were answered elsewhere, since they change nothing: their brokers' sessions go on."""
+    def on_contacts(self, contacts: Sequence[Contact]) -> None:
+        """Extend the sessions of brokers whose heartbeats the edge has answered, because they change nothing."""
         for contact in contacts:
-            self.heartbeats.heard(contact, self.image)
+            self.heartbeats.on_contact(contact, self.image)
 
     def apply(self, record: MetadataRecord, offset: int, now_ms: int) -> None:
-        """Applies a record of the log to the state and to the heartbeats."""
+        """Apply a record of the log to the state and to the heartbeats."""
         self.image.apply(record, offset)
         self.heartbeats.on_record(record, self.image, now_ms)
 
 
 Handler: TypeAlias = Callable[[ControllerContext, Any, RequestInfo], Decision | Steps]
-"""Decides a request, of its own type; one that may name many topics or partitions, part by part."""
+"""Decides a request of one type; in parts if the request may name many topics or partitions."""
 
 
 @lru_cache(maxsize=64)

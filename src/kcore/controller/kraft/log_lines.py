@@ -1,4 +1,4 @@
-"""Lines of the operator's log: one for each thing that happened, whatever the number of records."""
+"""Lines of the operator's log: one line for each kind of event, whatever the number of records."""
 
 import logging
 import traceback
@@ -33,9 +33,9 @@ ALL_CORDONED: Final = (
     "all log directories of all brokers are cordoned: no topic can be created. "
     "Set cordoned.log.dirs of a broker to an empty list"
 )
-EVERY_MS: Final = 1_000  # Leaders ask for ISRs partition by partition: what that does is one line.
-_TOLD: Final = {*OF_BROKERS, brokers.RegisterControllerRecord, settings.FeatureLevelRecord}
-_EFFECTS: Final = {  # What may happen to one partition, and to several.
+EVERY_MS: Final = 1_000  # AlterPartition requests of this time share one line.
+_SHOWN: Final = {*OF_BROKERS, brokers.RegisterControllerRecord, settings.FeatureLevelRecord}
+_EFFECTS: Final = {  # The words for one partition, and for several.
     "moved": ("partition has another leader", "partitions have other leaders"),
     "offline": ("partition has no leader: it is offline", "partitions have no leader: they are offline"),
     "back": ("partition has a leader again", "partitions have leaders again"),
@@ -50,21 +50,21 @@ _EFFECTS: Final = {  # What may happen to one partition, and to several.
 
 
 class Notice(NamedTuple):
-    """What a decision tells the operator once it is committed."""
+    """The lines about a decision, which the operator's log gets when the decision is committed."""
 
     lines: Sequence[str] = ()
-    later: Counter[str] | None = None  # What AlterPartition does to partitions: in one line a second.
+    later: Counter[str] | None = None  # Effects of AlterPartition, which get one line a second.
     warnings: Sequence[str] = ()  # Lines that ask the operator to do something.
 
 
-NOTHING_TOLD: Final = Notice()
+NO_NOTICE: Final = Notice()
 
 
 class NoticeMaker:
-    """Makes the notice of one decision, which takes effect part by part: each part is added before it does."""
+    """Makes the notice of one decision. Each part is added before it is applied."""
 
     def __init__(self, image: ClusterImage, request: Message | None) -> None:
-        """`request` is None for the controller's own work."""
+        """`request`: None for a periodic task."""
         self._image, self._request = image, request
         self._lines: list[str] = []
         self._warnings: list[str] = []
@@ -72,7 +72,7 @@ class NoticeMaker:
         self._effects: Counter[str] = Counter()
 
     def add(self, records: Records | EncodedRecords) -> None:
-        """One record of the decision, or several in columns."""
+        """Add one record of the decision, or several as columns."""
         if isinstance(records, Versioned):
             self._add_one(records.record)
         elif isinstance(records, PartitionCreations):
@@ -88,13 +88,13 @@ class NoticeMaker:
         if isinstance(record, RemoveTopicRecord):
             row = topics.row_of_id(record.topic_id)
             self._removed.append("?" if row is None else topics.names[row])
-        elif type(record) in _TOLD and (line := _line_of(self._image, record, self._request)) is not None:
+        elif type(record) in _SHOWN and (line := _line_of(self._image, record, self._request)) is not None:
             self._lines.append(line)
         if isinstance(record, brokers.BrokerRegistrationChangeRecord) and _cordons_the_last(self._image, record):
             self._warnings.append(ALL_CORDONED)
 
     def notice(self) -> Notice:
-        """Of all that was added."""
+        """The notice about all added records."""
         lines = [*self._lines, *([f"{_names(self._removed)} deleted"] if self._removed else [])]
         if isinstance(self._request, AlterPartitionRequest):
             return Notice(lines, self._effects)
@@ -102,7 +102,7 @@ class NoticeMaker:
 
 
 def notice_of(image: ClusterImage, decision: Decision, request: Message | None) -> Notice:
-    """Of a decision as a whole that has not taken effect yet."""
+    """The notice of a decision that is not applied yet."""
     maker = NoticeMaker(image, request)
     for each in decision.records:
         maker.add(each)
@@ -110,46 +110,46 @@ def notice_of(image: ClusterImage, decision: Decision, request: Message | None) 
 
 
 class Notices:
-    """Lines of one controller's committed decisions."""
+    """The lines of one controller's committed decisions."""
 
     def __init__(self) -> None:
-        self._later: Counter[str] = Counter()  # Effects of AlterPartition that are not in a line yet.
-        self._last_ms: int | None = None  # When the last such line was written.
+        self._later: Counter[str] = Counter()  # Effects of AlterPartition without a line yet.
+        self._last_ms: int | None = None  # When their last line was written.
 
     def committed(self, notice: Notice, now_ms: int) -> list[str]:
-        """The lines that are due now that a decision is committed."""
+        """The lines to write when a decision is committed."""
         if notice.later:
             self._later += notice.later
         return [*notice.lines, *self.due(now_ms)]
 
     def due(self, now_ms: int) -> list[str]:
-        """What AlterPartition requests have done, at most once a second."""
+        """The effects of AlterPartition requests, at most once a second."""
         if not self._later or (self._last_ms is not None and now_ms < self._last_ms + EVERY_MS):
             return []
         self._last_ms = now_ms
         return self.rest()
 
     def rest(self) -> list[str]:
-        """What is in no line yet."""
+        """The effects that no line has reported yet."""
         later, self._later = self._later, Counter()
         return _of_effects(later)
 
 
 def resigned_line(epoch: int, refused: int) -> str:
-    """What a node says that leads no longer, as of that epoch."""
+    """The line of a node that has stopped being the active controller."""
     text = f"this node is not the active controller any more, as of epoch {epoch}"
     return f"{text}: {refused} requests are answered NOT_CONTROLLER"
 
 
 def fault_line(error: Exception) -> str:
-    """A fault of our own with the places in the source that led to it, the innermost first."""
+    """A fault of kcore with the places in the source that led to it, the innermost first."""
     frames = reversed(traceback.extract_tb(error.__traceback__))
     places = " < ".join(f"{each.name} ({Path(each.filename).name}:{each.lineno})" for each in frames)
     return f"{type(error).__name__}: {error}; in {places}"
 
 
 def log_lines(lines: Iterable[str], level: int = logging.INFO) -> list[Output]:
-    """One log line for each text."""
+    """A LogLine for each text."""
     return [LogLine(level, line) for line in lines]
 
 
@@ -163,7 +163,7 @@ def _count_leaders(image: ClusterImage, changes: KraftChanges, effects: Counter[
     named = changes.leaders != NO_LEADER_CHANGE
     rows, after = changes.rows[named], changes.leaders[named]
     before = image.table.leader__p[rows]
-    ids = np.append(image.brokers.ids, -1)  # Row -1 stands for no leader.
+    ids = np.append(image.brokers.ids, -1)  # Row -1 means no leader.
     others = ids[before] != after
     went, came = others & (after < 0), others & (before < 0)
     effects["offline"] += int(went.sum())
@@ -174,7 +174,7 @@ def _count_leaders(image: ClusterImage, changes: KraftChanges, effects: Counter[
 
 
 def _count_moves(image: ClusterImage, changes: KraftChanges, effects: Counter[str], *, by_request: bool) -> None:
-    """Reassignments; `by_request`: one that ends was cancelled."""
+    """Count reassignments. `by_request`: a reassignment that ends was cancelled."""
     if changes.replicas is None:
         return
     valid = changes.replicas.valid
@@ -189,18 +189,18 @@ def _count_moves(image: ClusterImage, changes: KraftChanges, effects: Counter[st
 
 
 def _is_filled(lists: Vectors | None, count: int) -> Bools:
-    """Which changes set a list that is not empty."""
+    """True for each change that sets a list with members."""
     return np.zeros(count, np.bool_) if lists is None else np.diff(lists.offsets) > 0
 
 
 def _created(created: PartitionCreations) -> Iterator[str]:
     is_new = np.asarray(created.is_new, np.bool_)
     topics = np.asarray(created.topics)
-    for kind, what in ((True, "created with"), (False, "extended by")):
+    for kind, verb in ((True, "created with"), (False, "extended by")):
         places = np.flatnonzero(is_new == kind).tolist()
         if places:
             count = int(np.isin(topics, places).sum())
-            yield f"{_names([created.names[place] for place in places])} {what} {count:,} partitions"
+            yield f"{_names([created.names[place] for place in places])} {verb} {count:,} partitions"
 
 
 def _names(names: list[str]) -> str:
@@ -234,7 +234,7 @@ def _line_of_change(
 ) -> str | None:
     row = image.brokers.row(record.broker_id)
     parts = []
-    if record.fenced == FENCE and not image.brokers.fenced__b[row]:  # As in Kafka a session's end is written, too.
+    if record.fenced == FENCE and not image.brokers.fenced__b[row]:  # Also written for fenced brokers.
         parts.append(f"fenced: {_why_fenced(request)}")
     if record.fenced == UNFENCE:
         parts.append("unfenced")

@@ -1,4 +1,4 @@
-"""What the controller hands to the edge, and the clocks that it is handed."""
+"""The outputs of the controller for the edge, and the clocks that the edge provides."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple, TypeAlias
@@ -22,13 +22,13 @@ class LogLine(NamedTuple):
 
 
 class ReadSnapshotSlice(NamedTuple):
-    """A snapshot is being read: call `on_read_slice`, after the events that wait already."""
+    """Reading a snapshot continues: call `on_read_slice` after the events that already wait."""
 
 
 class WorkOn(NamedTuple):
-    """A decision is being made, or requests wait behind it: `on_work` is wanted, behind other events."""
+    """A decision continues, or requests wait behind it: call `on_work` after the events that already wait."""
 
-    name: str = "replay"  # Of the request or task that goes on; a standby replays what was committed.
+    name: str = "replay"  # The request or task that continues; "replay" on a standby.
 
 
 Output: TypeAlias = AnyAppend | Resign | RequestAnswer | LogLine | UpgradeKraftVersion | ReadSnapshotSlice | WorkOn
@@ -36,7 +36,7 @@ Outputs: TypeAlias = Sequence[Output]
 
 
 class Clocks(NamedTuple):
-    """The clocks that the edge hands in."""
+    """The clocks that the edge provides."""
 
-    now_ms: Callable[[], int]  # It only goes forward.
+    now_ms: Callable[[], int]  # Monotonic.
     wall_ms: Callable[[], int]  # For time stamps.

@@ -1,4 +1,4 @@
-"""Requests and tasks on their way through the active controller: to be decided, written, committed."""
+"""Requests and tasks on their way through the active controller: being decided, being written, uncommitted."""
 
 import logging
 from collections.abc import Callable, Generator, Hashable
@@ -9,7 +9,7 @@ from kcore.controller.kraft.decision import SINGLES_AT_ONCE, Decision, Rest, Ste
 from kcore.controller.kraft.kafka_way.faults import ControllerFaultError
 from kcore.controller.kraft.kafka_way.unreadable_settings import check_min_isr
 from kcore.controller.kraft.kraft_context import ControllerContext
-from kcore.controller.kraft.log_lines import NOTHING_TOLD, Notice, NoticeMaker, fault_line
+from kcore.controller.kraft.log_lines import NO_NOTICE, Notice, NoticeMaker, fault_line
 from kcore.controller.kraft.outputs import Clocks, LogLine, Output
 from kcore.controller.kraft.writing import Written, encoding, in_groups, is_long, taking_effect, written
 from kcore.controller.rules.error_responses import refused
@@ -24,40 +24,40 @@ UNEXPECTED_ERROR: Final = "The server experienced an unexpected error when proce
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A request or a task whose decision is to be made, or is made and not committed yet."""
+    """A request or a task whose decision is not made or not committed yet."""
 
     name: str
     decide: Callable[[], Decision | Steps]
     request: Message | None = None
     reply_to: Hashable = None
     response: Message | None = None
-    offset: int = 0  # The request is answered once all records below this offset are committed.
-    notice: Notice = NOTHING_TOLD  # What the log says once it is committed.
-    is_vital: bool = False  # The node cannot lead without it: an exception in it is raised.
-    quota: MutationQuota | None = None  # What it used of its quota on mutations when it was decided last.
-    has_failed: bool = False  # When it was decided last, by an exception.
-    gives_up: bool = False  # So has Kafka's controller, which gives up its leadership then.
-    rest: Rest | None = None  # What is decided once this is answered.
-    # Called once it is decided and written for the first time, with the number of records and `has_failed`.
+    offset: int = 0  # The answer waits until all records below this offset are committed.
+    notice: Notice = NO_NOTICE  # The lines for the operator's log, written at the commit.
+    is_vital: bool = False  # The node cannot lead without it: exceptions are raised.
+    quota: MutationQuota | None = None  # The quota on mutations that the last decision used.
+    has_failed: bool = False  # The last decision raised an exception.
+    resigns: bool = False  # The controller resigns, as Kafka's does after this failure.
+    rest: Rest | None = None  # Decided after the answer.
+    # Called when the decision is written for the first time, with the number of records and `has_failed`.
     on_written: Callable[[int, bool], None] | None = None
 
     def forget_decision(self) -> None:
-        """It is decided anew: what the last decision used of a quota is there again."""
-        self.response, self.rest, self.notice = None, None, NOTHING_TOLD
-        self.has_failed = self.gives_up = False
+        """Drop the last decision, and return the quota that it used."""
+        self.response, self.rest, self.notice = None, None, NO_NOTICE
+        self.has_failed = self.resigns = False
         if self.quota is not None:
             self.quota.give_back()
             self.quota = None
 
-    def tell_written(self, count: int) -> None:
-        """It is decided, and all its records are written."""
+    def report_written(self, count: int) -> None:
+        """Report that all records of the decision are written."""
         if self.on_written is not None:
             on_written, self.on_written = self.on_written, None
             on_written(count, self.has_failed)
 
     def failed(self, error: Exception, outputs: list[Output]) -> Message | None:
-        """An exception in its decision, or in the writing of it, fails this request alone: its answer."""
-        self.has_failed, self.gives_up = True, isinstance(error, ControllerFaultError)
+        """Handle an exception in the decision or its writing, which fails only this request; returns the answer."""
+        self.has_failed, self.resigns = True, isinstance(error, ControllerFaultError)
         outputs.append(LogLine(logging.ERROR, f"{self.name} failed and wrote nothing: {fault_line(error)}"))
         if self.request is None:
             return None
@@ -67,7 +67,7 @@ class Pending:
 
 
 def using_quota(context: ControllerContext, pending: Pending, decide: Callable[[], T]) -> T:
-    """Makes a decision, or a part of one; the request has the quota on mutations that was used for it."""
+    """Make a decision or a part of it, and record the quota on mutations that it used."""
     context.used_quota = None
     try:
         return decide()
@@ -76,27 +76,27 @@ def using_quota(context: ControllerContext, pending: Pending, decide: Callable[[
 
 
 class Deciding(NamedTuple):
-    """A decision that is being made, part by part."""
+    """A decision in progress, in parts."""
 
     pending: Pending
     steps: Steps
 
 
 class Writing:
-    """A decision whose records are being encoded and applied to the state, part by part; they are appended after that.
+    """Encodes a decision's records and applies them to the state, in parts; they are appended after that.
 
-    What the controller decides by itself and may be in the log in parts is appended group by group: `parts` yields what
-    is to be appended now, or None. It raises what `written` and `taking_effect` raise; then the state is as it was
-    behind the last append.
+    The records of a periodic task that need not be atomic are appended group by group. `parts` yields the records to
+    append now, or None. It raises the errors of `written` and `taking_effect`; the state is then that after the last
+    append.
     """
 
     def __init__(
         self, pending: Pending, decision: Decision, context: ControllerContext, epoch: int, clocks: Clocks
     ) -> None:
         self.pending, self.decision = pending, decision
-        # What is being applied and is not appended; None before its records are encoded, and where there are none.
+        # Records that are being applied and not appended yet; None before they are encoded, and without records.
         self.made: Written | None = None
-        self.count = 0  # Records of the log that are made so far.
+        self.count = 0  # Records of the log so far.
         self._context, self._epoch, self._clocks = context, epoch, clocks
         self._notice = NoticeMaker(context.image, pending.request)
         self.parts = self._write()
@@ -141,7 +141,7 @@ class Writing:
 
 
 class Uncommitted(NamedTuple):
-    """An append that is not committed. `transaction`: its batches, if it is one, for only some may get committed."""
+    """An append that is not committed. `transaction`: its batches if it is one, because only some may get committed."""
 
     begin: int
     end: int
@@ -149,10 +149,10 @@ class Uncommitted(NamedTuple):
 
     @classmethod
     def of(cls, made: Written) -> "Uncommitted":
-        """Of a decision, or a part of one."""
+        """The append of a decision or of a part of it."""
         return cls(made.begin, made.end, made.batches if made.is_transaction else b"")
 
     def part_below(self, offset: int) -> bytes:
-        """The batches of the transaction that begin below that offset."""
+        """The batches of the transaction that begin below the offset."""
         batches = split_batches(self.transaction, check_crc=False)[0]
         return b"".join(each.data for each in batches if each.base_offset < offset)

@@ -1,9 +1,10 @@
-"""The periodic tasks of the active controller, and when they are due: fencing, elections, expiry of tokens, no-ops.
+"""The schedule of the active controller's periodic tasks: fencing, elections, expiry of tokens, no-ops.
 
-In 4.x a task is due one period after its last run or after activation; if it has more to do, after 10 ms; if it
-failed, after 5 minutes. Fencing is due earlier if a session ends before ("fences-at-intervals"). In 3.9.1 elections and
+In 4.x a task is due one period after its last run or after activation; 10 ms after a run that left work; and 5 minutes
+after a failure. Fencing is due earlier if a session ends earlier ("fences-at-intervals"). In 3.9.1 elections and
 fencing are scheduled only while there is a reason for them. Tasks that are due at the same time run in the order in
-which they fell due.
+which they became due.
+
 Source: PeriodicTaskControlManager of 4.3.1; QuorumController.maybeScheduleNext* and
 rescheduleMaybeFenceStaleBrokers of 3.9.1.
 """
@@ -23,7 +24,7 @@ from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.types import Int32s
 
 AGAIN_MS: Final = 10
-MOST_ELECTIONS: Final = 10_000  # Of one task at once; Kafka's are 1,000 (MAX_ELECTIONS_PER_IMBALANCE).
+MOST_ELECTIONS: Final = 10_000  # In one run of a task; 1,000 in Kafka (MAX_ELECTIONS_PER_IMBALANCE).
 MOST_EXPIRED_TOKENS: Final = 1_000  # DelegationTokenControlManager.MAX_RECORDS_PER_EXPIRATION
 AFTER_FAULT_MS: Final = 5 * 60 * 1000
 FENCING: Final = "maybeFenceStaleBroker"
@@ -31,23 +32,23 @@ BALANCING: Final = "electPreferred"
 UNCLEAN: Final = "electUnclean"
 TOKENS: Final = "expireDelegationTokens"
 NO_OP: Final = "writeNoOpRecord"
-SAMPLES: Final = 8  # Looks for stale brokers in a session, at least (maybeFenceStaleBrokerPeriodNs).
+SAMPLES: Final = 8  # The least number of fencing runs in a session timeout (maybeFenceStaleBrokerPeriodNs).
 
 Work: TypeAlias = Callable[[ControllerContext, int], Decision | Steps | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One kind of periodic work."""
+    """One kind of periodic task."""
 
     name: str
     period_ms: int
     work: Work
-    continues_from: int | None = None  # If it wrote so many records, it is due again at once.
-    is_wanted: Callable[[ControllerContext], bool] | None = None  # 3.9.1: it is scheduled only while this holds.
-    is_wanted_by: Callable[[ControllerContext, Int32s], bool] | None = None  # The same for these partitions alone.
-    next_ms: Callable[[ControllerContext], int | None] | None = None  # 3.9.1: when it has something to do.
-    sooner_ms: Callable[[ControllerContext], int | None] | None = None  # When it is due if that is within its period.
+    continues_from: int | None = None  # Due again soon if it wrote at least this number of records.
+    is_wanted: Callable[[ControllerContext], bool] | None = None  # 3.9.1: scheduled only while this holds.
+    is_wanted_by: Callable[[ControllerContext, Int32s], bool] | None = None  # The same, for the given partitions.
+    next_ms: Callable[[ControllerContext], int | None] | None = None  # 3.9.1: when there is work for it.
+    sooner_ms: Callable[[ControllerContext], int | None] | None = None  # An earlier due time, within the period.
 
 
 class PeriodicTasks:
@@ -56,9 +57,9 @@ class PeriodicTasks:
     def __init__(self, tasks: Sequence[Task]) -> None:
         """`tasks`: in the order in which they run if several are due at the same time."""
         self._tasks = {task.name: task for task in tasks}
-        self._due_ms: dict[str, int] = {}  # In the order in which they were set.
+        self._due_ms: dict[str, int] = {}  # In the order of scheduling.
         self._looks_at_changes = any(task.is_wanted_by is not None for task in tasks)
-        self._seen = 0  # All partitions that a record below this offset changed were looked at.
+        self._seen = 0  # Changes of partitions below this offset were checked.
 
     def activate(self, context: ControllerContext, now_ms: int) -> None:
         """The node leads: every period begins now."""
@@ -70,7 +71,7 @@ class PeriodicTasks:
         self.on_change(context, now_ms)
 
     def forget(self, context: ControllerContext) -> None:
-        """Records were taken back: the next change has all partitions looked at."""
+        """Records were reverted: the next change checks all partitions."""
         if self._looks_at_changes:
             context.image.keep_deltas(context.image.end_offset)
             self._seen = -1
@@ -80,14 +81,14 @@ class PeriodicTasks:
         self._due_ms = {}
 
     def on_change(self, context: ControllerContext, now_ms: int) -> None:
-        """The state has changed: 3.9.1 looks whether there is something to wait for now, where partitions changed."""
+        """The state has changed: schedule the tasks of 3.9.1 for which the changed partitions give a reason."""
         rows = self._changed(context) if self._looks_at_changes else None
         for task in self._tasks.values():
             if task.name not in self._due_ms and (task.is_wanted is not None or task.next_ms is not None):
                 self._wait(task, context, now_ms, rows)
 
     def _changed(self, context: ControllerContext) -> Int32s | None:
-        """Partitions that changed since this was asked; None where that may be any."""
+        """The partitions that changed since the last call; None if all may have changed."""
         image, end = context.image, context.image.end_offset
         delta = image.changes_between(self._seen, end)
         if self._seen != end:
@@ -96,9 +97,9 @@ class PeriodicTasks:
         return None if delta is None else delta.rows
 
     def _wait(self, task: Task, context: ControllerContext, now_ms: int, rows: Int32s | None = None) -> None:
-        """For what a task waits for next; nothing is set where it waits for nothing.
+        """Schedule the next run of a task, if there is a reason for one.
 
-        `rows`: it did not wait so far, and only these partitions have changed since.
+        `rows`: the task was not scheduled so far, and only these partitions have changed since.
         """
         if rows is not None and task.is_wanted_by is not None:
             if task.is_wanted_by(context, rows):
@@ -118,14 +119,14 @@ class PeriodicTasks:
         return min(self._due_ms.values(), default=None)
 
     def due(self, now_ms: int) -> Task | None:
-        """The task that fell due first; None if none is due."""
+        """The task that became due first; None if none is due."""
         name = min(self._due_ms, key=self._due_ms.__getitem__, default=None)
         if name is None or self._due_ms[name] > now_ms:
             return None
         return self._tasks[name]
 
     def pending(self, task: Task, context: ControllerContext, now_ms: int) -> Pending:
-        """The task, which is due, on its way through the controller; its next run is scheduled when it is written."""
+        """The due task as a Pending. Its next run is scheduled when its records are written."""
         has_more = False
 
         def decide() -> Decision | Steps:
@@ -150,7 +151,7 @@ class PeriodicTasks:
         failed: bool = False,
         has_more: bool = False,
     ) -> None:
-        """The task ran at `now_ms` and wrote so many records: schedules its next run."""
+        """Schedule the next run of a task that ran at `now_ms` and wrote this number of records."""
         self._due_ms.pop(task.name, None)
         if failed:
             self._set(task, now_ms + AFTER_FAULT_MS)
@@ -165,7 +166,7 @@ class PeriodicTasks:
 
 
 def no_op(context: ControllerContext, now_ms: int) -> Decision | None:
-    """A record that moves the high watermark and nothing else (KIP-835)."""
+    """A NoOpRecord, which only moves the high watermark (KIP-835)."""
     return Decision(records=[Versioned(NoOpRecord())]) if context.version.no_op_records_supported else None
 
 

@@ -1,4 +1,4 @@
-"""Snapshots of the state: when one is due, and its batches slice by slice.
+"""Snapshots of the state: when one is due, and its batches in slices.
 
 Source: SnapshotGenerator, SnapshotEmitter.
 """
@@ -11,31 +11,31 @@ from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.image_writer import records_of
 
-SNAPSHOT_PARTS: Final = 2  # So a start replays at most half a snapshot's bytes of the log, or the setting's.
+SNAPSHOT_PARTS: Final = 2  # A start replays at most half a snapshot's bytes of the log.
 
 
 class SnapshotNeed:
     """Counts bytes and time since the last snapshot (SnapshotGenerator).
 
-    The bytes are those of the setting, or a part of the last snapshot's size, whichever is more: then all snapshots of
-    a cluster that grows cost in proportion to its size, and not to the square of it.
+    A snapshot is due after the bytes of the setting, or after a part of the last snapshot's size if that is more. The
+    cost of all snapshots of a growing cluster is then proportional to its size, and not to the square of it.
     """
 
     def __init__(self, config: KraftControllerConfig) -> None:
         self._most_bytes = config.metadata_log_max_record_bytes_between_snapshots
         self._most_ms = config.metadata_log_max_snapshot_interval_ms
         self._in_proportion = SNAPSHOTS_AT_FIXED_BYTES not in config.kafka_way
-        self._size = 0  # Of the last snapshot.
+        self._size = 0  # The size of the last snapshot.
         self._bytes = 0
         self._begun_ms: int | None = None
-        self.offset = 0  # Of the last one.
+        self.offset = 0  # The offset of the last snapshot.
 
     def count(self, size: int) -> None:
-        """Counts the bytes of replayed records."""
+        """Count the bytes of replayed records."""
         self._bytes += size
 
     def why(self, offset: int, now_ms: int) -> str | None:
-        """Why the state at `offset` should be written now, or None."""
+        """Why a snapshot of the state at `offset` is due; None if none is due."""
         if self._begun_ms is None:
             self._begun_ms = now_ms
         if offset <= self.offset or not self._bytes:
@@ -47,7 +47,7 @@ class SnapshotNeed:
         return None
 
     def has_size(self, size: int) -> None:
-        """The last snapshot has so many bytes."""
+        """Set the size of the last snapshot."""
         self._size = size
 
     def begin(self, offset: int, now_ms: int) -> None:
@@ -63,10 +63,10 @@ def snapshot_slices(
     on_frozen: Callable[[], None],
     release: str | None = None,
 ) -> Iterator[bytes]:
-    """Whole batches of the state before the record at `offset`, a few milliseconds of work each; some are empty.
+    """Whole batches of the state before the record at `offset`, in slices of a few milliseconds; some slices are empty.
 
-    `release`: whose controllers' snapshots it resembles. The image may change between slices. Its journal must reach
-    back to `offset` until `on_frozen` is called. Without an offset: an image that does not change.
+    `release`: the release whose snapshots the result resembles. `offset` None: the image does not change. The image may
+    change between slices. Its journal must reach back to `offset` until `on_frozen` is called.
     """
     for records in records_of(image, offset=offset, release=release):
         if not len(records):

@@ -1,8 +1,9 @@
-"""What a standby answers: a controller that is not the active one.
+"""The answers of a standby, which is a controller that is not active.
 
-By default it answers NOT_CONTROLLER at once to what is not only read. In Kafka's way ("standbys-check-first") it does
-first what Kafka's ControllerApis does before it calls its controller: a request that fails these checks, or that leaves
-nothing to call the controller for, is answered as the active controller answers it.
+By default a standby answers NOT_CONTROLLER at once to all requests except reads. In Kafka's way
+("standbys-check-first") it first makes the checks that Kafka's ControllerApis makes before it calls its controller. A
+request that fails these checks is answered as by the active controller, and so is a request that leaves nothing to call
+the controller for.
 """
 
 from kcore.controller.kraft.decision import Decision, all_parts
@@ -16,21 +17,19 @@ from kcore.schema.structure import Message
 
 
 def is_refused_at_once(config: KraftControllerConfig, request: Message) -> bool:
-    """Whether a standby answers NOT_CONTROLLER, whatever the request says and whoever asks."""
+    """True if a standby answers NOT_CONTROLLER whatever the request says and whoever sends it."""
     return not isinstance(request, READS) and STANDBYS not in config.kafka_way
 
 
 def checked(context: ControllerContext, request: Message, info: RequestInfo, leader_id: int) -> Decision:
-    """What the request's handler answers upon the committed state; NOT_CONTROLLER where it calls the controller."""
+    """The answer of the request's handler on the committed state; NOT_CONTROLLER if it calls the controller."""
     try:
         decided = HANDLERS[type(request)](context, request, info)
-        decision = (
-            decided if isinstance(decided, Decision) else all_parts(decided)
-        )  # What comes before `call_controller` is short.
+        decision = decided if isinstance(decided, Decision) else all_parts(decided)  # Short before `call_controller`.
     except NotControllerError as error:
         response = not_controller(request, context.config, leader_id)
-        if isinstance(response, CreateAclsResponse):  # The others have no error of a part beside NOT_CONTROLLER.
+        if isinstance(response, CreateAclsResponse):  # Only CreateAcls keeps errors of single items.
             response.results = [error.refused.get(place, each) for place, each in enumerate(response.results)]
         return Decision(response)
-    assert not decision.records, "a handler decides without `call_controller`"
+    assert not decision.records, "a handler makes records without `call_controller`"
     return decision

@@ -1,4 +1,4 @@
-"""The periodic work of all subjects, with when it is due."""
+"""The list of all periodic tasks, with their work and due times."""
 
 from kcore.controller.kraft.admin.tokens import expire_tokens
 from kcore.controller.kraft.brokers.fencing import fence_stale_brokers

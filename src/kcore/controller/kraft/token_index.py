@@ -1,7 +1,7 @@
-"""Delegation tokens of an image by their HMAC, which is what a client shows.
+"""The delegation tokens of an image by HMAC, which is the secret that a client shows.
 
-Source: DelegationTokenCache, DelegationTokenControlManager.createHmac. The index catches up with the image when it is
-asked, at the cost of what has changed since. Neither it nor the key ever shows in a log.
+Source: DelegationTokenCache, DelegationTokenControlManager.createHmac. Each query applies the changes of the image
+since the last one, so its cost grows with these changes. Neither the index nor the key is ever logged.
 """
 
 from collections import Counter
@@ -12,30 +12,30 @@ from kcore.schema.metadata_records_security import DelegationTokenRecord
 
 
 class TokenIndex:
-    """An index of one image at a time; for another image it is built anew."""
+    """An index of one image at a time; it is built again for another image."""
 
     def __init__(self, secret_key: str | None) -> None:
-        """`secret_key`: `delegation.token.secret.key`; None where there are no tokens."""
+        """`secret_key`: `delegation.token.secret.key`; None if the cluster has no tokens."""
         self._secret_key = None if secret_key is None else secret_key.encode()
         self._image: ClusterImage | None = None
-        self._count = 0  # How many changes of the image the index has taken in.
-        self._ids: dict[bytes, str] = {}  # By HMAC; some of the tokens may have been removed since.
+        self._count = 0  # The number of changes of the image that the index has applied.
+        self._ids: dict[bytes, str] = {}  # By HMAC; tokens may have been removed since.
         self._owners: dict[str, str] = {}  # By token id.
         self._of_owner: Counter[str] = Counter()
 
     def hmac_of(self, token_id: str) -> bytes:
         """The token's secret."""
-        assert self._secret_key is not None  # Without a key no token is made.
+        assert self._secret_key is not None  # Without a key no token exists.
         return secret_of(self._secret_key, token_id)
 
     def token_of(self, image: ClusterImage, secret: bytes) -> DelegationTokenRecord | None:
-        """The token of an HMAC, as of the image's present state."""
+        """The token with this HMAC, in the image's present state."""
         self._catch_up(image)
         token_id = self._ids.get(secret)
         return None if token_id is None else image.tokens.get(token_id)
 
     def count_of(self, image: ClusterImage, owner: str) -> int:
-        """How many tokens are that principal's."""
+        """The number of tokens that the principal owns."""
         self._catch_up(image)
         return self._of_owner[owner]
 

@@ -1,7 +1,7 @@
-"""Encodes decisions as batches of the log, and replays these on the state of the active controller.
+"""Encodes decisions as batches of the log, and replays the batches on the active controller's state.
 
-A decision that must be made as a whole is one batch, or a metadata transaction of several (KIP-868). The state is
-changed by the very bytes that go into the log, so that whoever replays the log comes to the same state.
+An atomic decision is one batch, or a metadata transaction of several batches (KIP-868). The controller applies exactly
+the bytes that go into the log, so that every node that replays the log gets the same state.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -24,31 +24,31 @@ from kcore.wire.encoded_records import MAX_BATCH_BYTES, EncodedRecords
 from kcore.wire.metadata_frames import decode_metadata_record, encode_metadata_record
 from kcore.wire.records import decode_records
 
-FEW: Final = 16  # Up to so many records are replayed one by one: that is faster.
-# A transaction's first batch begins with it. Kafka's controllers halt, at each start, where a transaction begins at the
-# very offset at which their snapshot ends (OffsetControlManager.replay(BeginTransactionRecord)). A snapshot ends where
-# a batch does, so it never ends behind this record.
+FEW: Final = 16  # Up to this number, replaying records one by one is faster.
+# A transaction's first batch begins with this record. Kafka's controllers halt at each start if a transaction begins at
+# the offset where their snapshot ends (OffsetControlManager.replay(BeginTransactionRecord)). A snapshot ends where
+# a batch ends, so it never ends behind this record.
 _NO_OP: Final = EncodedRecords.of([encode_metadata_record(NoOpRecord(), 0)])
-APPLIED_AT_ONCE: Final = 2_048  # Records of one decision.
-BATCH_BYTES: Final = 1 << 20  # A follower replays a batch at once, and serves nothing meanwhile.
+APPLIED_AT_ONCE: Final = 2_048  # Records of a decision that are applied in one part.
+BATCH_BYTES: Final = 1 << 20  # A follower answers nothing while it replays a batch.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Written:
-    """The records of a decision; the first stands at `begin`, and `end` is behind the last."""
+    """The records of a decision as batches: the first record is at `begin`, and `end` is behind the last."""
 
     begin: int
     end: int
     batches: bytes
-    records: EncodedRecords  # Without the NoOpRecord and those that begin and end the transaction.
+    records: EncodedRecords  # Without the NoOpRecord and the records that begin and end the transaction.
     is_transaction: bool
-    framing: int  # How many records stand before the first one.
+    framing: int  # The number of records before the first one of the decision.
 
 
 def encoding(context: ControllerContext, decision: Decision) -> Iterator[EncodedRecords]:
-    """The values of a decision's records, part by part.
+    """The values of a decision's records, in parts.
 
-    UnwritableMetadataError, TableError and EncodeError for what records cannot say.
+    UnwritableMetadataError, TableError and EncodeError for values that records cannot express.
     """
     return encoded(context.image, decision.records, _level_of(context))
 
@@ -56,9 +56,9 @@ def encoding(context: ControllerContext, decision: Decision) -> Iterator[Encoded
 def written(
     context: ControllerContext, decision: Decision, parts: Sequence[EncodedRecords], epoch: int, wall_ms: int
 ) -> Generator[None, None, Written | None]:
-    """A decision as batches of the leader of `epoch`, part by part; None where it has no records.
+    """A decision as batches of the leader of `epoch`, in parts; None without records.
 
-    `parts`: all that `encoding` gives. LevelError for a decision that is too large for one batch at a level without
+    `parts`: all parts of `encoding`. LevelError if the decision is too large for one batch, at a level without
     transactions.
     """
     level = _level_of(context)
@@ -84,7 +84,7 @@ def written(
 
 
 def in_groups(records: Sequence[Records]) -> Iterator[list[Records]]:
-    """The records of a decision in groups that are each written as a decision of its own would be."""
+    """The records of a decision in groups, each of which is written like a decision of its own."""
     group: list[Records] = []
     for each in records:
         group.append(each)
@@ -96,23 +96,23 @@ def in_groups(records: Sequence[Records]) -> Iterator[list[Records]]:
 
 
 def _level_of(context: ControllerContext) -> MetadataVersion:
-    """The level to encode with. Before the first metadata.version every record names its version."""
+    """The level for encoding. Before the first metadata.version every record names its version."""
     if FEATURE_NAME in context.image.features:
         return context.version
     return MetadataVersion.parse(RELEASES[context.config.release].default)
 
 
 def is_long(records: Sequence[Records]) -> bool:
-    """Whether a decision is encoded and applied in several parts."""
+    """True if a decision is encoded and applied in several parts."""
     return sum(1 if isinstance(each, Versioned) else len(each) for each in records) > APPLIED_AT_ONCE
 
 
 def taking_effect(
     context: ControllerContext, made: Written, decision: Decision, epoch: int, now_ms: int
 ) -> Generator[None, None, None]:
-    """Applies the records part by part; the state in between is not for decisions, nor for what clients read.
+    """Apply the records in parts. Decisions and reads must not use the state between the parts.
 
-    TableError, and the state in between, for records that do not fit.
+    TableError for records that do not fit the state, which is then that of a part.
     """
     image = context.image
     if len(made.records) <= FEW and not made.is_transaction:
@@ -135,7 +135,7 @@ def taking_effect(
 
 
 def _replay_together(image: ClusterImage, made: Written, epoch: int) -> Generator[None, None, None]:
-    """What is one batch, or one transaction: that is decided as a whole, so its records take effect at once."""
+    """Apply the records of one batch or one transaction as one change, since they are atomic."""
     image.begin(made.begin, epoch)
     count, records = len(made.records), made.records
     first_offset = made.begin + made.framing

@@ -1,7 +1,7 @@
-"""What entries of ACLs are, wherever they are kept: by resource, as filters, in requests and responses.
+"""ACL entries, wherever they are stored: an index by resource, filters, and their form in requests and responses.
 
-Source: AclCache, AclBindingFilter, ResourcePatternFilter and AclApis. An entry is whatever has the attributes of `Acl`:
-a record of the metadata log is one.
+Source: AclCache, AclBindingFilter, ResourcePatternFilter and AclApis. An entry is any object with the attributes of
+`Acl`, such as a record of the metadata log.
 """
 
 from collections import Counter
@@ -27,11 +27,11 @@ AclKey: TypeAlias = tuple[int, int, str, str, str, int, int]  # Resource, princi
 
 
 class Acl(Protocol):
-    """An entry, with its resource."""
+    """An ACL entry with its resource pattern."""
 
     @property
     def resource_type(self) -> int:
-        """ResourceType's code."""
+        """The code of the ResourceType."""
 
     @property
     def pattern_type(self) -> int:
@@ -39,19 +39,19 @@ class Acl(Protocol):
 
     @property
     def resource_name(self) -> str:
-        """The pattern."""
+        """The name in the resource pattern."""
 
     @property
     def principal(self) -> str:
-        """Such as User:alice."""
+        """A principal such as User:alice."""
 
     @property
     def host(self) -> str:
-        """An address, or the wildcard."""
+        """An IP address, or the wildcard."""
 
     @property
     def operation(self) -> int:
-        """AclOperation's code."""
+        """The code of the AclOperation."""
 
     @property
     def permission_type(self) -> int:
@@ -63,7 +63,7 @@ A = TypeVar("A", bound=Acl)
 
 
 def resource_of(acl: Acl) -> Resource:
-    """The resource of an entry."""
+    """The resource pattern of an entry, as a key of an index."""
     return acl.resource_type, acl.pattern_type, acl.resource_name
 
 
@@ -73,30 +73,30 @@ def key_of(acl: Acl) -> AclKey:
 
 
 class AclsByResource(Generic[K, A]):
-    """Entries by resource, each with a key of its own, so that a request looks at the entries of its resource alone.
+    """An index of entries by resource pattern, so that a decision reads only the entries that match its resource.
 
-    A pattern that is not LITERAL takes in all names that begin with its own, also one of a code that stands for no
-    pattern: nobody can create such an entry, but a log may have one (StandardAuthorizerData.checkSection).
+    A pattern that is not LITERAL matches all names that begin with the pattern's name, even if its code is unknown.
+    Nobody can create an entry with an unknown code, but a log may have one (StandardAuthorizerData.checkSection).
     """
 
     def __init__(self) -> None:
         self._by_resource: dict[Resource, dict[K, A]] = {}
-        # By resource type and pattern type: how many entries have a name so long.
+        # By resource type and pattern type: the number of entries with a name of each length.
         self._prefix_lengths: dict[int, dict[int, Counter[int]]] = {}
 
     def clear(self) -> None:
-        """No entry is left."""
+        """Remove all entries."""
         self._by_resource, self._prefix_lengths = {}, {}
 
     def add(self, key: K, acl: A) -> None:
-        """An entry whose key is not known."""
+        """Add an entry under a key that the index does not have."""
         self._by_resource.setdefault(resource_of(acl), {})[key] = acl
         if acl.pattern_type != LITERAL:
             by_pattern = self._prefix_lengths.setdefault(acl.resource_type, {})
             by_pattern.setdefault(acl.pattern_type, Counter())[len(acl.resource_name)] += 1
 
     def remove(self, key: K, acl: A) -> None:
-        """The entry that was added with that key."""
+        """Remove the entry that was added under this key."""
         resource = resource_of(acl)
         entries = self._by_resource[resource]
         del entries[key]
@@ -109,11 +109,11 @@ class AclsByResource(Generic[K, A]):
                 del lengths[len(acl.resource_name)]
 
     def of_pattern(self, resource: Resource) -> Iterable[A]:
-        """The entries of one pattern."""
+        """The entries with exactly this resource pattern."""
         return self._by_resource.get(resource, {}).values()
 
     def of_resource(self, resource_type: int, name: str) -> Iterator[A]:
-        """The entries whose pattern takes in the resource: its name, the wildcard, or a prefix."""
+        """The entries whose pattern matches the resource: by its name, by the wildcard, or by a prefix."""
         yield from self.of_pattern((resource_type, LITERAL, name))
         if name != WILDCARD:
             yield from self.of_pattern((resource_type, LITERAL, WILDCARD))
@@ -130,7 +130,7 @@ class AclsByResource(Generic[K, A]):
 
 
 class Filter:
-    """Which entries match (AclBindingFilter)."""
+    """A filter for entries (AclBindingFilter)."""
 
     def __init__(self, row: DeleteAclsFilter | DescribeAclsRequest) -> None:
         self.resource_type, self.name = row.resource_type_filter, row.resource_name_filter
@@ -147,7 +147,7 @@ class Filter:
         return None
 
     def matching(self, index: AclsByResource[K, A], every: Iterable[A]) -> list[A]:
-        """The entries that match. Looks at the entries of one pattern if the filter names it, otherwise at all."""
+        """The matching entries. Reads one pattern's entries if the filter names a pattern, otherwise `every` entry."""
         found = every
         if self.name is not None and self.resource_type != ANY and self.pattern_type in (LITERAL, PREFIXED):
             found = index.of_pattern((self.resource_type, self.pattern_type, self.name))
@@ -185,7 +185,9 @@ class Filter:
 
 
 def is_of_a_filter(row: AclCreation) -> bool:
-    """Whether it has a value of filters alone, which ResourcePattern and AccessControlEntry refuse."""
+    """True if the row has a code that only filters may have: ResourcePattern and AccessControlEntry refuse ANY and
+    MATCH.
+    """
     return row.resource_pattern_type in (ANY, MATCH) or ANY in (row.resource_type, row.operation, row.permission_type)
 
 
@@ -199,7 +201,7 @@ def reason_no_resource(row: AclCreation) -> str | None:
 
 
 def matched(acl: Acl) -> DeleteAclsMatchingAcl:
-    """A deleted entry."""
+    """A deleted entry, as DeleteAcls reports it."""
     return DeleteAclsMatchingAcl(
         error_message=None,
         resource_type=acl.resource_type,
@@ -213,7 +215,7 @@ def matched(acl: Acl) -> DeleteAclsMatchingAcl:
 
 
 def described(acls: Iterable[Acl]) -> list[DescribeAclsResource]:
-    """Entries by resource, in the order in which the resources come first."""
+    """Entries grouped by resource, in the order of each resource's first entry."""
     resources: dict[Resource, DescribeAclsResource] = {}
     for acl in acls:
         key = resource_of(acl)

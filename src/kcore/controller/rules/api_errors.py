@@ -19,7 +19,7 @@ DEFAULT_MESSAGES: Final = {
 }
 
 
-def told(error: ApiException) -> str | None:
-    """The message of an exception; None for the error's default message (ApiError.fromThrowable)."""
+def message_of(error: ApiException) -> str | None:
+    """The message of an exception for the response; None for the error's default message (ApiError.fromThrowable)."""
     message = str(error)
     return None if message in ("", error.error.name, DEFAULT_MESSAGES.get(error.error)) else message

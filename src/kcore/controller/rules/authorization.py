@@ -1,7 +1,8 @@
-"""Whether a principal may do what it asks for, by ACLs: the rule of AclAuthorizer and of StandardAuthorizer.
+"""Whether ACLs allow an operation to a principal: the rule of AclAuthorizer and of StandardAuthorizer.
 
-A super user may do everything. Otherwise a DENY entry that matches wins over every ALLOW entry. Where a resource has no
-entry at all, `allow.everyone.if.no.acl.found` decides."""
+A super user may do everything. Otherwise a matching DENY entry wins over every ALLOW entry. If no entry matches the
+resource, `allow.everyone.if.no.acl.found` decides.
+"""
 
 from collections.abc import Collection
 from functools import lru_cache
@@ -29,24 +30,24 @@ from kcore.metadata.acl_codes import (
 )
 from kcore.metadata.principal import KafkaPrincipal
 
-EIGHT_GROUPS: Final = Struct(">8H")  # Of an IPv6 address.
-SOME_RESOURCE: Final = "hardcode"  # That Authorizer.authorizeByResourceType looks at first.
-_IMPLY: Final = {  # Which operations a principal may do because it is allowed another one; DENY implies nothing.
+EIGHT_GROUPS: Final = Struct(">8H")  # The groups of an IPv6 address.
+SOME_RESOURCE: Final = "hardcode"  # Authorizer.authorizeByResourceType checks this name first.
+_IMPLY: Final = {  # By operation: the allowed operations that imply it. DENY implies nothing.
     DESCRIBE: frozenset({DESCRIBE, READ, WRITE, DELETE, ALTER}),
     DESCRIBE_CONFIGS: frozenset({DESCRIBE_CONFIGS, ALTER_CONFIGS}),
 }
 
 
 class AuthorizerSettings(Protocol):
-    """What an authorizer knows beside the ACLs."""
+    """The settings of an authorizer."""
 
     @property
     def super_users(self) -> Collection[str]:
-        """Principals, such as User:admin."""
+        """Principals that may do everything, such as User:admin."""
 
     @property
     def allow_everyone_if_no_acl_found(self) -> bool:
-        """Whether everybody may do everything with a resource that no entry takes in."""
+        """True if everybody may do everything with a resource that no entry matches."""
 
 
 def is_allowed(
@@ -58,19 +59,19 @@ def is_allowed(
     resource_type: int = CLUSTER,
     name: str = CLUSTER_NAME,
 ) -> bool:
-    """Whether the principal may do the operation on the resource from that address.
+    """True if the principal may do the operation on the resource from this address.
 
-    The cost is that of the entries of this resource, not of all entries. Source: StandardAuthorizerData.authorize,
+    The cost grows with the entries of this resource, not with all entries. Source: StandardAuthorizerData.authorize,
     AclAuthorizer.authorizeAction.
     """
-    who = str(principal)
-    if who in settings.super_users:
+    principal_name = str(principal)
+    if principal_name in settings.super_users:
         return True
-    host = as_java_says(client_address)
+    host = java_host_address(client_address)
     has_entries = allowed = False
     for acl in acls.of_resource(resource_type, name):
         has_entries = True
-        if _matches(acl, who, host, operation):
+        if _matches(acl, principal_name, host, operation):
             if acl.permission_type != ALLOW:
                 return False
             allowed = True
@@ -85,7 +86,7 @@ def is_allowed_on_any_by_standard(
     operation: int,
     resource_type: int,
 ) -> bool:
-    """As `is_allowed_on_any`, but for `allow.everyone.if.no.acl.found`: that counts for a resource of one name alone.
+    """Like `is_allowed_on_any`, except that `allow.everyone.if.no.acl.found` counts for only one resource name.
 
     Source: Authorizer.authorizeByResourceType, which StandardAuthorizer does not replace.
     """
@@ -102,29 +103,33 @@ def is_allowed_on_any(
     operation: int,
     resource_type: int,
 ) -> bool:
-    """Whether there may be a resource of that type on which the principal is allowed the operation.
+    """True if there may be a resource of the type on which the principal may do the operation.
 
-    Looks at all entries of the type. Nothing implies the operation. Source: AclAuthorizer.authorizeByResourceType.
+    Reads all entries of the type. No other operation implies this one. Source: AclAuthorizer.authorizeByResourceType.
     """
-    who = str(principal)
-    if who in settings.super_users:
+    principal_name = str(principal)
+    if principal_name in settings.super_users:
         return True
     allows_others = settings.allow_everyone_if_no_acl_found
-    return _is_allowed_on_any(acls, who, client_address, operation, resource_type, allows_others=allows_others)
+    return _is_allowed_on_any(
+        acls, principal_name, client_address, operation, resource_type, allows_others=allows_others
+    )
 
 
 def _is_allowed_on_any(
     acls: AclsByResource[Any, Any],
-    who: str,
+    principal_name: str,
     client_address: str,
     operation: int,
     resource_type: int,
     *,
     allows_others: bool,
 ) -> bool:
-    host = as_java_says(client_address)
+    host = java_host_address(client_address)
     found = [
-        each for each in acls.of_type(resource_type) if each.operation in (ALL, operation) and _is_of(each, who, host)
+        each
+        for each in acls.of_type(resource_type)
+        if each.operation in (ALL, operation) and _is_of(each, principal_name, host)
     ]
     denied = [each for each in found if each.permission_type != ALLOW]
     if any(each.pattern_type == LITERAL and each.resource_name == WILDCARD for each in denied):
@@ -139,16 +144,17 @@ def _is_allowed_on_any(
 
 
 def _covers(denied: Acl, allowed: Acl) -> bool:
-    """Whether all that the pattern of `allowed` takes in is denied by the other entry."""
+    """True if the `denied` entry denies every resource that the pattern of `allowed` matches."""
     if denied.pattern_type == LITERAL:
         return allowed.pattern_type == LITERAL and allowed.resource_name == denied.resource_name
     return allowed.resource_name.startswith(denied.resource_name)
 
 
 @lru_cache(maxsize=4096)
-def as_java_says(address: str) -> str:
-    """An address as ACLs name it: InetAddress.getHostAddress writes all eight groups of IPv6, and IPv4 that is mapped
-    into IPv6 as IPv4.
+def java_host_address(address: str) -> str:
+    """The address in the form that ACLs use, which is that of InetAddress.getHostAddress.
+
+    Java writes all eight groups of an IPv6 address, and writes an IPv4 address that is mapped into IPv6 as IPv4.
     """
     if ":" not in address:
         return address
@@ -167,7 +173,7 @@ def _is_of(acl: Acl, principal: str, host: str) -> bool:
 
 
 def _matches(acl: Acl, principal: str, host: str, operation: int) -> bool:
-    """Whether an entry of the resource covers principal, host and operation (StandardAuthorizerData.findResult)."""
+    """True if an entry of the resource matches principal, host and operation (StandardAuthorizerData.findResult)."""
     if not _is_of(acl, principal, host):
         return False
     if acl.operation in (ALL, operation):
@@ -175,14 +181,14 @@ def _matches(acl: Acl, principal: str, host: str, operation: int) -> bool:
     return acl.permission_type == ALLOW and acl.operation in _IMPLY.get(operation, ())
 
 
-class Asking(Protocol):
-    """Whoever asks."""
+class Requester(Protocol):
+    """The sender of a request."""
 
     @property
     def principal(self) -> KafkaPrincipal:
-        """Who it is."""
+        """The authenticated principal."""
 
 
-def refusal(asking: Asking, operation: int) -> str:
-    """The message for a principal without that permission on the cluster (AuthHelper.authorizeClusterOperation)."""
-    return f"Principal {asking.principal} needs {OPERATIONS[operation]} permission."
+def refusal(requester: Requester, operation: int) -> str:
+    """The error message for a principal without permission on the cluster (AuthHelper.authorizeClusterOperation)."""
+    return f"Principal {requester.principal} needs {OPERATIONS[operation]} permission."

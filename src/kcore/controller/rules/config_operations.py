@@ -1,6 +1,6 @@
-"""What IncrementalAlterConfigs (KIP-339) does to settings, before they are validated as a whole.
+"""Applies the operations of IncrementalAlterConfigs (KIP-339) to settings, before the result is validated as a whole.
 
-Source: ConfigAdminManager of 3.9.1. What cannot be raises Kafka's exceptions.
+Source: ConfigAdminManager of 3.9.1. An invalid operation raises Kafka's exception.
 """
 
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS
@@ -16,7 +16,7 @@ from kcore.schema.configs import (
 def check_resource(resource: IncrementalAlterConfigsRequestAlterConfigsResource, times: int) -> None:
     """InvalidRequestException unless the request names the resource once, and each key once with a value.
 
-    `times` is how often the request names the resource (ConfigAdminManager.preprocess).
+    `times`: the number of times that the request names the resource (ConfigAdminManager.preprocess).
     """
     if times > 1:
         Errors.INVALID_REQUEST.raise_for("Each resource must appear at most once.")
@@ -29,7 +29,7 @@ def check_resource(resource: IncrementalAlterConfigsRequestAlterConfigsResource,
 
 
 def apply_operation(configs: dict[str, str], change: IncrementalAlterConfigsRequestAlterableConfig) -> None:
-    """Change a topic's `configs` in place by one operation (ConfigAdminManager.prepareIncrementalConfigs)."""
+    """Apply one operation to a topic's `configs`, in place (ConfigAdminManager.prepareIncrementalConfigs)."""
     name, operation, value = change.name, change.config_operation, change.value or ""
     if operation == OpType.SET:
         configs[name] = value

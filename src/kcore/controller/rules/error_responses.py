@@ -1,4 +1,4 @@
-"""The response to a request that fails as a whole: the error in each of its items, or at its top.
+"""The response to a request that fails as a whole: the error in each item, or at the top of the response.
 
 Source: `getErrorResponse` of Kafka's request classes.
 """
@@ -20,7 +20,7 @@ Refuse = Callable[[Any, int, str | None], Message]
 
 
 def refused(request: Message, error: Errors, message: str | None = None) -> Message:
-    """The response with that error, and with `message` if the response has a field for one.
+    """The response with this error, and with `message` if the response has a field for a message.
 
     Source: AbstractRequest.getErrorResponse.
     """
@@ -34,9 +34,9 @@ def refused(request: Message, error: Errors, message: str | None = None) -> Mess
 
 
 def in_version(response: Message, version: int) -> Message:
-    """The response as its version can have it.
+    """The response without the fields that its version does not have.
 
-    ElectLeaders 0 has no error at its top; CreateDelegationToken says who asked since version 3.
+    ElectLeaders 0 has no error at its top. CreateDelegationToken names the requester only from version 3 on.
     """
     if version == 0 and isinstance(response, partitions.ElectLeadersResponse):
         response.error_code = Errors.NONE.value
@@ -70,7 +70,7 @@ def _delete_topics(request: topics.DeleteTopicsRequest, code: int, message: str 
 
 
 def _configs(response: type[Message]) -> Refuse:
-    """For the two requests that alter configurations."""
+    """For AlterConfigs and IncrementalAlterConfigs."""
 
     def build(request: Any, code: int, message: str | None) -> Message:
         rows = [
@@ -102,12 +102,14 @@ def _describe_configs(request: configs.DescribeConfigsRequest, code: int, messag
 
 
 def _no_quotas(request: quotas.DescribeClientQuotasRequest, code: int, message: str | None) -> Message:
-    """The message is left out: Kafka's brokers refuse it with the error alone."""
+    """Without the message, because Kafka's brokers send only the error code."""
     return quotas.DescribeClientQuotasResponse(error_code=code, error_message=None, entries=None)
 
 
 def _quotas(request: quotas.AlterClientQuotasRequest, code: int, message: str | None) -> Message:
-    """With the error's default message: AlterClientQuotasRequest.getErrorResponse passes over that of the exception."""
+    """With the error's default message, because AlterClientQuotasRequest.getErrorResponse ignores the exception's
+    message.
+    """
     rows = [
         quotas.AlterClientQuotasResponseEntryData(
             error_code=code,
@@ -122,7 +124,7 @@ def _quotas(request: quotas.AlterClientQuotasRequest, code: int, message: str | 
 
 
 def _registration(request: ControllerRegistrationRequest, code: int, message: str | None) -> Message:
-    """As with quotas, the error's default message."""
+    """With the error's default message, as for quotas."""
     text = DEFAULT_MESSAGES.get(Errors(code), message)
     return ControllerRegistrationResponse(error_code=code, error_message=text)
 
@@ -188,8 +190,8 @@ def _list_reassignments(
     return partitions.ListPartitionReassignmentsResponse(error_code=code, error_message=message, topics=rows)
 
 
-def _fetch(request: FetchRequest, code: int, told: str | None) -> FetchResponse:
-    """In each partition too, where topics go by their names: the oldest versions have no error at the top."""
+def _fetch(request: FetchRequest, code: int, message: str | None) -> FetchResponse:
+    """With the error in each partition too, if topics have names: the oldest versions have no error at the top."""
     named = [topic for topic in request.topics if topic.topic]
     responses = [
         FetchableTopicResponse(

@@ -1,4 +1,4 @@
-"""Features of a cluster: what a broker must support, and which updates are refused (KIP-584).
+"""Features of a cluster: whether a broker supports their levels, and which updates are refused (KIP-584).
 
 Source: KafkaController of 3.9.1 (partitionOnFeatureCompatibility, validateFeatureUpdate).
 """
@@ -12,13 +12,13 @@ Supported: TypeAlias = Mapping[str, tuple[int, int]]  # Lowest and highest level
 
 
 def supports(supported: Supported, levels: Mapping[str, int]) -> bool:
-    """Whether a broker has all of the features at these levels (BrokerFeatures.hasIncompatibleFeatures)."""
+    """True if a broker supports all features at these levels (BrokerFeatures.hasIncompatibleFeatures)."""
     lowest_and_highest = {name: supported.get(name, (1, 0)) for name in levels}
     return all(low <= levels[name] <= high for name, (low, high) in lowest_and_highest.items())
 
 
 def upgrade_type(update: FeatureUpdateKey, version: int) -> int:
-    """The kind of an update, which requests of version 0 give by a flag."""
+    """The kind of an update. Requests of version 0 give it by a flag."""
     if version:
         return update.upgrade_type
     return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
@@ -27,10 +27,10 @@ def upgrade_type(update: FeatureUpdateKey, version: int) -> int:
 def reason_refused(
     name: str, level: int, kind: int, known: int | None, own: Supported, of_brokers: Iterable[Supported]
 ) -> str | None:
-    """Kafka's message for an update to `level`, None if it may be made (validateFeatureUpdate).
+    """Kafka's error message for an update to `level`; None if the update is valid (validateFeatureUpdate).
 
-    `known` is the finalized level, None without one; `own` is the range that the controller supports, `of_brokers` that
-    of each live broker.
+    `known`: the finalized level, None if the feature has none. `own`: the levels that the controller supports.
+    `of_brokers`: the levels that each live broker supports.
     """
     if not name:
         return "Feature name can not be empty."
@@ -59,12 +59,15 @@ def reason_refused(
 
 
 def _reason_unsupported(name: str, level: int, own: Supported, of_brokers: Iterable[Supported]) -> str | None:
-    """Whether the controller or a live broker lacks the level (newFinalizedVersionOrIncompatibilityError)."""
-    sorry = "Could not apply finalized feature update because"
+    """Kafka's message if the controller or a live broker lacks the level.
+
+    Source: newFinalizedVersionOrIncompatibilityError.
+    """
+    prefix = "Could not apply finalized feature update because"
     if name not in own:
-        return f"{sorry} the provided feature is not supported."
+        return f"{prefix} the provided feature is not supported."
     if not supports(own, {name: level}):
-        return f"{sorry} the provided versionLevel:{level} is lower than the supported minVersion:{own[name][0]}."
+        return f"{prefix} the provided versionLevel:{level} is lower than the supported minVersion:{own[name][0]}."
     if not all(supports(supported, {name: level}) for supported in of_brokers):
-        return f"{sorry} brokers were found to have incompatible versions for the feature."
+        return f"{prefix} brokers were found to have incompatible versions for the feature."
     return None

@@ -1,6 +1,6 @@
-"""Error messages that would not fit a response: names in them may be as long as a string of the wire can be.
+"""Shortens error messages that do not fit a response, because names in them may be as long as a string on the wire.
 
-Kafka's own response of that kind cannot be written, and its client gets none.
+Kafka cannot write a response with a message that is too long, and its client gets no response.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,14 +9,14 @@ from typing import Final
 
 from kcore.schema.structure import Message, Struct
 
-MOST_BYTES: Final = 32_767  # Of a string on the wire.
-KEPT: Final = 1_000  # Characters of a message that is longer; each has four bytes at most.
+MOST_BYTES: Final = 32_767  # The longest string on the wire.
+KEPT: Final = 1_000  # Characters that remain of a longer message; each has four bytes at most.
 MESSAGE: Final = "error_message"
-AT_ONCE: Final = 20_000  # Messages: some milliseconds.
+AT_ONCE: Final = 20_000  # Messages in one step, which takes some milliseconds.
 
 
 def fitting(response: Message) -> Iterator[None]:
-    """Cuts such messages of the response short, in place, part by part: it may have a million of them."""
+    """Shorten messages of the response that are too long, in place and step by step: it may have a million messages."""
     return _cut(type(response), [response])
 
 
@@ -27,14 +27,14 @@ def _has_messages(kind: type[Struct]) -> bool:
 
 @cache
 def _nested(kind: type[Struct]) -> dict[str, type[Struct]]:
-    """The lists of a struct whose elements have messages, and what these are."""
+    """The struct of the elements of each list field in which error messages may occur."""
     elements = {each.name: each.type.element for each in kind.__fields__ if each.type.element is not None}
     structs = {name: each.struct for name, each in elements.items() if each.struct is not None}
     return {name: each for name, each in structs.items() if _has_messages(each)}
 
 
 def _cut(kind: type[Struct], nodes: Sequence[Struct]) -> Iterator[None]:
-    """All nodes of one kind together."""
+    """Shorten the messages in all nodes of one kind together."""
     has_message = any(each.name == MESSAGE for each in kind.__fields__)
     for begin in range(0, len(nodes), AT_ONCE):
         if begin:

@@ -1,8 +1,8 @@
-"""controller_mutation_rate: how many partitions a user or client may create and delete a second (KIP-599).
+"""controller_mutation_rate: the quota on partitions that a user or client creates and deletes a second (KIP-599).
 
-The controller itself enforces it, in both modes. A bucket of tokens refills at the quota's rate; a request may overdraw
-it, and the next one is refused until the bucket is at zero again. Older versions of a request are never refused, only
-told how long to wait. In KRaft mode what is only validated counts, too.
+The controller enforces the quota itself, in both modes. A token bucket refills at the quota's rate. A request may
+overdraw the bucket; the next request is refused until the bucket is at zero again. Older request versions are never
+refused: their responses only have the throttle time. In KRaft mode requests that only validate count too.
 
 Source: ControllerMutationQuotaManager, Strict- and PermissiveControllerMutationQuota, TokenBucket, ClientQuotaManager.
 """
@@ -16,7 +16,7 @@ from kcore.protocol_errors import Errors
 
 RATE: Final = "controller_mutation_rate"
 MOST_BUCKETS: Final = 10_000
-CREATE_TOPICS_STRICT_FROM: Final = 6  # The versions from which on a request is refused (KIP-599).
+CREATE_TOPICS_STRICT_FROM: Final = 6  # The first version that may be refused (KIP-599).
 CREATE_PARTITIONS_STRICT_FROM: Final = 3
 DELETE_TOPICS_STRICT_FROM: Final = 5
 _MOST_MS: Final = (1 << 31) - 1
@@ -28,29 +28,31 @@ class _Bucket:
     updated_ms: int | None = None
 
     def refill(self, rate: float, burst: float, now_ms: int) -> None:
-        """A new bucket is full."""
+        """Add the tokens since the last refill. A new bucket becomes full."""
         since_ms = math.inf if self.updated_ms is None else now_ms - self.updated_ms
         self.tokens = min(burst, self.tokens + rate * since_ms / 1000) if rate else min(burst, self.tokens)
         self.updated_ms = now_ms
 
 
 class MutationQuota:
-    """Of one request."""
+    """The quota of one request: counts its partitions and computes the throttle time of its response."""
 
     def __init__(self, bucket: _Bucket | None, rate: float, burst: float, now_ms: int, *, is_strict: bool) -> None:
-        """Without a bucket there is no quota."""
+        """`bucket`: None if the user and client have no quota."""
         self._bucket, self._rate, self._burst, self._now_ms = bucket, rate, burst, now_ms
         self._is_strict = is_strict
         self._taken = 0  # Tokens.
-        self.throttle_time_ms = 0  # What the response says.
+        self.throttle_time_ms = 0  # Sent in the response.
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is a quota."""
+        """True if the user or client has a quota."""
         return self._bucket is not None
 
     def record(self, partitions: int) -> None:
-        """So many are to be created or deleted. ThrottlingQuotaExceededException."""
+        """Count partitions that the request creates or deletes; ThrottlingQuotaExceededException if the quota is
+        exceeded.
+        """
         bucket = self._bucket
         if bucket is None:
             return
@@ -65,18 +67,18 @@ class MutationQuota:
             Errors.THROTTLING_QUOTA_EXCEEDED.raise_for()
 
     def throttle_time_at(self, now_ms: int) -> int:
-        """What a response says that is given later: how much of the time to wait is left then."""
+        """The rest of the throttle time, for a response that is sent at `now_ms`."""
         return max(0, self.throttle_time_ms - (now_ms - self._now_ms))
 
     def give_back(self) -> None:
-        """The request is decided anew, and records again what it creates and deletes."""
+        """Return the tokens, because the request will be decided again and will count its partitions again."""
         if self._bucket is not None:
             self._bucket.tokens = min(self._burst, self._bucket.tokens + self._taken)
         self._taken = 0
 
 
 def _until_zero(tokens: float, rate: float) -> int:
-    """Milliseconds; 0 where the bucket never fills again, as Java's casts make it."""
+    """Milliseconds until the bucket is at zero; 0 if it never refills, as in Java's casts."""
     wait_ms = -tokens / rate * 1000 + 0.5 if rate else 0.0
     return math.floor(wait_ms) if wait_ms < _MOST_MS else _MOST_MS
 
@@ -85,14 +87,14 @@ class MutationQuotas:
     """The buckets of all users and clients that have a quota."""
 
     def __init__(self, burst_s: int) -> None:
-        """`burst_s`: a full bucket has the tokens of so many seconds."""
+        """`burst_s`: a full bucket has the tokens of this number of seconds."""
         self._burst_s = burst_s
         self._buckets: dict[Owner, _Bucket] = {}
 
     def of(
         self, quotas: ClientQuotas, user: str, client_id: str | None, now_ms: int, *, is_strict: bool
     ) -> MutationQuota:
-        """What counts for a request of this user and client."""
+        """The quota for a request of this user and client."""
         owner = owner_of(quotas, RATE, user, client_id or "")
         rate = limit_of(quotas, RATE, owner)
         if rate is None:
@@ -104,7 +106,7 @@ class MutationQuotas:
         return MutationQuota(bucket, rate, burst, now_ms, is_strict=is_strict)
 
     def _make_room(self, now_ms: int) -> None:
-        """A bucket that nobody used for the time in which it fills from zero is like a new one."""
+        """Drop buckets that are full again because nobody used them: they equal new buckets."""
         if len(self._buckets) < MOST_BUCKETS:
             return
         fresh_ms = now_ms - self._burst_s * 1000

@@ -1,5 +1,6 @@
-"""The replicas of new partitions: placed by Kafka's rule, or given by an administrator. Source: AdminZkClient,
-ZkAdminManager and AdminUtils of 3.9.1. Invalid assignments raise Kafka's exceptions.
+"""The replicas of new partitions: placed by Kafka's rule, or given by an administrator.
+
+Source: AdminZkClient, ZkAdminManager and AdminUtils of 3.9.1. Invalid assignments raise Kafka's exceptions.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,20 +18,22 @@ Replicas: TypeAlias = dict[int, tuple[int, ...]]  # Broker ids by partition inde
 
 
 def registered(brokers: BrokerTable, but: Collection[int] = ()) -> dict[int, str | None]:
-    """The racks of the registered brokers, by ascending id; without those in `but`."""
+    """The racks of the registered brokers by ascending id, without the brokers in `but`."""
     rows = np.flatnonzero(brokers.live).tolist()
     racks = {int(brokers.ids[row]): brokers.racks[row] for row in rows}
     return {broker_id: racks[broker_id] for broker_id in sorted(racks.keys() - {*but})}
 
 
 def placed(racks: Mapping[int, str | None], partitions: int, replication_factor: int, seed: int) -> Replicas:
-    """A new topic's replicas, from a random start."""
+    """A new topic's replicas, from a random first broker."""
     _check_counts(racks, partitions, replication_factor)
     return _place(racks, partitions, replication_factor, seed=seed)
 
 
 def placed_after(racks: Mapping[int, str | None], existing: Mapping[int, Sequence[int]], partitions: int) -> Replicas:
-    """More partitions of a topic: as many replicas as the first has, going on from its first broker."""
+    """Replicas of further partitions of a topic: as many as its first partition has, from that partition's first
+    broker.
+    """
     first = existing[0]
     _check_counts(racks, partitions, len(first))
     start = next((place for place, broker in enumerate(racks) if broker >= first[0]), 0)
@@ -72,13 +75,13 @@ def _place(
             seed=seed,
             start_partition=start_partition,
         )
-    except PlacementError as error:  # Some brokers have a rack and some have none: Kafka has no code for it.
+    except PlacementError as error:  # Only some brokers have a rack: Kafka has no error code for that.
         raise Errors.UNKNOWN_SERVER_ERROR.exception(str(error)) from error  # type: ignore[misc]
     return {start_partition + place: tuple(each) for place, each in enumerate(replicas__ps.tolist())}
 
 
 def check_manual(replicas: Mapping[int, Sequence[int]], given: int) -> None:
-    """A new topic's replicas as an administrator wants them, `given` partitions (AdminZkClient.validateTopicCreate)."""
+    """Check the replicas that an administrator gives for `given` new partitions (AdminZkClient.validateTopicCreate)."""
     if len({len(each) for each in replicas.values()}) != 1:
         _refuse("All partitions should have the same number of replicas")
     _check_distinct(replicas.values())
@@ -87,13 +90,13 @@ def check_manual(replicas: Mapping[int, Sequence[int]], given: int) -> None:
 
 
 def check_fit(topic: str, replicas: Iterable[Sequence[int]], unfit: Collection[int]) -> None:
-    """Checks that explicit replicas are on no broker in `unfit`.
+    """InvalidReplicaAssignmentException if explicit replicas are on a broker in `unfit`.
 
-    InvalidReplicaAssignmentException. Unfit are the controller, and for internal topics brokers without coordinators.
+    Unfit are the controller, and for internal topics brokers without coordinators.
     """
     if wrong := sorted({broker for each in replicas for broker in each} & {*unfit}):
         listed = ", ".join(map(str, wrong))
-        _refuse(f"The replica assignment of topic '{topic}' includes {listed}: no broker that may hold its replicas.")
+        _refuse(f"The replica assignment of topic '{topic}' includes brokers that may not hold its replicas: {listed}.")
 
 
 def _check_distinct(replicas: Iterable[Sequence[int]]) -> None:
@@ -107,7 +110,10 @@ def _check_distinct(replicas: Iterable[Sequence[int]]) -> None:
 
 
 def check_manual_growth(replication_factor: int, replicas: Replicas) -> None:
-    """More partitions as an administrator wants them (AdminZkClient.validateReplicaAssignment)."""
+    """Check the replicas that an administrator gives for further partitions.
+
+    Source: AdminZkClient.validateReplicaAssignment.
+    """
     for index, each in replicas.items():
         if not each:
             _refuse(f"Cannot have replication factor of 0 for partition id {index}.")

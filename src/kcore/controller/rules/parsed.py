@@ -1,8 +1,8 @@
-"""What Kafka's request classes refuse while they are parsed: such a request never comes to a handler.
+"""Requests that Kafka's request classes refuse while they parse them, so that no handler gets the request.
 
-Directly, the connection is closed. In an envelope the error is UNSUPPORTED_VERSION, as for bytes that are no request
-(EnvelopeUtils.parseForwardedRequest). Source: CreateAclsRequest.validate, DeleteAclsRequest.normalizeAndValidate and
-DescribeAclsRequest.normalizeAndValidate.
+Kafka closes the connection of a direct request. In an envelope the error is UNSUPPORTED_VERSION, as for unreadable
+bytes (EnvelopeUtils.parseForwardedRequest). Source: CreateAclsRequest.validate, DeleteAclsRequest.normalizeAndValidate
+and DescribeAclsRequest.normalizeAndValidate.
 """
 
 from collections.abc import Iterable
@@ -12,12 +12,12 @@ from typing import Final
 from kcore.schema.acls import CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest, DescribeAclsRequest
 from kcore.schema.structure import Message
 
-UNKNOWN: Final = 0  # Of resource types, pattern types, operations and permission types.
+UNKNOWN: Final = 0  # The unknown resource type, pattern type, operation and permission type.
 
 
 @singledispatch
 def is_parsed(request: Message) -> bool:
-    """Whether Kafka takes it for a request at all."""
+    """True if Kafka's request class accepts the request."""
     return True
 
 

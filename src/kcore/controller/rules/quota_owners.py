@@ -1,4 +1,4 @@
-"""Whose quota counts for a request: a user's client's, a user's, a client's, or a default (KIP-55).
+"""Selects the quota for a request: that of the user's client, of the user, of the client, or a default (KIP-55).
 
 Source: ClientQuotaManager (DefaultQuotaCallback) of 3.9.1 and 4.3.1.
 """
@@ -11,11 +11,11 @@ from kcore.metadata.image.image_state import QuotaEntity
 
 ClientQuotas: TypeAlias = Mapping[QuotaEntity, Mapping[str, float]]
 Owner: TypeAlias = tuple[str, str]
-"""Who shares a quota: user and client id, or one of them and an empty text."""
+"""The requests that share a quota: those of a user and client id, or of only one of them; the other is empty."""
 
 
 def owner_of(quotas: ClientQuotas, key: str, user: str, client_id: str) -> Owner:
-    """The first of Kafka's levels at which there is a quota of that name says so."""
+    """The owner of the quota `key`, from the first of Kafka's levels that has a quota of that name."""
     levels: tuple[tuple[QuotaEntity, Owner], ...] = (
         (_entity(user, client_id), (user, client_id)),
         (_entity(user, None), (user, client_id)),
@@ -28,7 +28,7 @@ def owner_of(quotas: ClientQuotas, key: str, user: str, client_id: str) -> Owner
 
 
 def limit_of(quotas: ClientQuotas, key: str, owner: Owner) -> float | None:
-    """The quota of that name; None: there is no limit."""
+    """The value of the quota `key`; None if the owner has no limit."""
     user, client_id = owner
     if user and client_id:
         levels = [_entity(one, other) for one in (user, None) for other in (client_id, None)]

@@ -1,4 +1,4 @@
-"""Which quotas there are, of whom, and which values they may have (KIP-546, KIP-612).
+"""The valid entities and values of client quotas and connection quotas (KIP-546, KIP-612).
 
 Source: ClientQuotaControlManager, QuotaConfig.
 """
@@ -8,13 +8,13 @@ import math
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-Entity: TypeAlias = Mapping[str, str | None]  # Name by type, None for the default; in the order of Java's map of them.
+Entity: TypeAlias = Mapping[str, str | None]  # Name by type, None for the default entity; in the order of Java's map.
 Quotas: TypeAlias = Mapping[str, tuple[str, float] | None]
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 TYPES: Final = (USER, CLIENT_ID, IP)
 INT_MAX, LONG_MAX = (1 << 31) - 1, float(1 << 63)
-OF_CLIENTS: Final[Quotas] = {  # By quota: the type and the most that its values may be; None: any number.
+OF_CLIENTS: Final[Quotas] = {  # By quota: type and maximum of its values; None: any number.
     "producer_byte_rate": ("LONG", LONG_MAX),
     "consumer_byte_rate": ("LONG", LONG_MAX),
     "request_percentage": None,
@@ -25,7 +25,7 @@ _FRACTION: Final = 1e-6
 
 
 def reason_no_entity(entity: Entity) -> str | None:
-    """Why quotas cannot have the entity, or None (validateEntity, configKeysForEntityType)."""
+    """Why quotas cannot have the entity; None if it is valid (validateEntity, configKeysForEntityType)."""
     if not entity:
         return "Invalid empty client quota entity"
     for kind, name in entity.items():
@@ -40,9 +40,9 @@ def reason_no_entity(entity: Entity) -> str | None:
 
 
 def is_address(text: str) -> bool:
-    """Whether it is an IP address, or localhost.
+    """True for an IP address and for localhost.
 
-    Kafka's controller resolves other names and waits for the answer; kcore's asks no name server.
+    Kafka's controller resolves other names and waits for the answer; kcore's controller asks no name server.
     """
     try:
         ipaddress.ip_address(text[1:-1] if text.startswith("[") and text.endswith("]") else text)
@@ -52,7 +52,7 @@ def is_address(text: str) -> bool:
 
 
 def reason_no_value(known: Quotas, key: str, value: float) -> str | None:
-    """Why the quota cannot have the value, or None (validateQuotaKeyValue)."""
+    """Why the quota cannot have the value; None if it is valid (validateQuotaKeyValue)."""
     if key not in known:
         return f"Invalid configuration key {key}"
     if value <= 0.0:

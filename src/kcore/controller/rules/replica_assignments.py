@@ -1,4 +1,4 @@
-"""From one assignment of replicas to another (kafka.controller.ReplicaAssignment of 3.9.1, KIP-455)."""
+"""The arithmetic of reassignments: from one assignment of replicas to another (ReplicaAssignment of 3.9.1, KIP-455)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -19,12 +19,12 @@ def target_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
 
 
 def is_being_reassigned(assignment: ReplicaAssignment) -> bool:
-    """Whether replicas come or go."""
+    """True if the reassignment adds or removes replicas."""
     return bool(assignment.adding_replicas or assignment.removing_replicas)
 
 
 def reassign_to(assignment: ReplicaAssignment, target: Sequence[int]) -> ReplicaAssignment:
-    """On the way from the original replicas to `target`: the target first, in its order, then those that leave."""
+    """The assignment while replicas move to `target`: first the target in its order, then the replicas that leave."""
     origin = origin_replicas(assignment)
     replicas = tuple(dict.fromkeys((*target, *origin)))
     return ReplicaAssignment(replicas, without(replicas, origin), without(replicas, target))
@@ -32,12 +32,12 @@ def reassign_to(assignment: ReplicaAssignment, target: Sequence[int]) -> Replica
 
 def without(brokers: Iterable[int], others: Sequence[int]) -> tuple[int, ...]:
     """The brokers that are not among the others, in their order."""
-    gone = frozenset(others)  # A client may list as many as it likes.
+    gone = frozenset(others)  # A client may list any number of brokers.
     return tuple(broker for broker in brokers if broker not in gone)
 
 
 def assignments_of(table: PartitionTable, rows: Iterable[int]) -> dict[int, ReplicaAssignment]:
-    """Of many partitions, by row in the order given."""
+    """The assignments of partitions by row, in the given order."""
     wanted = np.fromiter(rows, np.int32)
     ids, adding, removing = table.brokers.ids.tolist(), table.adding, table.removing
     lists = zip(wanted.tolist(), table.replicas__ps[wanted].tolist(), strict=True)
@@ -52,7 +52,7 @@ def assignments_of(table: PartitionTable, rows: Iterable[int]) -> dict[int, Repl
 
 
 def isrs_of(table: PartitionTable, rows: Iterable[int]) -> dict[int, tuple[int, ...]]:
-    """The ISRs of many partitions by row, as broker ids."""
+    """The ISRs of partitions by row, as broker ids."""
     wanted, ids = np.fromiter(rows, np.int32), table.brokers.ids.tolist()
     pairs = zip(wanted.tolist(), table.isr__pi[wanted].tolist(), strict=True)
     return {row: tuple([ids[each] for each in isr if each >= 0]) for row, isr in pairs}

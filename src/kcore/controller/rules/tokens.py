@@ -1,6 +1,7 @@
-"""Delegation tokens (KIP-48): their secrets, how long they live, who is told of them, and what answers say.
+"""Delegation tokens (KIP-48): their secrets and lifetimes, and the responses to requests about them.
 
-Neither a secret nor the key is ever logged. Source: DelegationTokenManager, DelegationTokenControlManager, KafkaApis.
+Neither a token's secret nor the secret key is ever logged. Source: DelegationTokenManager,
+DelegationTokenControlManager, KafkaApis.
 """
 
 import hmac
@@ -27,66 +28,66 @@ from kcore.schema.structure import Message
 MOST_MS: Final = (1 << 63) - 1
 USER_TYPE: Final = "User"
 NO_TIME: Final = -1  # DelegationTokenManager.ERROR_TIMESTAMP
-REQUESTER_SINCE: Final = 3  # The version since which responses say who asked for a token (KIP-373).
+REQUESTER_SINCE: Final = 3  # From this version on responses name the requester of a token (KIP-373).
 MAX_LIFETIME_MS: Final = 7 * 24 * 3600 * 1000  # delegation.token.max.lifetime.ms
 EXPIRY_TIME_MS: Final = 24 * 3600 * 1000  # delegation.token.expiry.time.ms
-# What users without any right may write. Kafka has no such limits.
+# Limits for users without any permission. Kafka has no such limits.
 MOST_RENEWERS: Final = 100  # For each token.
-MOST_RENEWER_BYTES: Final = 4096  # Their names together: each renewal writes them again.
+MOST_RENEWER_BYTES: Final = 4096  # The sum of their names: each renewal writes all names again.
 MOST_TOKENS: Final = 1_000  # For each owner. Expired tokens are removed within the hour.
-MUTATIONS_STRICT_FROM: Final = 0  # All versions can be refused.
+MUTATIONS_STRICT_FROM: Final = 0  # Every version may be refused.
 OfTokens: TypeAlias = (
     CreateDelegationTokenRequest
     | RenewDelegationTokenRequest
     | ExpireDelegationTokenRequest
     | DescribeDelegationTokenRequest
 )
-MayDescribe: TypeAlias = Callable[[str, str], bool]  # A token of another, by its id and its owner.
+MayDescribe: TypeAlias = Callable[[str, str], bool]  # By token id and owner.
 
 
 class Lifetime(NamedTuple):
-    """Of a token, in ms since 1970: it ends at the earlier of the two."""
+    """The lifetime of a token, in ms since 1970: the token expires at the earlier of the two times."""
 
     max_timestamp: int
     expiration_timestamp: int
 
 
 def secret_of(key: bytes, token_id: str) -> bytes:
-    """A token's HMAC, by `delegation.token.secret.key`."""
+    """A token's HMAC under `delegation.token.secret.key`."""
     return hmac.digest(key, token_id.encode(), "sha512")
 
 
 def later(now_ms: int, duration_ms: int) -> int:
-    """The time after that duration, or the last that there is."""
+    """The time after the duration, limited to the largest time stamp."""
     return min(now_ms + duration_ms, MOST_MS)
 
 
 def new_lifetime(now_ms: int, asked_ms: int, most_ms: int, expiry_time_ms: int) -> Lifetime:
-    """Of a new token; not positive: nobody asked for less than the most."""
+    """The lifetime of a new token. `asked_ms` that is not positive means the longest lifetime."""
     max_timestamp = later(now_ms, min(asked_ms, most_ms) if asked_ms > 0 else most_ms)
     return Lifetime(max_timestamp, min(max_timestamp, later(now_ms, expiry_time_ms)))
 
 
 def is_over(max_timestamp: int, expiration_timestamp: int, now_ms: int) -> bool:
-    """Whether the token has expired."""
+    """True if the token has expired."""
     return min(max_timestamp, expiration_timestamp) < now_ms
 
 
 def owner_of(request: CreateDelegationTokenRequest, requester: KafkaPrincipal) -> KafkaPrincipal:
-    """Whose the new token is to be (KIP-373); the requester's own where no type stands beside a name."""
+    """The owner of the new token (KIP-373): the requester, unless the request names an owner with a type."""
     if request.owner_principal_name and request.owner_principal_type is not None:
         return KafkaPrincipal(request.owner_principal_name, request.owner_principal_type)
     return requester
 
 
 def is_too_large(request: CreateDelegationTokenRequest) -> bool:
-    """Whether the request names more renewers than a token may have."""
+    """True if the request names more renewers than a token may have."""
     names = [each.principal_name for each in request.renewers[: MOST_RENEWERS + 1]]
     return len(names) > MOST_RENEWERS or sum(len(each.encode()) for each in names) > MOST_RENEWER_BYTES
 
 
 def refused(request: OfTokens, version: int, requester: KafkaPrincipal, error: Errors) -> Message:
-    """The response to a request of which nothing was done."""
+    """The response to a request that fails with this error."""
     match request:
         case CreateDelegationTokenRequest():
             return creation_response(version, owner_of(request, requester), requester, error)
@@ -99,7 +100,7 @@ def refused(request: OfTokens, version: int, requester: KafkaPrincipal, error: E
 
 
 def throttled(request: OfTokens, version: int, requester: KafkaPrincipal, throttle_time_ms: int) -> Message:
-    """The response where the quota on mutations is exceeded."""
+    """The response to a request that exceeds the quota on mutations."""
     response: Any = refused(request, version, requester, Errors.THROTTLING_QUOTA_EXCEEDED)
     response.throttle_time_ms = max(1, throttle_time_ms)
     return cast(Message, response)
@@ -112,7 +113,7 @@ def creation_response(
     error: Errors = Errors.NONE,
     time_ms: int = NO_TIME,
 ) -> CreateDelegationTokenResponse:
-    """Without a token; all its times are `time_ms` (CreateDelegationTokenResponse.prepareResponse)."""
+    """The response without a token; all of its times are `time_ms` (CreateDelegationTokenResponse.prepareResponse)."""
     response = CreateDelegationTokenResponse(
         error_code=error,
         principal_type=owner.principal_type,
@@ -135,7 +136,7 @@ def describe_tokens(
     may_describe: MayDescribe,
     key: bytes,
 ) -> DescribeDelegationTokenResponse:
-    """The tokens that are asked for, of those that the principal may see (DelegationTokenManager.filterToken)."""
+    """The requested tokens that the principal may describe (DelegationTokenManager.filterToken)."""
     owners = None
     if request.owners is not None:
         owners = {KafkaPrincipal(each.principal_name, each.principal_type) for each in request.owners}

@@ -1,6 +1,6 @@
-"""The settings that a topic may have: names, types, defaults, what is valid (LogConfig of 3.9.1, 4.1.2 and 4.3.1).
+"""The settings of a topic: names, types, defaults and valid values (LogConfig of 3.9.1, 4.1.2 and 4.3.1).
 
-A value is text, as on the wire. A wrong one raises Kafka's InvalidConfigurationException.
+A value is text, as on the wire. An invalid value raises Kafka's InvalidConfigurationException.
 """
 
 import re
@@ -18,21 +18,21 @@ INTEGERS: Final[Mapping[int, tuple[str, int]]] = {
     ConfigType.INT: ("INT", 2**31),
     ConfigType.LONG: ("LONG", 2**63),
 }
-_LARGEST_UNIT: Final = "\uffff"  # Java reads a number by UTF-16 units; half of a pair is no digit.
+_LARGEST_UNIT: Final = "\uffff"  # Java reads numbers by UTF-16 unit, and half a surrogate pair is no digit.
 TRUE: Final = "true"
 _JAVA_DOUBLE: Final = r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)"
 _THROTTLED: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 _CODECS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
-_RELEASES: Final = (  # MetadataVersion.VERSIONS: of each release the last of its -IV levels.
+_RELEASES: Final = (  # MetadataVersion.VERSIONS: each release with its last -IV level.
     "0.8.0 0.8.1 0.8.2 0.9.0 0.10.0:1 0.10.1:2 0.10.2:0 0.11.0:2 1.0:0 1.1:0 2.0:1 2.1:2 2.2:1 2.3:1 2.4:1 2.5:0 2.6:0 "
     "2.7:2 2.8:1 3.0:1 3.1:0 3.2:0 3.3:3 3.4:0 3.5:2 3.6:2 3.7:4 3.8:0 3.9:0"
 )
-_UNSTABLE: Final = ("4.0-IV0", "4.0-IV1")  # Levels of a release that 3.9.1 does not name.
+_UNSTABLE: Final = ("4.0-IV0", "4.0-IV1")  # Levels of 4.0, which 3.9.1 knows without naming the release.
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """One setting. `at_least`, `at_most`: bounds of a number; `among`: what a text or each of a list may be."""
+    """One setting. `at_least`, `at_most`: bounds of a number. `among`: the values of a text or of a list's members."""
 
     name: str
     kind: int  # As in DescribeConfigs.
@@ -40,11 +40,11 @@ class TopicConfig:
     at_least: float | None = None
     at_most: float | None = None
     among: tuple[str, ...] = ()
-    server: str | None = None  # The broker's setting that stands behind it.
-    server_default: bool = True  # Whether that one has a default of its own.
-    is_internal: bool = False  # Told of only where a topic sets it.
-    is_set: bool = False  # A list whose members count once, and are not empty.
-    ignores_case: bool = False  # `among` is compared without regard to case.
+    server: str | None = None  # The broker's setting with the topic's default.
+    server_default: bool = True  # Whether the broker's setting has a default.
+    is_internal: bool = False  # Described only if a topic sets it.
+    is_set: bool = False  # A list of distinct members that are not empty.
+    ignores_case: bool = False  # `among` is compared without case.
     may_be_empty: bool = True
 
 
@@ -151,15 +151,15 @@ TOPIC_CONFIGS_OF: Final[Mapping[str, TopicConfigs]] = {
     "4.1.2": _of_4_1(),
     "4.3.1": _of_4_3(),
 }
-"""By release; the order is that in which they are checked."""
+"""By release; a topic's settings are checked in this order."""
 
 
 def topic_config_values(
     configs: Mapping[str, str], known: TopicConfigs = TOPIC_CONFIGS, base: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """All settings of a topic with these overrides, as Kafka prints the values it read; raises for a wrong one.
+    """All settings of a topic with these overrides, as Kafka prints the values; raises for an invalid override.
 
-    `base`: what `base_values` gives, for one who asks often or has other defaults.
+    `base`: the result of `base_values`, given by callers that ask often or have other defaults.
     """
     for name in hash_map_order(configs) if len(configs) > 1 else configs:
         if name not in known:
@@ -176,18 +176,18 @@ def topic_config_values(
 
 
 def base_values(known: TopicConfigs, defaults: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What a topic has without overrides; `defaults`, which are valid, count before those that are `known`."""
+    """The settings of a topic without overrides. Valid `defaults` take precedence over the defaults in `known`."""
     given = defaults or {}
     return {name: _printed(each, given.get(name, each.default)) for name, each in known.items() if not each.is_internal}
 
 
 def check_value(config: TopicConfig, text: str) -> str:
-    """One value as Kafka prints what it read; raises for a wrong one."""
+    """The value as Kafka prints it after parsing; raises for an invalid value."""
     return _printed(config, text)
 
 
 def is_valid(config: TopicConfig, text: str) -> bool:
-    """Whether a topic may have that value."""
+    """True if a topic may have this value."""
     try:
         _printed(config, text)
     except InvalidConfigurationException:
@@ -205,12 +205,12 @@ def check_remote_storage(values: Mapping[str, str]) -> None:
 
 
 def source_of(name: str, configs: Mapping[str, str]) -> int:
-    """The source of a setting of a topic with these overrides."""
+    """The source of a setting, for a topic with these overrides."""
     return ConfigSource.TOPIC_CONFIG if name in configs else ConfigSource.DEFAULT_CONFIG
 
 
 def _printed(config: TopicConfig, text: str) -> str:
-    """The value as ConfigDef reads it and prints it again."""
+    """The value as ConfigDef prints it after parsing."""
     trimmed = text.strip(JAVA_BLANKS)
     if not trimmed and not config.may_be_empty:
         Errors.INVALID_CONFIG.raise_for(f"Configuration '{config.name}' must not be empty.")
@@ -276,12 +276,14 @@ def _check_list(config: TopicConfig, members: Sequence[str]) -> None:
 
 
 def _refuse(config: TopicConfig, value: str, reason: str) -> None:
-    """The message of ConfigException."""
+    """Raise with the message of ConfigException."""
     Errors.INVALID_CONFIG.raise_for(f"Invalid value {value} for configuration {config.name}: {reason}")
 
 
 def is_metadata_version(text: str) -> bool:
-    """Whether MetadataVersion.fromVersionString takes it: a release, one of its levels, or a bug-fix release of it."""
+    """True if MetadataVersion.fromVersionString accepts it: a release, one of its levels, or one of its bug-fix
+    releases.
+    """
     known = {*_UNSTABLE}
     for release, _, last in (each.partition(":") for each in _RELEASES.split()):
         known.add(release)

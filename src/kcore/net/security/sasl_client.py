@@ -11,19 +11,11 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Generator
 from typing import Final
 
-from kcore.controller.rules.scram import DIGESTS, LEAST_ITERATIONS
-from kcore.controller.rules.scram import MOST_ITERATIONS as FEW_ITERATIONS
 from kcore.errors import AuthenticationError
 from kcore.net.security.client_security import Sasl
-from kcore.net.security.sasl_mechanisms import (
-    BASE64,
-    EXTENSIONS,
-    MOST_SCRAM_BYTES,
-    NONCE,
-    VALUE,
-    salted_credential,
-    salted_password,
-)
+from kcore.net.security.sasl_mechanisms import BASE64, EXTENSIONS, MOST_SCRAM_BYTES, NONCE, VALUE
+from kcore.scram import DIGESTS, LEAST_ITERATIONS, salted_credential, salted_password
+from kcore.scram import MOST_ITERATIONS as FEW_ITERATIONS
 
 MOST_ITERATIONS: Final = 1_000_000  # The server chooses; this many take a second. Kafka's client has no bound.
 NONCE_BYTES: Final = 24

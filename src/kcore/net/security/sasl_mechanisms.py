@@ -13,16 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from kcore.controller.rules.scram import DIGESTS, LEAST_ITERATIONS, keys_of
 from kcore.errors import AuthenticationError
 from kcore.metadata.principal import KafkaPrincipal
+from kcore.scram import DIGESTS, LEAST_ITERATIONS, SALT_BYTES, ScramCredential, salt_of, scram_credential
 
 PLAIN: Final = "PLAIN"
-SALT_BYTES: Final = 16
 MOST_SCRAM_BYTES: Final = 32_767  # One message: no user's name is longer, since it is a string on the wire.
 _KEY_BYTES: Final = 32
-_SALT_NUMBER_BYTES: Final = 17
-_BASE_36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 _SASL_NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|=2C|=3D)+"
 VALUE: Final = r"[\x01-\x2B\x2D-\x7F]+"
@@ -44,16 +41,6 @@ class SaslFailure(AuthenticationError):
     def __init__(self, why: str, *, told: str | None = None) -> None:
         super().__init__(why)
         self.told = told
-
-
-@dataclass(frozen=True, slots=True)
-class ScramCredential:
-    """What a server keeps of a user's password."""
-
-    salt: bytes = field(repr=False)
-    stored_key: bytes = field(repr=False)
-    server_key: bytes = field(repr=False)
-    iterations: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +99,6 @@ class UnknownUsers:
         return ScramCredential(
             salt_of(made), stored, hmac.digest(made, b"server", DIGESTS[mechanism]), LEAST_ITERATIONS
         )
-
-
-def salt_of(random_bytes: bytes) -> bytes:
-    """The digits of 130 random bits to base 36 (ScramFormatter.secureRandomString)."""
-    number, digits = int.from_bytes(random_bytes[:_SALT_NUMBER_BYTES]) >> 6, ""
-    while number:
-        number, digit = divmod(number, 36)
-        digits = _BASE_36[digit] + digits
-    return digits.encode()
 
 
 class PlainUsers:
@@ -282,21 +260,6 @@ class Scram:
 def _unescaped(sasl_name: str) -> str:
     """A name without `=2C` and `=3D` (ScramFormatter.username)."""
     return sasl_name.replace("=2C", ",").replace("=3D", "=")
-
-
-def scram_credential(mechanism: str, password: bytes, salt: bytes, iterations: int) -> ScramCredential:
-    """What a server keeps of a password (RFC 5802). It takes milliseconds."""
-    return salted_credential(mechanism, salted_password(mechanism, password, salt, iterations), salt, iterations)
-
-
-def salted_password(mechanism: str, password: bytes, salt: bytes, iterations: int) -> bytes:
-    """Hi() of RFC 5802."""
-    return hashlib.pbkdf2_hmac(DIGESTS[mechanism], password, salt, iterations)
-
-
-def salted_credential(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
-    """As `scram_credential`, of a password that is salted already."""
-    return ScramCredential(salt, *keys_of(mechanism, salted), iterations)
 
 
 class TokenCredentials:

@@ -17,7 +17,6 @@ from enum import Enum
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from kcore.controller.rules.scram import DIGESTS
 from kcore.errors import DecodeError
 from kcore.java_hash import hash_map_order
 from kcore.metadata.principal import KafkaPrincipal
@@ -49,6 +48,7 @@ from kcore.schema.sasl import (
     SaslHandshakeResponse,
 )
 from kcore.schema.structure import Message
+from kcore.scram import DIGESTS
 from kcore.wire.codec import decode_from
 
 KEY_AND_VERSION: Final = Struct(">hh")
@@ -91,7 +91,7 @@ def _nonce() -> str:
 class SaslListener:
     """What a listener asks of its clients; it has the same for all of them."""
 
-    mechanisms: tuple[str, ...]  # Of kcore.net.security.client_security.MECHANISMS.
+    mechanisms: tuple[str, ...]  # Of kcore.net.security.client_security.client_security.MECHANISMS.
     wall_ms: Callable[[], int]  # Since 1970: delegation tokens expire by it.
     users: PlainUsers = field(default_factory=lambda: PlainUsers({}))  # Of PLAIN.
     credentials: Credentials = field(default_factory=NoCredentials)  # Of SCRAM.

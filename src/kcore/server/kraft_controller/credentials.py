@@ -6,19 +6,19 @@ Source: ScramPublisher, DelegationTokenPublisher, ScramServerCallbackHandler of 
 from collections.abc import Callable
 from typing import Final
 
-from kcore.controller.rules.scram import MECHANISMS, is_stored_credential
 from kcore.controller.rules.tokens import secret_of
 from kcore.errors import DisconnectedError
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.principal import KafkaPrincipal
-from kcore.net.security.sasl_mechanisms import ScramCredential, Token
+from kcore.net.security.sasl_mechanisms import Token
+from kcore.scram import MECHANISMS, ScramCredential, is_stored_credential
 
 NOT_LOADED: Final = "this node has not caught up with the metadata log yet"
 _CODES: Final = {mechanism.name: code for code, mechanism in MECHANISMS.items()}
 
 
 class LogCredentials:
-    """Those of the image at the moment of the question (kcore.net.security.sasl_mechanisms.Credentials).
+    """The credentials of the image at the moment of a look-up (`Credentials` of `sasl_mechanisms.py`).
 
     A client that is refused as unknown does not retry. So while the image lacks committed records, a client that is
     not found in it gets no answer, and its connection is closed: DisconnectedError.

@@ -185,7 +185,7 @@ class KraftServer(QuorumServer):
     def _control(self, kind: str, event: Callable[[], Sequence[Any]]) -> None:
         def taken(_: int) -> list[Effect]:
             if contacts := self._own_handlers.contacts():  # They came before.
-                self.controller.context.hear(contacts)
+                self.controller.context.on_contacts(contacts)
             self._outputs += event()
             return []
 

@@ -6,10 +6,10 @@ Source: KafkaConfig (controlPlaneListenerName, validateValues) of 3.9.1.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kcore.controller.rules.scram import DIGESTS
 from kcore.controller.zk.admin.tokens import TokenRules
 from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
 from kcore.protocol_errors import ApiException
+from kcore.scram import DIGESTS
 from kcore.server.properties.listeners import BrokerListeners, listeners_of
 from kcore.server.properties.values import SettingsError, checked, read_all
 from kcore.server.zk_controller.zk_controller_listener_settings import CONTROL_PLANE, TOKEN_KEY

@@ -10,13 +10,13 @@ import re
 from base64 import b64decode
 from typing import Final
 
-from kcore.controller.rules.scram import MECHANISMS, is_stored_credential
 from kcore.controller.rules.tokens import secret_of
 from kcore.controller.zk.admin.scram import USERS
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znode_tokens, znodes
 from kcore.metadata.zookeeper.znode_names import DEFAULT, desanitized, is_znode_name
-from kcore.net.security.sasl_mechanisms import ScramCredential, Token
+from kcore.net.security.sasl_mechanisms import Token
+from kcore.scram import MECHANISMS, ScramCredential, is_stored_credential
 from kcore.server.zk_controller.notification_follower import Notification, NotificationFollower
 from kcore.zookeeper.client import ZookeeperClient
 
@@ -27,7 +27,7 @@ Users = dict[tuple[str, str], ScramCredential]  # By mechanism and name.
 
 
 class CredentialsFollower(NotificationFollower):
-    """Keeps them as they are in ZooKeeper, and tells them (kcore.net.security.sasl_mechanisms.Credentials)."""
+    """Follows the credentials in ZooKeeper (`Credentials` of `sasl_mechanisms.py`)."""
 
     what = "users and tokens"
 

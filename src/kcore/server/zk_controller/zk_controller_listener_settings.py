@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kcore.controller.rules.scram import DIGESTS
 from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.metadata.table.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.request_context import PLAINTEXT
 from kcore.net.security.listener_security import ListenerSecurity
+from kcore.scram import DIGESTS
 from kcore.server.properties.limits import limits_of
 from kcore.server.properties.security import OF_BROKERS, security_of
 from kcore.server.properties.values import SettingsError, checked

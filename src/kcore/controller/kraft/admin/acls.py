@@ -51,7 +51,7 @@ _TOO_MANY: Final = f"Cannot remove more than {MOST_RECORDS} acls in a single del
 def _refused_at_once(
     context: ControllerContext, request: Message, info: RequestInfo, operation: int, no_authorizer: str
 ) -> Message | None:
-    """The response where the principal is not authorized, or the cluster has no ACLs; None otherwise."""
+    """The response if the principal is not authorized or the cluster has no authorizer; None otherwise."""
     if not is_authorized(context, info, operation):
         return refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, operation))
     if not context.config.has_authorizer:
@@ -63,10 +63,10 @@ def _refused_at_once(
 
 
 def on_create_acls(context: ControllerContext, request: CreateAclsRequest, info: RequestInfo) -> Decision:
-    """Each entry by itself; one that exists is fine and makes no record. Needs ALTER of the cluster.
+    """Create each valid entry; an entry that exists already makes no record. Needs ALTER of the cluster.
 
-    An unknown code (0) closes the connection. ANY and MATCH, which belong into filters, are INVALID_REQUEST; in Kafka's
-    way ("acls-fail-together") they fail the whole request.
+    An unknown code (0) closes the connection. ANY and MATCH, which only filters may have, are INVALID_REQUEST; in
+    Kafka's way ("acls-fail-together") they fail the whole request.
     """
     rows = request.creations
     if not is_parsed(request):
@@ -121,7 +121,7 @@ def _operations(context: ControllerContext) -> range:
 
 
 def _reason_no_entry(row: AclCreation, operations: range) -> str | None:
-    """Why the entry of a valid resource is invalid, or None (AclControlManager.validateNewAcl)."""
+    """Why an entry with a valid resource is invalid; None if it is valid (AclControlManager.validateNewAcl)."""
     if row.resource_type not in RESOURCE_TYPES:
         return "Invalid resourceType UNKNOWN"
     if row.resource_pattern_type not in (LITERAL, PREFIXED):
@@ -142,7 +142,7 @@ def _reason_no_entry(row: AclCreation, operations: range) -> str | None:
 
 
 def on_delete_acls(context: ControllerContext, request: DeleteAclsRequest, info: RequestInfo) -> Decision:
-    """All entries that match one of the filters. Needs ALTER of the cluster; a 0 in a filter closes the connection."""
+    """Delete all entries that match a filter. Needs ALTER of the cluster; a 0 in a filter closes the connection."""
     if not is_parsed(request):
         return Decision()
     if (response := _refused_at_once(context, request, info, ALTER, _NO_AUTHORIZER)) is not None:
@@ -166,8 +166,8 @@ def on_delete_acls(context: ControllerContext, request: DeleteAclsRequest, info:
 
 
 def on_describe_acls(context: ControllerContext, request: DescribeAclsRequest, info: RequestInfo) -> Decision:
-    """The entries that match, by resource. Needs DESCRIBE of the cluster; a 0 closes the connection."""
-    if info.is_forwarded or not is_parsed(request):  # No API that is forwarded: the envelope has the error.
+    """The matching entries by resource. Needs DESCRIBE of the cluster; a 0 in the filter closes the connection."""
+    if info.is_forwarded or not is_parsed(request):  # Brokers do not forward it: the envelope gets the error.
         return Decision()
     no_authorizer = "No Authorizer is configured on the broker"
     if (response := _refused_at_once(context, request, info, DESCRIBE, no_authorizer)) is not None:

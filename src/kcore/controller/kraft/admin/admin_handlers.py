@@ -1,4 +1,4 @@
-"""Which function decides which request of this subject."""
+"""The table of administrators' requests and their handlers."""
 
 from typing import Final
 

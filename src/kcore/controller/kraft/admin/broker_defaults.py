@@ -1,8 +1,7 @@
-"""What brokers and controllers of Kafka 4.3.1 have where nothing else is set for them: `name=default`, or a name alone.
+"""The defaults of all settings of brokers and controllers of Kafka 4.3.1: `name=default`, or a name without default.
 
-They come in the order of a controller's answer, which decides the order of names of the same hash.
-
-Source: AbstractKafkaConfig.CONFIG_DEF, ConfigHelper.allConfigs.
+The order is that of a controller's answer; it decides the order of names with the same hash. Source:
+AbstractKafkaConfig.CONFIG_DEF, ConfigHelper.allConfigs.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The settings of brokers and controllers by Kafka's names: what type each has, and which can change while they run.
+"""The settings of brokers and controllers by Kafka's names: their types, and which may change at run time.
 
 Source: KafkaConfig.configDef and DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS of 3.9.1 and 4.3.1.
 """
@@ -8,7 +8,7 @@ from typing import Final
 
 from kcore.schema.configs import ConfigType
 
-_NAMES: Final = {  # With a star: it can change.
+_NAMES: Final = {  # With a star: it may change at run time.
     ConfigType.BOOLEAN: (
         "auto.create.topics.enable auto.include.jmx.reporter auto.leader.rebalance.enable "
         "broker.id.generation.enable controlled.shutdown.enable controller.quorum.auto.join.enable "

@@ -1,4 +1,4 @@
-"""DescribeCluster, as a controller answers it (KIP-919): which controllers there are.
+"""DescribeCluster as a controller answers it (KIP-919): the registered controllers.
 
 Source: ControllerApis.handleDescribeCluster, AuthHelper.computeDescribeClusterResponse and
 ControllerRegistrationsPublisher.
@@ -35,7 +35,7 @@ _TOO_OLD: Final = "Direct-to-controller communication is not supported with the 
 
 
 def on_describe_cluster(context: ControllerContext, request: DescribeClusterRequest, info: RequestInfo) -> Decision:
-    """The registered controllers, at the listener on which the request came. Needs ALTER of the cluster."""
+    """The registered controllers, with their addresses at the listener of the request. Needs ALTER of the cluster."""
     if not context.version.controller_registration_supported:
         return Decision(refused(request, Errors.UNSUPPORTED_VERSION, _TOO_OLD))
     if not is_authorized(context, info, ALTER):
@@ -49,7 +49,7 @@ def on_describe_cluster(context: ControllerContext, request: DescribeClusterRequ
     controllers = context.image.controllers
     nodes = [
         DescribeClusterBroker(broker_id=each, host=endpoint.host, port=endpoint.port)
-        for each in hash_map_order(controllers, int, capacity=1)  # ClusterDelta.apply sizes its map so.
+        for each in hash_map_order(controllers, int, capacity=1)  # The capacity in ClusterDelta.apply.
         for endpoint in controllers[each].end_points
         if endpoint.name == info.listener
     ]
@@ -66,12 +66,12 @@ def on_describe_cluster(context: ControllerContext, request: DescribeClusterRequ
 
 
 def _mistaken(error: Errors, why: str, info: RequestInfo) -> DescribeClusterResponse:
-    """The error for a wrong endpoint type; version 0 of the request has no endpoint types."""
+    """The error for a wrong endpoint type. Version 0 of the request has no endpoint types."""
     return DescribeClusterResponse(error_code=error if info.version else Errors.INVALID_REQUEST, error_message=why)
 
 
 def _authorized_operations(context: ControllerContext, info: RequestInfo) -> int:
-    """A bit for each operation of the cluster that the principal may do; none without DESCRIBE."""
+    """A bit for each operation of the cluster that the principal may do; 0 without DESCRIBE."""
     if not is_authorized(context, info, DESCRIBE):
         return 0
     return sum(1 << each for each in OF_THE_CLUSTER if is_authorized(context, info, each))

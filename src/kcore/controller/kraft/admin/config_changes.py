@@ -1,4 +1,4 @@
-"""What AlterConfigs, IncrementalAlterConfigs and the settings of a new topic write: ConfigRecords, once they are valid.
+"""The ConfigRecords of AlterConfigs, IncrementalAlterConfigs and of a new topic's settings, if they are valid.
 
 Source: ConfigurationControlManager, ControllerConfigurationValidator, QuorumController.ConfigResourceExistenceChecker.
 """
@@ -38,7 +38,7 @@ Records = Sequence[ConfigRecord]
 
 
 class SenselessOperationError(KcoreError):
-    """The whole request is refused; Kafka's controller fails over it ("unknown-config-operation")."""
+    """An operation for which the whole request is refused; Kafka's controller fails ("unknown-config-operation")."""
 
 
 class Altered(NamedTuple):
@@ -50,19 +50,19 @@ class Altered(NamedTuple):
 
 
 class ConfigChanges:
-    """The changes of one request. `is_forwarded`: a broker forwarded it."""
+    """The changes of one request. `is_forwarded`: a broker has forwarded the request."""
 
     def __init__(self, context: ControllerContext, *, is_forwarded: bool) -> None:
         self.context = context
         self._release = context.config.release
         self._is_forwarded = is_forwarded
         self._elr = is_elr_enabled(context) and self._release != "3.9.1"
-        self._base: Mapping[str, str] | None = None  # The values of a topic without settings of its own.
+        self._base: Mapping[str, str] | None = None  # The settings of a topic without overrides.
 
     def incremental(self, resource: Resource, changes: Mapping[str, Operation], *, is_new: bool = False) -> Altered:
-        """Operations by the name of the setting; `is_new`: this request creates the resource.
+        """Apply operations by name of the setting. `is_new`: this request creates the resource.
 
-        SenselessOperationError for an unknown operation, or one that needs a value and has none. Source:
+        SenselessOperationError for an unknown operation, and for a missing value. Source:
         ConfigurationControlManager.incrementalAlterConfigResource.
         """
         current = self.context.image.configs.get(resource, {})
@@ -81,13 +81,13 @@ class ConfigChanges:
                 value = _listed(current.get(name, default), operation, value)
             elif operation == OpType.DELETE:
                 value = None
-            # An equal value is written for brokers, too: they load it again.
+            # For brokers an equal value is written too: they load it again.
             if value != current.get(name) or resource[0] == ConfigResourceType.BROKER:
                 records.append(_record(resource, name, value))
         return self._checked(resource, records, (), is_new=is_new)
 
     def legacy(self, resource: Resource, settings: Mapping[str, str | None]) -> Altered:
-        """Replaces all settings of the resource; those left out are removed.
+        """Replace all settings of the resource; settings that the request omits are removed.
 
         Source: ConfigurationControlManager.legacyAlterConfigResource.
         """
@@ -208,7 +208,7 @@ class ConfigChanges:
 
 
 def is_node(context: ControllerContext, node_id: int) -> bool:
-    """Whether the id is that of a registered broker, a registered controller or a static voter."""
+    """True for the id of a registered broker, a registered controller or a static voter."""
     image, config = context.image, context.config
     voters = config.static_configs.get("controller.quorum.voters", "")
     if image.brokers.get(node_id) is not None or any(
@@ -219,7 +219,7 @@ def is_node(context: ControllerContext, node_id: int) -> bool:
 
 
 def java_int(text: str) -> int | None:
-    """The number that Integer.parseInt reads; None where it throws."""
+    """The number that Integer.parseInt reads; None if it throws."""
     if not _JAVA_INT.fullmatch(text) or len(text) > 64:
         return None
     value = int(text)
@@ -227,7 +227,7 @@ def java_int(text: str) -> int | None:
 
 
 def _units(text: str) -> int:
-    """String.length."""
+    """The length in UTF-16 units (String.length)."""
     return len(text) if text.isascii() else len(text.encode("utf-16-be", "surrogatepass")) // 2
 
 
@@ -236,7 +236,10 @@ def _record(resource: Resource, name: str, value: str | None) -> ConfigRecord:
 
 
 def _listed(before: str, operation: int, given: str) -> str:
-    """One SUBTRACT takes out one member of each name, the first; values may have thousands of both."""
+    """The list after an APPEND or SUBTRACT.
+
+    SUBTRACT removes one member per name; lists may have thousands of members.
+    """
     members, named = [each for each in before.split(",") if each], java_split(given, ",")
     if operation == OpType.APPEND:
         known = {*members}

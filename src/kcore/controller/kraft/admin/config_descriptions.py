@@ -1,7 +1,7 @@
 """DescribeConfigs (ConfigHelper.handleDescribeConfigsRequest).
 
-A controller describes all settings of its own node: at 4.3.1 with the defaults of those that nobody has set, at other
-releases only those that are set. It has no documentation of them, and none of Kafka's loggers.
+A controller describes all settings of its own node: at 4.3.1 with the defaults of unset settings, at other releases
+only the set ones. It has no documentation of settings, and none of Kafka's loggers.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.effective_configs import EffectiveConfigs
 from kcore.controller.kraft.kraft_context import ControllerContext, Handler, RequestInfo
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.controller.rules.api_errors import DEFAULT_MESSAGES, told
+from kcore.controller.rules.api_errors import DEFAULT_MESSAGES, message_of
 from kcore.controller.rules.error_responses import refused
 from kcore.controller.rules.topic_configs import TopicConfig, check_value, topic_config_values
 from kcore.metadata.acl_codes import DESCRIBE_CONFIGS
@@ -37,22 +37,25 @@ Entries = list[schema.DescribeConfigsResourceResult]
 def on_describe_configs(
     context: ControllerContext, request: schema.DescribeConfigsRequest, info: RequestInfo
 ) -> Decision:
-    """Resources that the principal may not describe come last. An unknown resource type fails the whole request."""
+    """Describe resources; those that the principal may not describe come last.
+
+    An unknown resource type fails the request.
+    """
     if any(not known_kind(context.config.release, each.resource_type) for each in request.resources):
         return Decision(refused(request, Errors.INVALID_REQUEST, DEFAULT_MESSAGES[Errors.INVALID_REQUEST]))
     describing = Describing(context.config, context.image, includes_synonyms=request.include_synonyms)
-    told_of, hidden = [], []
+    described, hidden = [], []
     for each in request.resources:
         error = error_of_access(context, info, DESCRIBE_CONFIGS, each.resource_type, each.resource_name)
         if error is None:
-            told_of.append(describing.result(each))
+            described.append(describing.result(each))
         else:
             hidden.append(_result(each, error, DEFAULT_MESSAGES[error]))
-    return Decision(schema.DescribeConfigsResponse(results=[*told_of, *hidden]))
+    return Decision(schema.DescribeConfigsResponse(results=[*described, *hidden]))
 
 
 class Describing:
-    """The resources of one request."""
+    """The settings of the resources of one request."""
 
     def __init__(self, config: KraftControllerConfig, image: ClusterImage, *, includes_synonyms: bool) -> None:
         self._config, self._image = config, image
@@ -68,7 +71,7 @@ class Describing:
         except ApiException as error:
             if error.error is Errors.UNKNOWN_TOPIC_OR_PARTITION:
                 return _result(resource, error.error, "")
-            return _result(resource, error.error, told(error))
+            return _result(resource, error.error, message_of(error))
         return _result(resource, Errors.NONE, "", found)
 
     def _own_settings(self, kind: int, name: str) -> Mapping[str, str]:
@@ -112,7 +115,7 @@ class Describing:
         ]
 
     def _broker_logger(self, resource: schema.DescribeConfigsResource) -> Entries:
-        """No entries: this node has none of Kafka's loggers."""
+        """No entries, because this node has none of Kafka's loggers."""
         name, own = resource.resource_name, self._config.node_id
         if not name:
             Errors.INVALID_REQUEST.raise_for("Broker id must not be empty")
@@ -173,7 +176,7 @@ def _synonym(name: str, value: str, source: int) -> schema.DescribeConfigsSynony
 
 
 def _raw_metrics_entry(name: str, value: str) -> schema.DescribeConfigsResourceResult:
-    """The entry of 3.9.1, whatever the request asks for."""
+    """The entry of 3.9.1, whatever fields the request asks for."""
     return schema.DescribeConfigsResourceResult(
         name=name, value=value, config_source=ConfigSource.CLIENT_METRICS_CONFIG, synonyms=[], documentation=""
     )

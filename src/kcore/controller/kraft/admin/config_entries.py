@@ -23,7 +23,7 @@ _NUMBERS: Final[Mapping[int, int]] = {ConfigType.INT: 2**31, ConfigType.SHORT: 2
 _PER_BROKER: Final = re.compile(
     r"(ssl|sasl)\..*|(advertised\.)?listeners|listener\..*|principal\.builder\.class|cordoned\.log\.dirs"
 )
-_FAMILIES: Final = (  # Settings that stand for one thing in several units.
+_FAMILIES: Final = (  # Settings for the same value in several units.
     ("log.roll.ms", "log.roll.hours"),
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
     ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
@@ -41,17 +41,20 @@ def type_of(release: str, name: str) -> int:
 
 
 def is_dynamic(release: str, name: str) -> bool:
-    """Whether a node takes a change of the setting while it runs (DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS)."""
+    """True if a node applies a change of the setting at run time (DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS)."""
     return name in DYNAMIC and not (name == "advertised.listeners" and release != "3.9.1")
 
 
 def is_sensitive(kind: int) -> bool:
-    """Whether the value is withheld: a password's, or that of an unknown setting (KafkaConfig.maybeSensitive)."""
+    """True if the value is withheld: of passwords and unknown settings (KafkaConfig.maybeSensitive)."""
     return kind in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
 
 
 def dynamic_settings(release: str, image: ClusterImage, name: str) -> Settings:
-    """The settings of a node, or of all nodes, that a node applies (DynamicBrokerConfig.fromPersistentProps)."""
+    """The dynamic settings that a node applies from its own, or from all nodes', configuration.
+
+    Source: DynamicBrokerConfig.fromPersistentProps.
+    """
     return {
         setting: value
         for setting, value in image.configs.get((ConfigResourceType.BROKER, name), {}).items()
@@ -74,18 +77,18 @@ def _is_of_type(kind: int, text: str) -> bool:
 
 
 class BrokerSettings:
-    """The sources of a node's settings, as of an image's present state; made once a request."""
+    """The settings of this node by source, in an image's present state; made once per request."""
 
     def __init__(self, config: KraftControllerConfig, image: ClusterImage) -> None:
         self.release = config.release
         self.of_node = dynamic_settings(config.release, image, str(config.node_id))
         self.of_all = dynamic_settings(config.release, image, "")
-        # KafkaConfig gives each of the two the value of the other.
+        # KafkaConfig sets both to the same value.
         own_id = {"node.id": str(config.node_id), "broker.id": str(config.node_id)}
         self.static = {**own_id, **config.static_configs} if config.release == "4.3.1" else config.static_configs
 
     def synonyms(self, name: str, default: str | None) -> list[DescribeConfigsSynonym]:
-        """All values that are set for it, the effective one first. Source: ConfigHelper.configSynonyms."""
+        """All values that are set for the setting, the effective one first. Source: ConfigHelper.configSynonyms."""
         names = next((family for family in _FAMILIES if name in family), (name,))
         hides = is_sensitive(type_of(self.release, name))
         found = [
@@ -105,7 +108,7 @@ class BrokerSettings:
         return found
 
     def values(self) -> dict[str, str | None]:
-        """Of all settings of this node, as Kafka prints them. Defaults are known of 4.3.1 alone."""
+        """All settings of this node, as Kafka prints them; with defaults only at 4.3.1."""
         given = {**self.static, **self.of_all, **self.of_node}
         printed = {name: _printed(self.release, name, value) for name, value in given.items()}
         return {**DEFAULTS, **printed} if self.release == "4.3.1" else {**printed}
@@ -113,7 +116,7 @@ class BrokerSettings:
     def entry(
         self, name: str, value: str | None, *, includes_synonyms: bool, only_of_all: bool
     ) -> DescribeConfigsResourceResult:
-        """A setting of this node, or of all nodes."""
+        """The entry of a setting of this node, or of all nodes."""
         kind = type_of(self.release, name)
         default = DEFAULTS.get(name) if self.release == "4.3.1" else None
         found = self.synonyms(name, default)
@@ -125,7 +128,7 @@ class BrokerSettings:
 
 
 def _printed(release: str, name: str, text: str) -> str:
-    """As ConfigDef reads the value and prints it again; as it is where nobody knows what it may be."""
+    """The value as ConfigDef prints it after parsing; unchanged if its type is unknown or the value is invalid."""
     config = TopicConfig(name, type_of(release, name), "")
     return check_value(config, text) if name in TYPES and is_valid(config, text) else text
 
@@ -138,7 +141,7 @@ def entry(
     includes_synonyms: bool,
     read_only: bool = False,
 ) -> DescribeConfigsResourceResult:
-    """The response's entry; the first synonym is its source."""
+    """The response's entry; the first synonym gives its source."""
     return DescribeConfigsResourceResult(
         name=name,
         value=value,
@@ -152,7 +155,7 @@ def entry(
 
 
 def listed(release: str, names: Iterable[str], keys: Iterable[str] | None) -> list[str]:
-    """Those of the names that are asked for, in the order of Java's HashMap; before 4.3 of Scala's.
+    """The requested names, in the order of Java's HashMap; before 4.3 in the order of Scala's.
 
     Source: ConfigHelper.createResponseConfig, ConfigHelperUtils.toDescribeConfigsResult.
     """
@@ -163,7 +166,7 @@ def listed(release: str, names: Iterable[str], keys: Iterable[str] | None) -> li
 
 
 def _scala_order(names: list[str]) -> list[str]:
-    """As scala.collection.mutable.HashMap lists them: by bucket, and in a bucket by hash."""
+    """The order of scala.collection.mutable.HashMap: by bucket, and within a bucket by hash."""
     buckets = 16
     while len(names) >= buckets * 3 // 4:
         buckets *= 2

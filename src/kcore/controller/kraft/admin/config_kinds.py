@@ -1,6 +1,6 @@
-"""What settings the controller knows of brokers, client metrics and groups, and which values it takes.
+"""The settings of brokers, client metrics and groups that the controller knows, and their valid values.
 
-Settings of brokers are the brokers' to check; the controller only needs to know which of them are lists. Source:
+Brokers check their own settings; the controller only needs to know which of them are lists. Source:
 ControllerConfigurationValidator, ClientMetricsConfigs, GroupConfig, KafkaConfigSchema.
 """
 
@@ -14,7 +14,7 @@ from kcore.protocol_errors import Errors
 from kcore.schema.configs import ConfigResourceType, ConfigType
 
 _SSL: Final = "TLSv1.2,TLSv1.3"
-_LISTS: Final = {  # Of a broker, in all releases: names and defaults.
+_LISTS: Final = {  # A broker's lists in all releases, with their defaults.
     "process.roles": "",
     "log.cleanup.policy": "delete",
     "controller.quorum.voters": "",
@@ -59,7 +59,7 @@ LISTS_OF_BROKERS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def default_of_list(release: str, kind: int, name: str) -> str | None:
-    """The default of a setting that is a list; None where the setting is none (KafkaConfigSchema.isSplittable)."""
+    """The default of a setting that is a list; None for other settings (KafkaConfigSchema.isSplittable)."""
     if kind == ConfigResourceType.BROKER:
         return LISTS_OF_BROKERS[release].get(name)
     config = TOPIC_CONFIGS_OF[release].get(name) if kind == ConfigResourceType.TOPIC else None
@@ -85,7 +85,7 @@ _MATCHED: Final = frozenset(
 
 
 def check_client_metrics(release: str, name: str, configs: Mapping[str, str]) -> None:
-    """InvalidRequestException or InvalidConfigurationException unless a subscription may be that one."""
+    """InvalidRequestException or InvalidConfigurationException if the subscription is invalid."""
     if not name:
         Errors.INVALID_REQUEST.raise_for("Subscription name can't be empty")
     for each in hash_map_order(configs):
@@ -109,7 +109,7 @@ def _members(text: str) -> list[str]:
 
 
 def _check_pattern(pattern: str) -> None:
-    """ClientMetricsConfigs.parseMatchingPatterns: `client_id=.*`, say."""
+    """Check a pattern such as `client_id=.*` (ClientMetricsConfigs.parseMatchingPatterns)."""
     parts = java_split(pattern, "=")
     try:
         if len(parts) == 2 and parts[0].strip() in _MATCHED:
@@ -124,7 +124,7 @@ def _check_pattern(pattern: str) -> None:
 
 
 class _Bounds(NamedTuple):
-    """What a group's number may be; what server.properties says of `lowest` and `highest` counts before the numbers."""
+    """The bounds of a group's number. The settings `lowest` and `highest` of server.properties replace the defaults."""
 
     name: str
     lowest: str
@@ -168,7 +168,7 @@ _BOUNDS: Final = {  # In the order in which they are checked.
 
 
 def _group_configs() -> dict[str, dict[str, TopicConfig]]:
-    """By release and name, in the order in which they are parsed; in 4.3.1 alone where there is a star."""
+    """The settings by release and name, in the order of parsing. A star marks settings of 4.3.1 only."""
     table = (
         "consumer.session.timeout.ms 45000 1,consumer.heartbeat.interval.ms 5000 1,*consumer.assignment.interval.ms "
         "1000 0,share.session.timeout.ms 45000 1,share.heartbeat.interval.ms 5000 1,share.record.lock.duration.ms "
@@ -201,9 +201,9 @@ _DURATION: Final = re.compile(
 
 
 def group_values(release: str, configs: Mapping[str, str], static: Mapping[str, str]) -> dict[str, str]:
-    """All settings of a group with these overrides, printed as Kafka reads them; raises for what is no value of one.
+    """All settings of a group with these overrides, as Kafka prints them; raises for an invalid value.
 
-    `static`: of server.properties, whose `group.consumer.session.timeout.ms` and the like are defaults.
+    `static`: server.properties, in which `group.consumer.session.timeout.ms` and others are defaults.
     """
     known = GROUP_CONFIGS[release]
     for each in hash_map_order(configs):
@@ -231,7 +231,7 @@ def _default(config: TopicConfig, static: Mapping[str, str]) -> str:
 
 
 def check_group(release: str, name: str, configs: Mapping[str, str], static: Mapping[str, str]) -> None:
-    """InvalidRequestException or InvalidConfigurationException unless a group may have these settings."""
+    """InvalidRequestException or InvalidConfigurationException if a group may not have these settings."""
     if not name:
         Errors.INVALID_REQUEST.raise_for("Default group resources are not allowed.")
     values = group_values(release, configs, static)

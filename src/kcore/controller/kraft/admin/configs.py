@@ -27,11 +27,11 @@ from kcore.schema.metadata_records_settings import ConfigRecord
 from kcore.schema.structure import Message
 
 Changes = Mapping[Resource, Any]
-_LOOKED_AT_ONCE: Final = 4 * AT_ONCE  # Resources: who may alter them is a light look.
+_LOOKED_AT_ONCE: Final = 4 * AT_ONCE  # Resources: the check of permissions is cheap.
 
 
 def known_kind(release: str, kind: int) -> bool:
-    """Whether ConfigResource.Type of the release has it."""
+    """True if the release has this ConfigResource.Type."""
     return kind in (
         ConfigResourceType.TOPIC,
         ConfigResourceType.BROKER,
@@ -43,7 +43,7 @@ def known_kind(release: str, kind: int) -> bool:
 def error_of_access(
     context: ControllerContext, info: RequestInfo, operation: int, kind: int, name: str
 ) -> Errors | None:
-    """The error for a principal that is not authorized for the operation on a resource's settings; otherwise None."""
+    """The error if the principal may not do the operation on a resource's settings; None if it may."""
     if kind == ConfigResourceType.TOPIC:
         allowed = is_authorized(context, info, operation, TOPIC, name)
         return None if allowed else Errors.TOPIC_AUTHORIZATION_FAILED
@@ -54,7 +54,7 @@ def error_of_access(
 
 
 class _Answers:
-    """The response's items, as they are found out."""
+    """The items of the response, in the order in which they are decided."""
 
     def __init__(self) -> None:
         self.items: list[schema.AlterConfigsResourceResponse] = []
@@ -68,7 +68,7 @@ class _Answers:
 
 
 def on_alter_configs(context: ControllerContext, request: schema.AlterConfigsRequest, info: RequestInfo) -> Steps:
-    """All settings of each resource anew. Source: ControllerApis.handleLegacyAlterConfigs."""
+    """Replace all settings of each resource. Source: ControllerApis.handleLegacyAlterConfigs."""
     answers = _Answers()
     given = (
         ((each.resource_type, each.resource_name), {config.name: config.value for config in each.configs})
@@ -86,7 +86,7 @@ def on_alter_configs(context: ControllerContext, request: schema.AlterConfigsReq
 def on_incremental_alter_configs(
     context: ControllerContext, request: schema.IncrementalAlterConfigsRequest, info: RequestInfo
 ) -> Steps:
-    """Some settings of each resource. Source: ControllerApis.handleIncrementalAlterConfigs, KIP-339."""
+    """Change some settings of each resource. Source: ControllerApis.handleIncrementalAlterConfigs, KIP-339."""
     answers = _Answers()
     loggers = [each for each in request.resources if each.resource_type == ConfigResourceType.BROKER_LOGGER]
     for each in loggers:
@@ -115,7 +115,7 @@ def on_incremental_alter_configs(
 def _distinct(
     context: ControllerContext, given: Iterable[tuple[Resource, Any]], answers: _Answers
 ) -> Generator[None, None, dict[Resource, Any]]:
-    """The resources of known types that the request names once; the others get their error."""
+    """The resources of known types that the request names once; the others get an error."""
     found: dict[Resource, Any] = {}
     repeated: set[Resource] = set()
     for place, (resource, changes) in enumerate(given, 1):
@@ -153,7 +153,7 @@ def _permitted(
 def _all_altered(
     changes: Changes, alter: Callable[[Resource, Any], Altered]
 ) -> Generator[None, None, dict[Resource, Altered]]:
-    """The outcome for each resource; a part of the decision ends after so many settings."""
+    """The result for each resource, in parts of AT_ONCE settings."""
     found: dict[Resource, Altered] = {}
     settings = 0
     for resource, change in changes.items():
@@ -197,7 +197,7 @@ def _alter_loggers(
     resource: schema.IncrementalAlterConfigsRequestAlterConfigsResource,
     answers: _Answers,
 ) -> None:
-    """Levels of this node's loggers: always an error, for it has none of Kafka's. Source: RuntimeLoggerManager."""
+    """Always an error, because this node has none of Kafka's loggers. Source: RuntimeLoggerManager."""
     named = ConfigResourceType.BROKER_LOGGER, resource.resource_name
     if not is_authorized(context, info, CLUSTER_ACTION):
         error = Errors.CLUSTER_AUTHORIZATION_FAILED
@@ -208,8 +208,8 @@ def _alter_loggers(
     if asked is None:
         message = f"Node id must be an integer, but it is: {resource.resource_name}"
     elif asked != own:
-        told = own if context.config.release == "3.9.1" else asked  # 3.9.1 names itself twice.
-        message = f"Unexpected node id. Expected {own}, but received {told}"
+        received = own if context.config.release == "3.9.1" else asked  # 3.9.1 names itself twice.
+        message = f"Unexpected node id. Expected {own}, but received {received}"
     if message is not None:
         answers.add(named, Errors.INVALID_REQUEST, message)
         return
@@ -223,10 +223,10 @@ def _error_of_loggers(
         operation = OPERATIONS.get(each.config_operation)
         if operation in ("SET", "DELETE"):
             return Errors.INVALID_CONFIG, f"Logger {each.name} does not exist!"
-        told = (
+        subject = (
             f"Unknown operation type {each.config_operation} is" if operation is None else f"{operation} operation is"
         )
-        return Errors.INVALID_REQUEST, f"{told} not allowed for the BROKER_LOGGER resource"
+        return Errors.INVALID_REQUEST, f"{subject} not allowed for the BROKER_LOGGER resource"
     return Errors.NONE, None
 
 

@@ -1,8 +1,8 @@
 """UpdateFeatures (KIP-584, KIP-778, KIP-1022): metadata.version, kraft.version and the other features.
 
-In 4.x a request makes all of its updates or none; in 3.9.1 each update stands alone. Raft writes kraft.version: the
-decision asks for it (`Decision.kraft_version`) once all updates are valid; in Kafka's way ("refused-kraft-version")
-also where an update behind it is refused.
+In 4.x a request makes all of its updates or none; in 3.9.1 each update is independent. The raft layer writes
+kraft.version: the decision asks for it (`Decision.kraft_version`) if all updates are valid; in Kafka's way
+("refused-kraft-version") also if a later update is refused.
 
 Source: FeatureControlManager, ConfigurationControlManager.updateFeatures, QuorumFeatures, Feature, MetadataVersion.
 """
@@ -44,32 +44,32 @@ from kcore.schema.update_features import (
 )
 
 DEPENDENCIES: Final = {(ELR_VERSION, 1): {METADATA_VERSION: 23}}  # FeatureVersion.dependencies; 23: 4.0-IV1.
-HIGHEST_KNOWN: Final = {  # Of features that 4.x knows by name, released or not (Feature.featureFromName).
+HIGHEST_KNOWN: Final = {  # The features that 4.x knows by name, released or not (Feature.featureFromName).
     ELR_VERSION: 1,
     GROUP_VERSION: 1,
     SHARE_VERSION: 1,
     STREAMS_VERSION: 1,
     TRANSACTION_VERSION: 2,
 }
-OLD: Final = "3.9.1"  # The release whose updates stand alone, and that knows no feature but by its level.
+OLD: Final = "3.9.1"  # Its updates are independent, and it knows features only by level.
 _CHANGED_UP_TO_3_9: Final = frozenset(
     {
         *("3.0-IV1", "3.2-IV0", "3.3-IV1", "3.3-IV2", "3.3-IV3", "3.4-IV0"),
         *("3.5-IV2", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV2"),
     }
 )
-CHANGED: Final = {  # By release: metadata.versions that say what the one before cannot (didMetadataChange).
+CHANGED: Final = {  # By release: metadata.versions that change records (didMetadataChange).
     "3.9.1": _CHANGED_UP_TO_3_9 | {"4.0-IV0"},
     "4.1.2": _CHANGED_UP_TO_3_9 | {"4.0-IV1"},
     "4.3.1": _CHANGED_UP_TO_3_9 | {"4.0-IV1", "4.3-IV0"},
 }
-FIRST_IN_LOG: Final = "3.3-IV0"  # MINIMUM_BOOTSTRAP_VERSION of 3.9.1: there is no FeatureLevelRecord before it.
+FIRST_IN_LOG: Final = "3.3-IV0"  # MINIMUM_BOOTSTRAP_VERSION of 3.9.1, the first with FeatureLevelRecords.
 LOWEST_OF_4: Final = MetadataVersion.parse("3.3-IV3")  # MetadataVersion.MINIMUM_VERSION of 4.x.
 _FAILED: Final = "The update failed for all features since the following feature had an error: "
 
 
 class Update(NamedTuple):
-    """One feature and what it shall be."""
+    """One feature and its new level."""
 
     name: str
     level: int
@@ -77,9 +77,9 @@ class Update(NamedTuple):
 
 
 def on_update_features(context: ControllerContext, request: UpdateFeaturesRequest, info: RequestInfo) -> Decision:
-    """New levels of features, and what follows from them. Needs ALTER of the cluster.
+    """New levels of features, and the records that they require. Needs ALTER of the cluster.
 
-    `allow_downgrade` of version 0 is not looked at, as in Kafka: every update of that version is an upgrade.
+    `allow_downgrade` of version 0 is ignored, as in Kafka: every update of that version is an upgrade.
     """
     if not is_authorized(context, info, ALTER):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
@@ -125,7 +125,7 @@ def _accepted(request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesRes
 
 
 def _one_by_one(context: ControllerContext, request: UpdateFeaturesRequest, updates: list[Update]) -> Decision:
-    """The way of 3.9.1: some updates may be refused and others made."""
+    """The rule of 3.9.1: each update is made or refused by itself."""
     reasons = {each.name: _reason_refused(context, each, {}) for each in updates}
     results = [
         UpdatableFeatureResult(
@@ -144,7 +144,10 @@ def _level(update: Update) -> Versioned:
 
 
 def _records(update: Update) -> list[Versioned]:
-    """Of an update that may be made: kraft.version has an offset to wait for, and no record of its own here."""
+    """The records of a valid update.
+
+    An upgrade of kraft.version has only a no-op, whose offset the answer waits for.
+    """
     if update.name != KRAFT_VERSION:
         return [_level(update)]
     return [Versioned(NoOpRecord())] if update.kind == UpgradeType.UPGRADE else []
@@ -163,11 +166,11 @@ def _elr_safety(context: ControllerContext) -> Iterator[Versioned]:
             yield Versioned(ConfigRecord(resource_type=broker, resource_name=str(broker_id), name=MIN_ISR, value=None))
 
 
-# Why not.
+# Reasons for refusals.
 
 
 def _reason_refused(context: ControllerContext, update: Update, proposed: Mapping[str, int]) -> str | None:
-    """What is wrong with an update, by Kafka's words; None if it may be made (FeatureControlManager.updateFeature)."""
+    """Kafka's error message for an update; None if it is valid (FeatureControlManager.updateFeature)."""
     reason = _reason_invalid(context, update)
     if reason is None and update.name == METADATA_VERSION:
         return _reason_no_metadata_version(context, update)
@@ -196,21 +199,21 @@ def _reason_invalid(context: ControllerContext, update: Update) -> str | None:
 
 
 def _current(context: ControllerContext, name: str) -> int:
-    """The level of a feature; 3.9.1 treats kraft.version as any other feature."""
+    """The level of a feature; 3.9.1 treats kraft.version like any other feature."""
     if name == KRAFT_VERSION:
         return context.image.written_kraft_version if context.config.release == OLD else context.raft.kraft_version
     return context.image.features.get(name, 0)
 
 
 def _reason_unsupported(context: ControllerContext, update: Update) -> str | None:
-    """Which node of the cluster cannot do that level (reasonNotSupported).
+    """Kafka's message about a node that does not support the level (reasonNotSupported).
 
-    The present voters count, and each must have registered. In Kafka's way ("removed-voters-block")
-    all registrations count, and static voters alone must have registered.
+    The present voters count, and each must have registered. In Kafka's way ("removed-voters-block") all registrations
+    count, and only static voters must have registered.
     """
     config, image = context.config, context.image
     nodes = {f"Local controller {config.node_id}": config.supported_features}
-    brokers = timeline_order(image.brokers, replaced=True)  # An unfenced broker was put again.
+    brokers = timeline_order(image.brokers, replaced=True)  # Kafka puts a broker again when it is unfenced.
     nodes |= {f"Broker {each}": image.brokers[each].supported_features for each in brokers}
     is_registered = context.version.controller_registration_supported
     static = _static_voters(config.static_configs)
@@ -219,11 +222,11 @@ def _reason_unsupported(context: ControllerContext, update: Update) -> str | Non
     if is_registered:
         registered = [each for each in image.controllers if not voters or each in voters]
         nodes |= _registered_controllers(config.node_id, image, registered)
-    for what, supported in nodes.items():
+    for node, supported in nodes.items():
         low, high = supported.get(update.name, (0, 0))
         if not low <= update.level <= high:
             only = f"{low}" if low == high else f"{low}-{high}"
-            return f"{what} does not support this feature." if not high else f"{what} only supports versions {only}"
+            return f"{node} does not support this feature." if not high else f"{node} only supports versions {only}"
     if is_registered:
         for voter in static if kafka_way else voters:
             if voter not in (config.node_id, *image.controllers):
@@ -243,13 +246,13 @@ def _registered_controllers(own_id: int, image: ClusterImage, ids: Iterable[int]
 
 
 def _static_voters(settings: Mapping[str, str]) -> list[int]:
-    """The ids in `controller.quorum.voters`; none where the log names the voters."""
+    """The ids in `controller.quorum.voters`; empty for a dynamic quorum."""
     listed = [each.strip().partition("@")[0] for each in settings.get("controller.quorum.voters", "").split(",")]
     return [int(each) for each in listed if each.isascii() and each.isdecimal()]
 
 
 def _reason_no_metadata_version(context: ControllerContext, update: Update) -> str | None:
-    """What is wrong with a metadata.version that all nodes can do (updateMetadataVersion)."""
+    """Why a metadata.version that all nodes support is refused (updateMetadataVersion)."""
     release, now = context.config.release, context.version
     wanted = MetadataVersion.of_level(update.level, release)
     if release == OLD and not wanted.is_at_least(FIRST_IN_LOG):
@@ -266,7 +269,7 @@ def _reason_no_metadata_version(context: ControllerContext, update: Update) -> s
 
 
 def _reason_dependent(update: Update, proposed: Mapping[str, int]) -> str | None:
-    """Which other feature is too low for it (Feature.validateVersion)."""
+    """Why the level of another feature is too low for the update (Feature.validateVersion)."""
     if update.name not in HIGHEST_KNOWN:
         return f"Feature {update.name} not found."
     if update.level > HIGHEST_KNOWN[update.name]:

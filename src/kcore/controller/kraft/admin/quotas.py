@@ -31,9 +31,9 @@ _NOT_AUTHORIZED: Final = DEFAULT_MESSAGES[Errors.CLUSTER_AUTHORIZATION_FAILED]
 def on_alter_client_quotas(
     context: ControllerContext, request: AlterClientQuotasRequest, info: RequestInfo
 ) -> Decision:
-    """Each entity by itself: all of its quotas change, or none. Needs ALTER_CONFIGS of the cluster.
+    """Change quotas of each entity: all of them or none. Needs ALTER_CONFIGS of the cluster.
 
-    An entity that is named twice is refused, but the changes of its first entry stay, as in Kafka.
+    An entity that the request names twice is refused, but the changes of its first entry are made, as in Kafka.
     """
     if not is_authorized(context, info, ALTER_CONFIGS):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, _NOT_AUTHORIZED))
@@ -88,7 +88,7 @@ def _answer(entity: Entity, refusal: str | None) -> AlterClientQuotasResponseEnt
 def _decide(
     context: ControllerContext, entity: Entity, entry: AlterClientQuotasRequestEntryData
 ) -> list[Versioned] | str:
-    """The records of one entity, or its error (alterClientQuotaEntity)."""
+    """The records for one entity, or its error message (alterClientQuotaEntity)."""
     if (reason := reason_no_entity(entity)) is not None:
         return reason
     known = OF_ADDRESSES if IP in entity else OF_CLIENTS

@@ -1,7 +1,7 @@
 """AlterUserScramCredentials and DescribeUserScramCredentials (KIP-554, KIP-900).
 
-A client sends a salted password; the two keys derived from it are stored. Neither the keys nor the salts are ever
-logged or sent to anybody. Source: ScramControlManager, ScramImage, ScramFormatter.
+A client sends a salted password; the controller stores the two keys derived from it. The controller never logs or sends
+keys and salts. Source: ScramControlManager, ScramImage, ScramFormatter.
 """
 
 from collections import Counter
@@ -12,7 +12,6 @@ from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.rules.authorization import refusal
 from kcore.controller.rules.error_responses import refused
-from kcore.controller.rules.scram import MECHANISMS, Flaw, credential_flaw, keys_of, user_flaw
 from kcore.java_hash import hash_map_order
 from kcore.metadata.acl_codes import ALTER, DESCRIBE
 from kcore.metadata.image.image import ClusterImage
@@ -29,6 +28,7 @@ from kcore.schema.scram import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from kcore.scram import MECHANISMS, Flaw, credential_flaw, keys_of, user_flaw
 
 TWICE: Final = Flaw(Errors.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
 TOO_OLD: Final = Flaw(Errors.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
@@ -37,7 +37,7 @@ TOO_OLD: Final = Flaw(Errors.UNSUPPORTED_VERSION, "The current metadata.version 
 def on_alter_user_scram_credentials(
     context: ControllerContext, request: AlterUserScramCredentialsRequest, info: RequestInfo
 ) -> Decision:
-    """At most one change for each user; one refused change does not stop the others. Needs ALTER of the cluster."""
+    """Make at most one change per user; a refused change does not stop the others. Needs ALTER of the cluster."""
     if not is_authorized(context, info, ALTER):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
     if request.deletions or request.upsertions:
@@ -96,7 +96,7 @@ def _removal(deletion: ScramCredentialDeletion) -> Versioned:
 
 
 def _credential(upsertion: ScramCredentialUpsertion) -> Versioned:
-    """The record that is written."""
+    """The record of an upserted credential."""
     stored_key, server_key = keys_of(MECHANISMS[upsertion.mechanism].name, upsertion.salted_password)
     record = UserScramCredentialRecord(
         name=upsertion.name,
@@ -112,7 +112,7 @@ def _credential(upsertion: ScramCredentialUpsertion) -> Versioned:
 def on_describe_user_scram_credentials(
     context: ControllerContext, request: DescribeUserScramCredentialsRequest, info: RequestInfo
 ) -> Decision:
-    """Mechanisms and iterations of the users asked for, or of all who have credentials; never a key.
+    """Mechanisms and iterations of the named users, or of all users with credentials; never a key.
 
     Needs DESCRIBE of the cluster. Source: ScramImage.describe.
     """

@@ -1,7 +1,7 @@
 """Delegation tokens (KIP-48, KIP-900): short-lived secrets in place of a principal's own.
 
 The log has no secret: a token's HMAC follows from its id and `delegation.token.secret.key`. HMACs and the key are never
-logged or told to anybody but who creates a token. Source: DelegationTokenControlManager, ControllerApis.
+logged. Only the creator of a token receives its HMAC. Source: DelegationTokenControlManager, ControllerApis.
 """
 
 from kcore.controller.kraft.authorization import is_authorized
@@ -42,14 +42,14 @@ from kcore.types import Uuid
 def on_create_delegation_token(
     context: ControllerContext, request: CreateDelegationTokenRequest, info: RequestInfo
 ) -> Decision:
-    """A token for who asks, or for another principal where CREATE_TOKENS of that user is allowed (KIP-373)."""
+    """Create a token for the requester, or for another owner if ACLs allow CREATE_TOKENS of that user (KIP-373)."""
     requester, owner = info.principal, owner_of(request, info.principal)
-    if not _may_ask(info):
+    if not _are_requests_allowed(info):
         return _not_created(Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner, requester, info, NO_TIME)
     if owner != requester and not is_authorized(context, info, CREATE_TOKENS, USER, str(owner)):
         return _not_created(Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED, owner, requester, info, NO_TIME)
     context.call_controller()
-    if (error := _error_of_all(context)) is not None:
+    if (error := _error_of_cluster(context)) is not None:
         return _not_created(error, owner, requester, info, 0)
     if request.owner_principal_name and request.owner_principal_type is None:  # Kafka answers -1.
         return _not_created(Errors.INVALID_PRINCIPAL_TYPE, owner, requester, info, 0)
@@ -86,7 +86,7 @@ def _is_bounded(context: ControllerContext) -> bool:
 
 
 def _throttled(context: ControllerContext, request: OfTokens, info: RequestInfo) -> Decision | None:
-    """Counts a record for the quota on mutations; the response where that is exceeded."""
+    """Count a record for the quota on mutations; the response if the quota is exceeded."""
     if not _is_bounded(context):
         return None
     quota = context.mutation_quota(info, strict_from=MUTATIONS_STRICT_FROM)
@@ -97,18 +97,19 @@ def _throttled(context: ControllerContext, request: OfTokens, info: RequestInfo)
     return None
 
 
-def _may_ask(info: RequestInfo) -> bool:
-    """Whether token requests are allowed on the connection (ControllerApis.allowTokenRequests).
+def _are_requests_allowed(info: RequestInfo) -> bool:
+    """True if token requests are allowed on the connection (ControllerApis.allowTokenRequests).
 
-    Not directly over PLAINTEXT, nor over TLS from who showed no certificate, nor from who showed a token itself.
+    Refused are direct requests over PLAINTEXT, TLS clients without a certificate, and clients that authenticated with a
+    token.
     """
     if info.is_token_authenticated or (info.security_protocol == "SSL" and info.principal == ANONYMOUS):
         return False
     return info.is_forwarded or info.security_protocol != "PLAINTEXT"
 
 
-def _error_of_all(context: ControllerContext) -> Errors | None:
-    """Why there are no tokens in this cluster."""
+def _error_of_cluster(context: ControllerContext) -> Errors | None:
+    """The error if this cluster has no delegation tokens."""
     if context.config.delegation_token_secret_key is None:
         return Errors.DELEGATION_TOKEN_AUTH_DISABLED
     return None if context.version.delegation_tokens_supported else Errors.UNSUPPORTED_VERSION
@@ -129,7 +130,7 @@ def _new_id(context: ControllerContext) -> Uuid:
 def on_renew_delegation_token(
     context: ControllerContext, request: RenewDelegationTokenRequest, info: RequestInfo
 ) -> Decision:
-    """The owner or a renewer extends the life of a token, at most to its maximum lifetime."""
+    """Extend the life of a token, at most to its maximum lifetime. Only the owner and renewers may do so."""
     found = _token_of(context, request.hmac, info)
     if isinstance(found, Errors):
         time_ms = NO_TIME if found == Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED else 0
@@ -150,7 +151,7 @@ def on_renew_delegation_token(
 def on_expire_delegation_token(
     context: ControllerContext, request: ExpireDelegationTokenRequest, info: RequestInfo
 ) -> Decision:
-    """The owner or a renewer sets when a token expires: now if the period is negative, otherwise after it."""
+    """Set when a token expires: now for a negative period, otherwise after the period. For the owner and renewers."""
     found = _token_of(context, request.hmac, info)
     if isinstance(found, Errors):
         time_ms = NO_TIME if found == Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED else 0
@@ -169,11 +170,11 @@ def on_expire_delegation_token(
 
 
 def _token_of(context: ControllerContext, secret: bytes, info: RequestInfo) -> DelegationTokenRecord | Errors:
-    """The token of an HMAC, or the error."""
-    if not _may_ask(info):
+    """The token with this HMAC, or an error."""
+    if not _are_requests_allowed(info):
         return Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     context.call_controller()
-    if (error := _error_of_all(context)) is not None:
+    if (error := _error_of_cluster(context)) is not None:
         return error
     found = context.tokens.token_of(context.image, secret)
     return Errors.DELEGATION_TOKEN_NOT_FOUND if found is None else found
@@ -203,14 +204,14 @@ def _expiring(token: DelegationTokenRecord, expiration: int) -> Versioned:
 def on_describe_delegation_token(
     context: ControllerContext, request: DescribeDelegationTokenRequest, info: RequestInfo
 ) -> Decision:
-    """Brokers answer it. Kafka's controllers advertise the request and do not serve it."""
-    if info.is_forwarded:  # No API that is forwarded: the envelope has the error.
+    """Always an error: brokers answer this request. Kafka's controllers advertise the request and do not serve it."""
+    if info.is_forwarded:  # Brokers do not forward it: the envelope gets the error.
         return Decision()
     return Decision(DescribeDelegationTokenResponse(error_code=Errors.UNKNOWN_SERVER_ERROR))
 
 
 def expire_tokens(context: ControllerContext, now_ms: int) -> Decision | None:
-    """Removes tokens whose time is over, at most MOST_EXPIRED_TOKENS; None where there is none.
+    """Remove expired tokens, at most MOST_EXPIRED_TOKENS; None if no token has expired.
 
     Source: DelegationTokenControlManager.sweepExpiredDelegationTokens.
     """

@@ -1,4 +1,4 @@
-"""Whether a topic may have these settings, tiered storage's among them (LogConfig.validate)."""
+"""Whether a topic may have these settings, including those of tiered storage (LogConfig.validate)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -14,9 +14,9 @@ _OF_SYSTEM: Final = "remote.log.storage.system.enable"
 def check_topic(
     config: KraftControllerConfig, wanted: Mapping[str, str], current: Mapping[str, str], base: Mapping[str, str]
 ) -> None:
-    """InvalidConfigurationException unless a topic that has `current` may have `wanted`.
+    """InvalidConfigurationException unless a topic with the settings `current` may change to `wanted`.
 
-    `base`: what a topic without settings of its own has.
+    `base`: the settings of a topic without overrides.
     """
     values = topic_config_values(wanted, TOPIC_CONFIGS_OF[config.release], base)
     if values[_REMOTE] != TRUE:

@@ -1,7 +1,8 @@
-"""The order in which Kafka 4.x looks at brokers that are not heard of any more: that of a hash table.
+"""The order in which Kafka 4.x checks silent brokers, which is that of a hash table.
 
-Its tracker has an entry for every incarnation that was ever heard of, registered or not, until the entry expires. For
-Kafka's way alone ("fences-one-by-one"). Source: BrokerHeartbeatTracker, BrokerIdAndEpoch, ConcurrentHashMap.
+Kafka's tracker has an entry for every incarnation that has sent a heartbeat, registered or not, until the entry
+expires. Used only in Kafka's way ("fences-one-by-one"). Source: BrokerHeartbeatTracker, BrokerIdAndEpoch,
+ConcurrentHashMap.
 """
 
 from typing import Final
@@ -13,21 +14,21 @@ Incarnation = tuple[int, int]  # Broker id and epoch.
 
 
 class ContactTable:
-    """Last contacts, in ms, by incarnation. The table of buckets grows with its entries, and never shrinks."""
+    """The time of the last heartbeat by incarnation, in ms. The number of buckets grows and never shrinks."""
 
     def __init__(self, release: str) -> None:
-        self._contacts: dict[Incarnation, int] = {}  # Of one bucket, the one that was put first comes first.
+        self._contacts: dict[Incarnation, int] = {}  # In a bucket, the oldest entry comes first.
         self._buckets = _FIRST_BUCKETS
-        self._seed = 1 if release == "4.1.2" else 0  # Objects.hash begins with 1; later an incarnation is a record.
+        self._seed = 1 if release == "4.1.2" else 0  # Objects.hash begins with 1; since 4.3 an incarnation is a record.
 
     def put(self, broker_id: int, epoch: int, now_ms: int) -> None:
-        """It was heard of."""
+        """Record a heartbeat of the incarnation."""
         self._contacts[broker_id, epoch] = now_ms
         while len(self._contacts) * 4 >= self._buckets * 3:
             self._buckets *= 2
 
     def remove_first(self, before_ms: int) -> Incarnation | None:
-        """Of those that were last heard of before that time, the one that Kafka comes to first; it is forgotten."""
+        """Remove and return the first incarnation, in Kafka's order, whose last heartbeat is older than `before_ms`."""
         over = [each for each, contact_ms in self._contacts.items() if contact_ms < before_ms]
         if not over:
             return None
@@ -36,7 +37,7 @@ class ContactTable:
         return first
 
     def _bucket(self, incarnation: Incarnation) -> int:
-        """The hash code of BrokerIdAndEpoch, spread."""
+        """The bucket: the spread hash code of BrokerIdAndEpoch."""
         broker_id, epoch = incarnation
         hashed = ((31 * self._seed + broker_id) * 31 + (epoch & _UINT32 ^ epoch >> 32)) & _UINT32
         return (hashed ^ hashed >> 16) & self._buckets - 1

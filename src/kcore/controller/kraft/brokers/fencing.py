@@ -14,18 +14,18 @@ from kcore.controller.kraft.kraft_context import ControllerContext
 
 
 def fence_stale_brokers(context: ControllerContext, now_ms: int) -> Decision | Steps | None:
-    """Fences every broker whose session is over, in one decision, part by part; None where there is none.
+    """Fence every broker whose session is over, in one decision, in parts; None if no session is over.
 
-    Kafka's way ("fences-one-by-one") is one broker a call, until the answer is None. Then each elects among brokers
-    whose sessions are over as well, and all but the last leave their ISRs. Together, none of them is elected and an ISR
-    that has only such members stays as it is, so that any of them may lead when it is back.
+    In Kafka's way ("fences-one-by-one") each call fences one broker, until the result is None. Each fencing may then
+    elect a broker whose session is over as well, and all but the last one leave their ISRs. In one decision none of
+    these brokers is elected, and an ISR that has only such members stays, so that any of them may lead when it returns.
 
-    Kafka notes a heartbeat when it comes, in a thread of its own (KAFKA-15019, KAFKA-19294). Here one loop does all, so
-    the first look after a time without looks fences nobody: heartbeats that came meanwhile are read first
-    ("fences-after-a-pause").
+    Kafka records a heartbeat on arrival, in a thread of its own (KAFKA-15019, KAFKA-19294). Here one loop does
+    everything, so the first check after a pause fences nobody: the loop first reads the heartbeats that arrived in the
+    pause ("fences-after-a-pause").
     """
-    was_listening = context.heartbeats.was_listening(now_ms)
-    if not was_listening and FENCES_AFTER_A_PAUSE not in context.config.kafka_way:
+    was_checked_lately = context.heartbeats.was_checked_lately(now_ms)
+    if not was_checked_lately and FENCES_AFTER_A_PAUSE not in context.config.kafka_way:
         return None
     if FENCES_ONE_BY_ONE in context.config.kafka_way:
         return _fence_one(context, now_ms)
@@ -45,7 +45,7 @@ def _expired(context: ControllerContext, now_ms: int) -> Iterator[int]:
 
 
 def _fence_one(context: ControllerContext, now_ms: int) -> Decision | None:
-    """Kafka's way: one broker. The session of an incarnation that is not registered ends without a record."""
+    """Kafka's way: fence one broker. The session of an unregistered incarnation ends without a record."""
     while (expired := context.heartbeats.expire_first(context.image, now_ms)) is not None:
         if not expired.is_registered:
             return Decision(has_more=True)
@@ -55,7 +55,7 @@ def _fence_one(context: ControllerContext, now_ms: int) -> Decision | None:
 
 
 def _is_fenced_now(context: ControllerContext, expired: Expired) -> bool:
-    """Whether the end of the broker's session is written; that of a fenced broker is, too, as in Kafka."""
+    """True if the end of the session is written. As in Kafka, it is also written for a fenced broker."""
     brokers = context.image.brokers
     if (row := registered_row(brokers, expired.broker_id)) is None:
         return False

@@ -1,4 +1,4 @@
-"""BrokerHeartbeat: a broker says that it lives and what it wants, and is fenced, unfenced or let go.
+"""BrokerHeartbeat: extends a broker's session, and fences, unfences or shuts down the broker as it asks.
 
 Source: ControllerApis.handleBrokerHeartBeatRequest, ReplicationControlManager.processBrokerHeartbeat and
 BrokerHeartbeatManager.calculateNextBrokerState.
@@ -21,24 +21,25 @@ from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerHeartbea
 
 
 class BrokerControlState(Enum):
-    """The state of a broker for the controller (Kafka's BrokerControlState)."""
+    """The state of a broker in the controller (Kafka's BrokerControlState)."""
 
     FENCED = 0
     UNFENCED = 1
-    CONTROLLED_SHUTDOWN = 2  # Its leaders are moved away; it is not fenced yet.
+    CONTROLLED_SHUTDOWN = 2  # Its leaders move to other brokers; it is not fenced yet.
     SHUTDOWN_NOW = 3  # It is fenced and may stop.
 
 
 FENCED, UNFENCED = BrokerControlState.FENCED, BrokerControlState.UNFENCED
 CONTROLLED_SHUTDOWN, SHUTDOWN_NOW = BrokerControlState.CONTROLLED_SHUTDOWN, BrokerControlState.SHUTDOWN_NOW
-SHUTTING_DOWN: Final = "enterControlledShutdown"  # Kafka's name for what it logs of these elections.
+SHUTTING_DOWN: Final = "enterControlledShutdown"  # Kafka's name for these elections in its log.
 _IS_FENCED: Final = (FENCED, SHUTDOWN_NOW)
 
 
 def on_broker_heartbeat(context: ControllerContext, request: BrokerHeartbeatRequest, info: RequestInfo) -> Decision:
-    """Extends the broker's session, and grants the state that it wants as soon as possible.
+    """Extend the broker's session, and grant the state that the broker wants as soon as possible.
 
-    A heartbeat that changes nothing looks at the broker's own state alone, whatever the size of the cluster.
+    A heartbeat that changes nothing reads only the broker's own state, so its cost does not depend on the cluster's
+    size.
     """
     if not is_authorized(context, info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
@@ -46,12 +47,12 @@ def on_broker_heartbeat(context: ControllerContext, request: BrokerHeartbeatRequ
     broker_id = request.broker_id
     if (row := registered_row(context.image.brokers, broker_id, request.broker_epoch)) is None:
         if FENCES_ONE_BY_ONE in context.config.kafka_way and not context.heartbeats.is_of_3_9:
-            context.heartbeats.hear_unregistered(broker_id, request.broker_epoch, info.now_ms)
+            context.heartbeats.touch_unregistered(broker_id, request.broker_epoch, info.now_ms)
         return _refused(Errors.STALE_BROKER_EPOCH)
     state = context.heartbeats.of(broker_id, request.broker_epoch, context.image)
     current = _current_state(context, row, state)
     after = _next_state(context, request, row, state, current)
-    context.heartbeats.hear(broker_id, info.now_ms, fenced=after in _IS_FENCED)
+    context.heartbeats.touch(broker_id, info.now_ms, fenced=after in _IS_FENCED)
     state.metadata_offset = request.current_metadata_offset
     records = [] if after is current else _records_of_move(context, request, after)
     if request.offline_log_dirs and context.version.directories_supported:
@@ -69,15 +70,15 @@ def on_broker_heartbeat(context: ControllerContext, request: BrokerHeartbeatRequ
         is_fenced=after in _IS_FENCED,
         should_shut_down=after is SHUTDOWN_NOW,
     )
-    # Without its elections the unfencing would leave partitions without a leader that could have one.
+    # Without these elections an unfencing would leave partitions leaderless that could have a leader.
     return Decision(response, records, is_atomic=after is UNFENCED, rest=rest)
 
 
 def _rest_of_shutdown(context: ControllerContext, broker_id: int, broker_epoch: int) -> Steps:
-    """The partitions that the first records of a controlled shutdown left out.
+    """Move the leaders that the first records of a controlled shutdown left out.
 
-    That the broker may not stop yet is known before they are decided; Kafka's answer waits for them nevertheless. If
-    another node leads meanwhile, it knows of no shutdown, and the broker's next heartbeat begins it for what is left.
+    The heartbeat is answered before, because the broker may not stop yet in any case; Kafka's answer waits for all
+    partitions. If another node leads meanwhile, the broker's next heartbeat begins the shutdown again.
     """
     row = registered_row(context.image.brokers, broker_id, broker_epoch)
     if row is None or context.image.brokers.fenced__b[row]:
@@ -90,9 +91,9 @@ def _rest_of_shutdown(context: ControllerContext, broker_id: int, broker_epoch: 
 
 
 def changes_nothing(context: ControllerContext, request: BrokerHeartbeatRequest) -> bool:
-    """Whether that heartbeat would but extend the session of an unfenced broker that has caught up.
+    """True if the heartbeat only extends the session of an unfenced broker that has caught up.
 
-    So would any later one with a higher offset, until the broker's registration changes.
+    Later heartbeats with a higher offset change nothing either, until the broker's registration changes.
     """
     broker_id, heartbeats = request.broker_id, context.heartbeats
     if request.want_fence or request.want_shut_down or context.is_standby:
@@ -116,7 +117,10 @@ def _refused(error: Errors) -> Decision:
 
 
 def _current_state(context: ControllerContext, row: int, state: BrokerHeartbeat) -> BrokerControlState:
-    """A controlled shutdown counts once it is in the log: a refused append leaves no trace."""
+    """The broker's present state.
+
+    A controlled shutdown counts only once it is in the log, so that a refused append leaves no trace.
+    """
     brokers = context.image.brokers
     if brokers.fenced__b[row]:
         return FENCED
@@ -149,7 +153,7 @@ def _next_state(
 
 
 def _leads_any(context: ControllerContext, row: int) -> bool:
-    """Whether the broker leads a partition (BrokersToIsrs.hasLeaderships)."""
+    """True if the broker leads a partition (BrokersToIsrs.hasLeaderships)."""
     table = context.image.table
     return bool((table.leader__p[table.index.rows(row)] == row).any())
 
@@ -166,7 +170,7 @@ def _records_of_move(
 
 
 def _number_of(records: list[Records]) -> int:
-    """How many records of the log these decisions make."""
+    """The number of log records that these decisions make."""
     number = 0
     for each in records:
         assert not isinstance(each, PartitionCreations)

@@ -1,11 +1,13 @@
-"""When each broker sent its last heartbeat, and what it said then: no record of the log has it.
+"""The sessions of brokers, and the contents of their last heartbeats, which no record of the log has.
 
-A session lasts from a broker's heartbeat until nothing was heard of that incarnation for the session timeout. Whether a
-broker is fenced or in controlled shutdown stands in the image; here is what the log does not say. A broker that is
-heard of has one entry in a heap of deadlines. A heartbeat only writes the time of contact; the entry is moved when its
-deadline has come, so that a heartbeat costs the same with one broker as with thousands, and a check for stale brokers
-costs what has fallen due. Source: BrokerHeartbeatManager and BrokerHeartbeatTracker of 4.3.1; for 3.9.1, which keeps
-sessions of unfenced brokers alone and renews them when a registration changes, BrokerHeartbeatManager of 3.9.1.
+A session begins with a heartbeat of an incarnation and ends when the controller has received none for the session
+timeout. The image says whether a broker is fenced or in controlled shutdown. A broker with a session has one entry in a
+heap of deadlines. A heartbeat only writes the time of contact; the entry is moved when its deadline has passed. So the
+cost of a heartbeat does not depend on the number of brokers, and a check for stale brokers costs only the passed
+deadlines.
+
+Source: BrokerHeartbeatManager and BrokerHeartbeatTracker of 4.3.1. BrokerHeartbeatManager of 3.9.1 has sessions only
+for unfenced brokers, and renews a session when the registration changes.
 """
 
 from dataclasses import dataclass
@@ -25,70 +27,75 @@ from kcore.schema.metadata_records_brokers import (
 )
 from kcore.schema.structure import MetadataRecord
 
-NEVER: Final = -1  # No contact, no offset.
+NEVER: Final = -1  # No contact, or no offset.
 _CHANGES: Final = (BrokerRegistrationChangeRecord, FenceBrokerRecord, UnfenceBrokerRecord)
 OF_BROKERS: Final = {RegisterBrokerRecord, UnregisterBrokerRecord, *_CHANGES}
-"""The records that `BrokerHeartbeats.on_record` is for; all others mean nothing to it."""
+"""The types of records that `BrokerHeartbeats.on_record` handles."""
 
 
 @dataclass(slots=True)
 class BrokerHeartbeat:
-    """The heartbeats of one registered broker (BrokerHeartbeatState)."""
+    """The session and last heartbeat of one registered broker (BrokerHeartbeatState)."""
 
-    epoch: int  # Of the incarnation that all this is about.
-    registration_offset: int  # As ClusterImage.registered_at: it must apply that before it is unfenced.
+    epoch: int  # The broker epoch of the incarnation.
+    registration_offset: int  # As ClusterImage.registered_at; applied before it is unfenced.
     last_contact_ms: int = NEVER  # NEVER: there is no session.
-    metadata_offset: int = NEVER  # That it has applied, by its last heartbeat since its registration changed.
-    controlled_shutdown_offset: int = NEVER  # All others must have applied it before this broker may stop.
-    may_stop: bool = False  # It was told that it may stop.
-    waits_for: int = NEVER  # A broker that had not applied controlled_shutdown_offset when all were looked at.
-    place: int = 0  # Among the sessions: later ones have higher numbers.
-    entry: int = 0  # The number of its entry in the heap; 0: it has none.
+    metadata_offset: int = NEVER  # Applied, by its last heartbeat since its registration changed.
+    controlled_shutdown_offset: int = NEVER  # All others apply it before this broker may stop.
+    may_stop: bool = False  # The last answer allowed the broker to stop.
+    waits_for: int = NEVER  # A broker that had not applied controlled_shutdown_offset.
+    place: int = 0  # The number of its session, in the order in which sessions began.
+    entry: int = 0  # The number of its entry in the heap; 0: no entry.
 
     @property
     def is_shutting_down(self) -> bool:
-        """Whether it is in controlled shutdown, as this leader knows; the image knows of others, too."""
+        """True if this leader has begun a controlled shutdown of the broker; the image also has those of earlier
+        leaders.
+        """
         return self.controlled_shutdown_offset != NEVER
 
 
 class Contact(NamedTuple):
-    """A heartbeat that was answered without the controller, since it changes nothing (`changes_nothing`)."""
+    """A heartbeat that was answered without the controller, because it changes nothing (`changes_nothing`)."""
 
     broker_id: int
     broker_epoch: int
     metadata_offset: int
-    at_ms: int  # When it came, by the controller's clock.
+    at_ms: int  # The time of arrival, by the controller's clock.
 
 
 class Expired(NamedTuple):
     """A broker whose session has ended."""
 
     broker_id: int
-    had_session: bool  # False: its session had ended before, and its fencing was not written.
-    is_registered: bool = True  # False: Kafka's way alone, an incarnation that was never registered, or is no more.
+    had_session: bool  # False: the session had ended before, and the fencing was not written.
+    is_registered: bool = True  # False only in Kafka's way: an unregistered incarnation.
 
 
 class BrokerHeartbeats:
     """The heartbeats of all registered brokers, by id."""
 
     def __init__(self, session_timeout_ms: int, release: str = "", *, one_by_one: bool = False) -> None:
-        """`release`: the release of Kafka whose rules sessions follow. `one_by_one`: only `expire_first` is called."""
+        """`release`: the release of Kafka whose rules for sessions apply.
+
+        `one_by_one`: only `expire_first` is called.
+        """
         self.session_timeout_ms = session_timeout_ms
         self.brokers: dict[int, BrokerHeartbeat] = {}
-        self.changed: set[int] = set()  # Brokers whose registration has changed, for whoever clears it.
+        self.changed: set[int] = set()  # Brokers whose registration has changed; the reader clears it.
         self.is_of_3_9 = release == "3.9.1"
         self._release = release
         self._deadlines: list[tuple[int, int, int]] = []  # A heap: deadline, number of the entry, broker id.
         self._entries = self._places = 0
         self._one_by_one = one_by_one
         self._contacts = self._new_contacts()
-        self._checked_ms = NEVER  # When sessions were looked at last.
+        self._checked_ms = NEVER  # The time of the last check for stale brokers.
 
     def _new_contacts(self) -> ContactTable | None:
         return ContactTable(self._release) if self._one_by_one and not self.is_of_3_9 else None
 
     def activate(self, image: ClusterImage, now_ms: int) -> None:
-        """The node leads: what brokers said to another leader is unknown, and unfenced brokers count as heard of now.
+        """The node leads: discard all heartbeats, and begin a session of every unfenced broker now.
 
         Sessions begin in the order of Kafka's hash table of brokers. Source: ClusterControlManager.activate.
         """
@@ -99,10 +106,10 @@ class BrokerHeartbeats:
             row = table.row(broker_id)
             self.brokers[broker_id] = BrokerHeartbeat(int(table.epochs[row]), _registered_at(broker_id, image))
             if not table.fenced__b[row]:
-                self.hear(broker_id, now_ms, fenced=False)
+                self.touch(broker_id, now_ms, fenced=False)
 
     def of(self, broker_id: int, epoch: int, image: ClusterImage) -> BrokerHeartbeat:
-        """What is known of a registered broker; nothing, where the registration came without `on_record`."""
+        """The heartbeats of a registered broker; a new, empty state if `on_record` has not seen the registration."""
         state = self.brokers.get(broker_id)
         if state is None or state.epoch != epoch:
             entry = 0 if state is None else state.entry
@@ -110,8 +117,11 @@ class BrokerHeartbeats:
             self.brokers[broker_id] = state
         return state
 
-    def hear(self, broker_id: int, now_ms: int, *, fenced: bool) -> None:
-        """A session begins or goes on. `fenced`: whether the broker is from now on; then 3.9.1 knows no session."""
+    def touch(self, broker_id: int, now_ms: int, *, fenced: bool) -> None:
+        """Begin or extend a session.
+
+        `fenced`: whether the broker is fenced from now on; 3.9.1 then ends the session.
+        """
         state = self.brokers[broker_id]
         if self.is_of_3_9 and fenced:
             state.last_contact_ms = NEVER
@@ -125,15 +135,15 @@ class BrokerHeartbeats:
         if not state.entry:
             self._await(broker_id, state, now_ms + self.session_timeout_ms)
 
-    def heard(self, contact: Contact, image: ClusterImage) -> None:
-        """A heartbeat of a registered incarnation that was answered without the controller; nothing for another one."""
+    def on_contact(self, contact: Contact, image: ClusterImage) -> None:
+        """Count a heartbeat that was answered without the controller, if its incarnation is registered."""
         broker_id = contact.broker_id
         row = registered_row(image.brokers, broker_id, contact.broker_epoch)
         if row is None:
             return
         state = self.of(broker_id, contact.broker_epoch, image)
         if contact.at_ms >= state.last_contact_ms:
-            self.hear(broker_id, contact.at_ms, fenced=bool(image.brokers.fenced__b[row]))
+            self.touch(broker_id, contact.at_ms, fenced=bool(image.brokers.fenced__b[row]))
             state.metadata_offset = contact.metadata_offset
 
     def _await(self, broker_id: int, state: BrokerHeartbeat, deadline_ms: int) -> None:
@@ -141,13 +151,13 @@ class BrokerHeartbeats:
         state.entry = self._entries
         heappush(self._deadlines, (deadline_ms, state.entry, broker_id))
 
-    def hear_unregistered(self, broker_id: int, epoch: int, now_ms: int) -> None:
-        """Kafka's way alone: its tracker has an entry of incarnations that are not registered, and expires it, too."""
+    def touch_unregistered(self, broker_id: int, epoch: int, now_ms: int) -> None:
+        """Count a heartbeat of an unregistered incarnation, for which only Kafka's tracker has an entry."""
         if self._contacts is not None:
             self._contacts.put(broker_id, epoch, now_ms)
 
     def has_session(self, broker_id: int, image: ClusterImage, now_ms: int) -> bool:
-        """Whether the incarnation that is registered was heard of within the session timeout (hasValidSession)."""
+        """True if the registered incarnation has sent a heartbeat within the session timeout (hasValidSession)."""
         state, row = self.brokers.get(broker_id), registered_row(image.brokers, broker_id)
         if state is None or row is None or state.epoch != image.brokers.epochs[row]:
             return False
@@ -156,22 +166,22 @@ class BrokerHeartbeats:
     def _is_over(self, state: BrokerHeartbeat, now_ms: int) -> bool:
         return state.last_contact_ms + self.session_timeout_ms < now_ms
 
-    def was_listening(self, now_ms: int) -> bool:
-        """Whether sessions were looked at lately, as they are eight times in a session timeout; called once a look.
+    def was_checked_lately(self, now_ms: int) -> bool:
+        """True if sessions were checked lately; called once per check.
 
-        If not, the controller itself was busy or stopped, and heartbeats wait to be read: nobody is silent yet. 3.9.1
-        looks when a session ends, whenever that is.
+        Sessions are checked eight times in a session timeout. If they were not, the controller itself was busy or
+        stopped, and heartbeats wait to be read. 3.9.1 checks only when a session ends.
         """
         before, self._checked_ms = self._checked_ms, now_ms
         return self.is_of_3_9 or (now_ms - before) * 4 <= self.session_timeout_ms * 3
 
     def next_deadline_ms(self) -> int | None:
-        """When the first session ends, if nothing more is heard; None: there is no session."""
+        """When the first session ends if no further heartbeat arrives; None if there is no session."""
         first = self._first()
         return None if first is None else first[0] + 1
 
     def _first(self) -> tuple[int, int, int] | None:
-        """The first entry of the heap, once entries are where the last contacts have them."""
+        """The first entry of the heap, after moving entries to the deadlines of the last contacts."""
         while self._deadlines:
             deadline_ms, entry, broker_id = first = self._deadlines[0]
             state = self.brokers.get(broker_id)
@@ -180,14 +190,14 @@ class BrokerHeartbeats:
                 if state.last_contact_ms == NEVER or true_deadline_ms <= deadline_ms:
                     return first
                 self._await(broker_id, state, true_deadline_ms)
-            heappop(self._deadlines)  # It was moved, or the broker was unregistered since.
+            heappop(self._deadlines)  # Moved, or the broker is unregistered.
         return None
 
     def expire(self, image: ClusterImage, now_ms: int) -> list[Expired]:
-        """The sessions that are over by now, longest silent first.
+        """The sessions that are over, the longest silent broker first.
 
-        A session is told once. But if its broker is unfenced at the next call, what was decided of it was not written,
-        and it is told again.
+        Each session is returned once. It is returned again if its broker is still unfenced at the next call, because
+        the decision was not written then.
         """
         found: list[Expired] = []
         while (first := self._first()) is not None and first[0] < now_ms:
@@ -203,10 +213,10 @@ class BrokerHeartbeats:
     def _end_session(self, broker_id: int, now_ms: int) -> None:
         state = self.brokers[broker_id]
         state.last_contact_ms = NEVER
-        self._await(broker_id, state, now_ms - 1)  # Looked at once more, at the next call.
+        self._await(broker_id, state, now_ms - 1)  # Checked once more, at the next call.
 
     def expire_first(self, image: ClusterImage, now_ms: int) -> Expired | None:
-        """One session that is over, the one that Kafka looks at first. Looks at all brokers."""
+        """The session that Kafka expires first. Reads all brokers."""
         if self._contacts is not None:
             first_over = self._contacts.remove_first(now_ms - self.session_timeout_ms)
             if first_over is not None:
@@ -218,7 +228,7 @@ class BrokerHeartbeats:
         ]
         if not over:
             while (first := self._first()) is not None and first[0] < now_ms:
-                self.brokers[heappop(self._deadlines)[2]].entry = 0  # Fenced since its session ended.
+                self.brokers[heappop(self._deadlines)[2]].entry = 0  # Fenced after its session ended.
             return None
         *_, broker_id = min(over)
         return self._expired(broker_id, self.brokers[broker_id].epoch, now_ms)
@@ -232,9 +242,9 @@ class BrokerHeartbeats:
         return expired
 
     def is_awaited(self, offset: int, own: BrokerHeartbeat, image: ClusterImage) -> bool:
-        """Whether an active broker, unfenced and not shutting down, has not applied `offset` yet (lowestActiveOffset).
+        """True if an active broker, unfenced and not shutting down, has not applied `offset` yet (lowestActiveOffset).
 
-        The broker that was found last is looked at first: mostly it is still behind, and the others need no look.
+        The broker that was found last is checked first: usually it is still behind, and no other check is needed.
         """
         table = image.brokers
         if own.waits_for in self.brokers and self._is_behind(own.waits_for, offset, image):
@@ -252,10 +262,10 @@ class BrokerHeartbeats:
         return state is None or (not state.is_shutting_down and state.metadata_offset < offset)
 
     def on_record(self, record: MetadataRecord, image: ClusterImage, now_ms: int) -> None:
-        """A record was applied to the image that may register, change or forget a broker (replay).
+        """Apply a record that may register, change or unregister a broker, after the image has applied it (replay).
 
-        As in Kafka, the offset that a broker has applied is unknown after each change of its registration, until its
-        next heartbeat.
+        As in Kafka, the applied offset of a broker is unknown after each change of its registration, until its next
+        heartbeat.
         """
         if isinstance(record, RegisterBrokerRecord):
             self.changed.add(record.broker_id)
@@ -278,7 +288,7 @@ class BrokerHeartbeats:
             if before.epoch == epoch:
                 after.last_contact_ms, after.place = before.last_contact_ms, before.place
         if self.is_of_3_9:
-            self.hear(broker_id, now_ms, fenced=record.fenced)
+            self.touch(broker_id, now_ms, fenced=record.fenced)
 
     def _on_changed(self, broker_id: int, image: ClusterImage, now_ms: int) -> None:
         state = self.brokers.get(broker_id)
@@ -289,11 +299,11 @@ class BrokerHeartbeats:
         if fenced:
             state.controlled_shutdown_offset = NEVER
         if self.is_of_3_9:
-            self.hear(broker_id, now_ms, fenced=fenced)
+            self.touch(broker_id, now_ms, fenced=fenced)
 
 
 def _registered_at(broker_id: int, image: ClusterImage) -> int:
-    """The last known offset for a registration that came in no record of the log."""
+    """The offset of the registration, or the last known offset if no record of the log has it."""
     return image.registered_at.get(broker_id, image.end_offset - 1)
 
 

@@ -8,12 +8,12 @@ from kcore.schema.broker_lifecycle import Listener
 
 
 def merged(listeners: Iterable[Listener]) -> list[Listener]:
-    """One listener a name: the last one of that name, at the place of the first one."""
+    """One listener per name: the last one, at the place of the first one."""
     return [*{each.name: each for each in listeners}.values()]
 
 
 def are_valid(listeners: Iterable[Listener]) -> bool:
-    """Whether each has a security protocol that there is; of those that `merged` keeps, also a host and a port."""
+    """True if each listener has a known security protocol, and each merged one a host and a port."""
     given = list(listeners)
     known = {*SECURITY_PROTOCOLS.values()}
     return all(each.security_protocol in known for each in given) and all(

@@ -1,4 +1,4 @@
-"""UnregisterBroker: removes a broker. ControllerRegistration: a controller registers its listeners and features.
+"""UnregisterBroker removes a broker; ControllerRegistration registers a controller's listeners and features.
 
 Source: ReplicationControlManager.unregisterBroker, ClusterControlManager.registerController.
 """
@@ -33,7 +33,7 @@ from kcore.schema.metadata_records_brokers import (
     UnregisterBrokerRecord,
 )
 
-_TOLD: Final = {  # ControllerRegistrationRequest.getErrorResponse tells these, whatever the reason.
+_MESSAGES: Final = {  # From ControllerRegistrationRequest.getErrorResponse, whatever the reason.
     Errors.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
     Errors.UNSUPPORTED_VERSION: "The version of API is not supported.",
     Errors.INVALID_REQUEST: "A listener has no host, no port or an unknown security protocol.",
@@ -41,15 +41,15 @@ _TOLD: Final = {  # ControllerRegistrationRequest.getErrorResponse tells these, 
 
 
 def on_unregister_broker(context: ControllerContext, request: UnregisterBrokerRequest, info: RequestInfo) -> Decision:
-    """Removes the broker from every ISR, and then its registration. The broker need not be fenced."""
+    """Remove the broker from every ISR, and then its registration. The broker need not be fenced."""
     if not is_authorized(context, info, ALTER):
         return _not_unregistered(context, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER))
     context.call_controller()
     broker_id = request.broker_id
     row = registered_row(context.image.brokers, broker_id)
     if row is None:
-        told = f"Broker ID {broker_id} is not currently registered"
-        return _not_unregistered(context, Errors.BROKER_ID_NOT_REGISTERED, told)
+        message = f"Broker ID {broker_id} is not currently registered"
+        return _not_unregistered(context, Errors.BROKER_ID_NOT_REGISTERED, message)
     changes = kraft_events.broker_unregistered(context.image.table, kraft_settings(context), broker_id)
     again = changes_of_stale(context, broker_id, crashed=False)
     if has_limits(context) and len(changes) + sum(map(len, again)) >= MOST_RECORDS:
@@ -60,14 +60,14 @@ def on_unregister_broker(context: ControllerContext, request: UnregisterBrokerRe
     return Decision(UnregisterBrokerResponse(), records, is_atomic=False)
 
 
-def _not_unregistered(context: ControllerContext, error: Errors, told: str) -> Decision:
-    return Decision(unregister_broker(context.config, error, told))
+def _not_unregistered(context: ControllerContext, error: Errors, message: str) -> Decision:
+    return Decision(unregister_broker(context.config, error, message))
 
 
 def on_controller_registration(
     context: ControllerContext, request: ControllerRegistrationRequest, info: RequestInfo
 ) -> Decision:
-    """Writes the registration of a controller: its listeners and features (KIP-919)."""
+    """Register the listeners and features of a controller (KIP-919)."""
     if not is_authorized(context, info, CLUSTER_ACTION):
         return _not_registered(Errors.CLUSTER_AUTHORIZATION_FAILED)
     context.call_controller()
@@ -97,4 +97,4 @@ def on_controller_registration(
 
 
 def _not_registered(error: Errors) -> Decision:
-    return Decision(ControllerRegistrationResponse(error_code=error, error_message=_TOLD[error]))
+    return Decision(ControllerRegistrationResponse(error_code=error, error_message=_MESSAGES[error]))

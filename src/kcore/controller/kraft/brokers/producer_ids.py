@@ -1,7 +1,4 @@
-"""AllocateProducerIds: blocks of producer ids, each given once (KIP-730).
-
-Source: ProducerIdControlManager.
-"""
+"""AllocateProducerIds: blocks of producer ids, each allocated once (KIP-730). Source: ProducerIdControlManager."""
 
 from kcore.constants import INT64_MAX, PRODUCER_ID_BLOCK_SIZE
 from kcore.controller.kraft.authorization import is_authorized
@@ -17,7 +14,7 @@ from kcore.schema.producers import AllocateProducerIdsRequest, AllocateProducerI
 def on_allocate_producer_ids(
     context: ControllerContext, request: AllocateProducerIdsRequest, info: RequestInfo
 ) -> Decision:
-    """The next block, for a broker that is registered with the request's epoch."""
+    """Allocate the next block, for a broker that is registered with the request's epoch."""
     if not is_authorized(context, info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
     context.call_controller()

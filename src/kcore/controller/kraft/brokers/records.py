@@ -1,4 +1,4 @@
-"""The records of a change of a broker's state, all decided on the state before them.
+"""The records for each change of a broker's state; all are decided on the state before the change.
 
 Source: handleBrokerFenced, handleBrokerUnfenced, handleBrokerInControlledShutdown, handleDirectoriesOffline and
 handleDirectoriesCordoned of ReplicationControlManager.
@@ -24,22 +24,22 @@ from kcore.schema.metadata_records_brokers import (
 from kcore.types import Int32s, Uuid
 
 DECIDED_AT_ONCE: Final = 1 << 15  # Partitions: a few milliseconds.
-SHUT_DOWN_AT_ONCE: Final = 1 << 10  # Partitions: they are decided, written and applied before a heartbeat is answered.
+SHUT_DOWN_AT_ONCE: Final = 1 << 10  # Partitions, whose changes are applied before the heartbeat is answered.
 FENCE: Final = 1  # BrokerRegistrationFencingChange
 UNFENCE: Final = -1
 IN_CONTROLLED_SHUTDOWN: Final = 1  # BrokerRegistrationInControlledShutdownChange
 
 
 def fenced(context: ControllerContext, broker_ids: Sequence[int]) -> list[Records]:
-    """Brokers are fenced. Partitions first: whoever reads the log up to any record sees no fenced leader.
+    """Fence brokers: first the partitions' changes, so that no prefix of the log has a fenced leader.
 
-    Several brokers make one change for each partition: none of them is elected in place of another.
+    Several brokers make one change per partition, so that none of them is elected in place of another.
     """
     return all_parts(fenced_in_parts(context, broker_ids))
 
 
 def fenced_in_parts(context: ControllerContext, broker_ids: Sequence[int]) -> Generator[None, None, list[Records]]:
-    """The same, part by part; the state stays what it is."""
+    """The same, in parts. The state does not change between the parts."""
     records: list[Records] = []
     table, settings = context.image.table, kraft_settings(context)
     for changes in kraft_events.brokers_fenced_in_parts(table, settings, broker_ids, at_once=DECIDED_AT_ONCE):
@@ -49,9 +49,10 @@ def fenced_in_parts(context: ControllerContext, broker_ids: Sequence[int]) -> Ge
 
 
 def unfenced(context: ControllerContext, broker_id: int, offline: Sequence[Uuid]) -> list[Records]:
-    """A broker is unfenced, and becomes the leader of leaderless partitions that it may lead.
+    """Unfence a broker, and elect it for leaderless partitions that it may lead.
 
-    Not of those in directories that it reports as `offline` at once, but in Kafka's way ("offline-directories-lead").
+    Partitions in directories that the same heartbeat reports as `offline` are left out, except in Kafka's way
+    ("offline-directories-lead").
     """
     table, settings = context.image.table, kraft_settings(context)
     failed: list[int] = []
@@ -64,9 +65,9 @@ def unfenced(context: ControllerContext, broker_id: int, offline: Sequence[Uuid]
 
 
 def controlled_shutdown(context: ControllerContext, broker_id: int) -> list[Records]:
-    """A broker begins its controlled shutdown: it leaves every ISR that has another member, and leads nothing.
+    """Begin a controlled shutdown: the broker leaves every ISR that has another member, and leads nothing.
 
-    Of many partitions these are the first; `rest_of_shutdown` has the others.
+    If the broker has many partitions, these are the first ones; `rest_of_shutdown` has the others.
     """
     table = context.image.table
     changes = next(_leaving(context, broker_id, SHUT_DOWN_AT_ONCE))
@@ -82,13 +83,13 @@ def controlled_shutdown(context: ControllerContext, broker_id: int) -> list[Reco
 
 
 def is_shut_down_in_parts(context: ControllerContext, broker_id: int) -> bool:
-    """Whether `controlled_shutdown` leaves partitions for `rest_of_shutdown`."""
+    """True if `controlled_shutdown` leaves partitions for `rest_of_shutdown`."""
     table = context.image.table
     return len(table.index.rows(table.brokers.row(broker_id))) > SHUT_DOWN_AT_ONCE
 
 
 def rest_of_shutdown(context: ControllerContext, broker_id: int) -> Generator[None, None, list[Records]]:
-    """The changes of all partitions whose ISR a broker in controlled shutdown has still to leave, part by part."""
+    """Changes of the partitions whose ISR a broker in controlled shutdown must still leave, in parts."""
     records: list[Records] = []
     for changes in _leaving(context, broker_id, DECIDED_AT_ONCE):
         records += _if_any(changes)
@@ -103,14 +104,14 @@ def _leaving(context: ControllerContext, broker_id: int, at_once: int) -> Iterat
 
 
 def directories_offline(context: ControllerContext, broker_id: int, offline: Sequence[Uuid]) -> list[Records]:
-    """Directories that the broker's registration lists go offline; others in `offline` are ignored.
+    """Mark directories in the broker's registration as offline; others in `offline` are ignored.
 
-    The broker leaves the ISR of every partition with a replica in such a directory, even another broker's replica: the
-    directory may have been registered by a broker that was unregistered since. A deleted topic has no partition in a
-    directory; Kafka's controller throws for one whose ISR was empty.
+    The broker leaves the ISR of every partition with a replica in an offline directory, even another broker's replica:
+    a broker that was unregistered since may have registered the directory. A deleted topic has no partition in a
+    directory; Kafka's controller throws for a deleted topic with an empty ISR.
     """
     table, brokers = context.image.table, context.image.brokers
-    row, uuids, said = brokers.row(broker_id), context.image.directories.uuids, frozenset(offline)
+    row, uuids, given = brokers.row(broker_id), context.image.directories.uuids, frozenset(offline)
     newly_offline = listed_directories(context, broker_id, offline)
     if not newly_offline:
         return []
@@ -121,19 +122,19 @@ def directories_offline(context: ControllerContext, broker_id: int, offline: Seq
     record = BrokerRegistrationChangeRecord(
         broker_id=broker_id,
         broker_epoch=int(brokers.epochs[row]),
-        log_dirs=[uuids[each] for each in brokers.directories[row] if uuids[each] not in said],
+        log_dirs=[uuids[each] for each in brokers.directories[row] if uuids[each] not in given],
     )
     return [*(each for each in changes if len(each)), Versioned(record, 2)]
 
 
 def listed_directories(context: ControllerContext, broker_id: int, directories: Sequence[Uuid]) -> list[int]:
-    """The rows of those directories that the broker's registration lists, in its order."""
-    brokers, uuids, said = context.image.brokers, context.image.directories.uuids, frozenset(directories)
-    return [each for each in brokers.directories[brokers.row(broker_id)] if uuids[each] in said]
+    """The rows of the given directories that the broker's registration lists, in its order."""
+    brokers, uuids, given = context.image.brokers, context.image.directories.uuids, frozenset(directories)
+    return [each for each in brokers.directories[brokers.row(broker_id)] if uuids[each] in given]
 
 
 def _rows_by_directory(table: PartitionTable, directories: Sequence[int]) -> Iterator[Int32s]:
-    """The partitions that have a replica in each of these directories. Looks at all partitions once for each."""
+    """The partitions with a replica in each directory. Reads all partitions once per directory."""
     if table.directories__ps is None:
         return
     width = table.directories__ps.shape[1]
@@ -143,7 +144,7 @@ def _rows_by_directory(table: PartitionTable, directories: Sequence[int]) -> Ite
 
 
 def directories_cordoned(context: ControllerContext, broker_id: int, cordoned: Sequence[Uuid]) -> list[Records]:
-    """The broker's directories that are to get no new replicas, where they are others than before (KIP-1066)."""
+    """Set the broker's directories that get no new replicas, if they change (KIP-1066)."""
     brokers, uuids = context.image.brokers, context.image.directories.uuids
     row = brokers.row(broker_id)
     known = brokers.cordoned_directories[row]

@@ -1,4 +1,4 @@
-"""BrokerRegistration: a broker that starts is registered, or refused with an error.
+"""BrokerRegistration: registers a broker that starts, or refuses it with an error.
 
 Source: ClusterControlManager.registerBroker and ReplicationControlManager.handleBrokerShutdown.
 """
@@ -25,13 +25,13 @@ from kcore.schema.broker_lifecycle import BrokerRegistrationRequest, BrokerRegis
 from kcore.schema.metadata_records_brokers import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 
 MOST_DIRECTORIES: Final = 1_000  # For each broker.
-_CLEAN_SHUTDOWN_FROM: Final = 3  # The version of the request from which on previousBrokerEpoch is asked for.
+_CLEAN_SHUTDOWN_FROM: Final = 3  # The first version of the request with previousBrokerEpoch.
 
 
 def on_broker_registration(
     context: ControllerContext, request: BrokerRegistrationRequest, info: RequestInfo
 ) -> Decision:
-    """Registers a new incarnation, which is fenced at first, or amends the registration of the present one."""
+    """Register a new incarnation, which is fenced at first, or amend the registration of the present one."""
     if not is_authorized(context, info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
     context.call_controller()
@@ -48,8 +48,8 @@ def on_broker_registration(
         record = _record(context, request, context.next_offset)
         records = list(_changes_for_new_incarnation(context, request, info, row))
     records.append(Versioned(record, context.version.register_broker_record_version))
-    # The registration is last: if only the changes before it are written, the broker registers again and they are
-    # decided again. 3.9.1 says that they belong together.
+    # The registration is last: if only the changes before it are written, the broker registers again and the changes
+    # are decided again. In 3.9.1 all records are atomic.
     return Decision(BrokerRegistrationResponse(broker_epoch=record.broker_epoch), records, is_atomic=_is_3_9(context))
 
 
@@ -64,7 +64,7 @@ def _is_3_9(context: ControllerContext) -> bool:
 def _changes_for_new_incarnation(
     context: ControllerContext, request: BrokerRegistrationRequest, info: RequestInfo, row: int | None
 ) -> Iterator[Records]:
-    """Removes the last incarnation from ISRs, and after an unclean shutdown from ELRs."""
+    """Remove the last incarnation from ISRs, and after an unclean shutdown from ELRs."""
     is_clean = (
         info.version >= _CLEAN_SHUTDOWN_FROM
         and row is not None
@@ -87,7 +87,7 @@ def _record(context: ControllerContext, request: BrokerRegistrationRequest, epoc
         )
         for each in request.features
     ]
-    if all(each.name != FEATURE_NAME for each in features):  # 3.9.1 alone registers such a broker.
+    if all(each.name != FEATURE_NAME for each in features):  # Only 3.9.1 registers a broker without metadata.version.
         features.append(
             BrokerFeature(
                 name=FEATURE_NAME,
@@ -109,7 +109,7 @@ def _record(context: ControllerContext, request: BrokerRegistrationRequest, epoc
     )
 
 
-# Why a broker is refused.
+# Reasons for refusals.
 
 
 def _reason_refused(context: ControllerContext, request: BrokerRegistrationRequest, info: RequestInfo) -> Errors | None:
@@ -131,10 +131,10 @@ def _reason_refused(context: ControllerContext, request: BrokerRegistrationReque
 
 
 def _is_another_alive(context: ControllerContext, request: BrokerRegistrationRequest, now_ms: int) -> bool:
-    """Whether another incarnation has a session.
+    """True if another incarnation of the broker has a session.
 
-    An incarnation that was told that it may stop does not count, except in Kafka's way ("clean-bounce-waits"): there a
-    broker that restarts cleanly waits until the session of its last incarnation has ended.
+    An incarnation that the controller has allowed to stop does not count. In Kafka's way ("clean-bounce-waits") it
+    counts, and a broker that restarts cleanly waits for the end of its last incarnation's session.
     """
     brokers = context.image.brokers
     row = registered_row(brokers, request.broker_id)
@@ -149,7 +149,7 @@ def _is_another_alive(context: ControllerContext, request: BrokerRegistrationReq
 
 
 def _are_directories_valid(context: ControllerContext, request: BrokerRegistrationRequest) -> bool:
-    """Whether there are directories, not too many, each once, none of them reserved or another broker's (KIP-858)."""
+    """True if there are directories, not too many, without duplicates, reserved ids or another broker's (KIP-858)."""
     if len(request.log_dirs) > MOST_DIRECTORIES and UNBOUNDED_DIRECTORIES not in context.config.kafka_way:
         return False
     named, table, brokers = set(request.log_dirs), context.image.directories, context.image.brokers
@@ -161,13 +161,13 @@ def _are_directories_valid(context: ControllerContext, request: BrokerRegistrati
 
 
 def _has_room(context: ControllerContext, broker_id: int) -> bool:
-    """Whether the table of brokers has room for that id."""
+    """True if the table of brokers has room for the id."""
     brokers = context.image.brokers
     return broker_id in brokers or (broker_id >= 0 and len(brokers) < MAX_BROKERS)
 
 
 def _reason_features_refused(context: ControllerContext, request: BrokerRegistrationRequest) -> Errors | None:
-    """The error where the broker does not support, or does not name, the finalized level of a feature."""
+    """The error if the broker does not support, or does not name, the finalized level of a feature."""
     finalized = {**context.image.features, KRAFT_VERSION: context.raft.kraft_version}
     for each in request.features:
         if not each.min_supported_version <= finalized.get(each.name, 0) <= each.max_supported_version:

@@ -1,7 +1,7 @@
-"""The partitions by the brokers in their ELRs, as Kafka's controller keeps them, with its faults (BrokersToElrs).
+"""Kafka's index of partitions by the brokers in their ELRs, with its faults (BrokersToElrs).
 
-A ClearElrRecord empties ELRs and leaves the index as it is. So a broker that was in such an ELR stays there, also when
-the topic is deleted; and when it enters and leaves that ELR again, its list of partitions may come to name partition 0.
+A ClearElrRecord empties ELRs but not the index. So a broker that was in a cleared ELR stays in the index, even after
+the topic is deleted. When the broker enters and leaves that ELR again, the index may name partition 0 in its place.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,26 +18,26 @@ from kcore.schema.metadata_records_topics import (
 from kcore.schema.structure import MetadataRecord
 from kcore.types import Uuid
 
-_Elrs = dict[int, list[int]]  # By partition.
+_Elrs = dict[int, list[int]]  # ELRs by partition.
 
 
 class EligibleIndex:
-    """Follows the records of the log one by one."""
+    """Applies the records of the log one by one."""
 
     def __init__(self) -> None:
         self._partitions: dict[int, dict[Uuid, list[int]]] = {}  # By broker and topic.
-        self._elrs: dict[Uuid, _Elrs] = {}  # By topic: those that are not empty.
+        self._elrs: dict[Uuid, _Elrs] = {}  # The ELRs with members, by topic.
         self._topics: dict[str, Uuid] = {}
-        self._before: EligibleIndex | None = None  # The open transaction.
+        self._before: EligibleIndex | None = None  # The state before the open transaction.
 
     def of_broker(self, broker_id: int) -> Iterator[tuple[Uuid, int]]:
-        """Topic and partition of every entry; some may be there twice, or be of topics that are gone."""
+        """Topic and partition of each entry of the broker; entries may be duplicates, or name deleted topics."""
         for topic_id, partitions in self._partitions.get(broker_id, {}).items():
             for partition in partitions:
                 yield topic_id, partition
 
     def replay(self, record: MetadataRecord) -> None:
-        """One record, of any type."""
+        """Apply one record of any type."""
         if isinstance(record, TopicRecord):
             self._topics[record.name] = record.topic_id
         elif isinstance(record, PartitionRecord | PartitionChangeRecord):
@@ -69,7 +69,7 @@ class EligibleIndex:
         by_topic = self._partitions[broker_id]
         listed = by_topic.pop(topic_id)
         rest = [each for each in listed if each != partition]
-        rest += [0] * (len(listed) - 1 - len(rest))  # Kafka's array is one shorter, and filled with zeros.
+        rest += [0] * (len(listed) - 1 - len(rest))  # Kafka's new array has one entry less, and zeros at its end.
         if rest:
             by_topic[topic_id] = rest
 

@@ -1,9 +1,10 @@
-"""The image of which Kafka's nodes write snapshots, with what it holds more than the state (MetadataBatchLoader).
+"""The image from which Kafka's nodes write snapshots, with the entries that it has beyond the state
+(MetadataBatchLoader).
 
-Kafka takes the records of one commit into one delta. If a transaction is aborted within, and further records follow,
-the aborted ones stay in the delta ("aborted-records-return"). If a topic is created and deleted within, its settings
-stay in the image ("deleted-topics-settings"). If the last SCRAM credential of a mechanism is removed within, those that
-come behind it in the delta's hash table are lost ("lost-scram-credentials").
+Kafka applies the records of one commit as one delta. If a transaction is aborted within the delta and further records
+follow, the aborted records stay in it ("aborted-records-return"). If a topic is created and deleted within the delta,
+its settings stay in the image ("deleted-topics-settings"). If the last SCRAM credential of a mechanism is removed
+within the delta, the credentials behind it in the delta's hash table are lost ("lost-scram-credentials").
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -28,29 +29,29 @@ from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import decode_records
 
 TOPIC: Final = ConfigResourceType.TOPIC.value
-_NONE, _OPEN, _ENDED, _ABORTED = range(4)  # TransactionState; Kafka tells one that has just begun from an open one.
+_NONE, _OPEN, _ENDED, _ABORTED = range(4)  # TransactionState, without its state "just begun".
 
 
 class PublishedImage:
-    """`image` is what was published, and what of the present delta has been replayed."""
+    """`image`: the published state, and the replayed part of the present delta."""
 
     def __init__(self, kafka_way: Collection[str]) -> None:
         self._keeps_aborted = ABORTED_RECORDS in kafka_way
         self._keeps_settings = DELETED_SETTINGS in kafka_way
         self._loses_credentials = LOST_SCRAM in kafka_way
-        self.held: int | None = None  # A snapshot needs the journal from that offset on.
+        self.held: int | None = None  # A snapshot needs the journal from this offset on.
         self.image = ClusterImage()
         self._transaction = _NONE
         self._begin_delta()
         self.begin(0)
 
     def begin(self, offset: int) -> None:
-        """`image` is what a snapshot that ends there has."""
+        """Begin with `image` as the state of a snapshot that ends at the offset."""
         self.image.end_offset = offset
         self.image.keep_journal()
 
     def hand_over(self, batches: bytes) -> None:
-        """Committed batches that the raft layer hands over together."""
+        """Apply committed batches that the raft layer returns together."""
         for batch in split_batches(batches, check_crc=False)[0]:
             for offset, record in records_of_batches(batch.data):
                 self._replay(record, offset)
@@ -61,10 +62,10 @@ class PublishedImage:
             self._transaction = _NONE
 
     def _begin_delta(self) -> None:
-        self._begin: int | None = None  # The offset of its first record.
+        self._begin: int | None = None  # The offset of the delta's first record.
         self._had_settings: dict[ConfigResource, bool] = {}  # Before the delta.
-        self._had_users: dict[int, set[str]] = {}  # Before the delta, by mechanism; of those that it changes.
-        self._changed_users: dict[int, dict[str, bool]] = {}  # By mechanism: whether each has a credential then.
+        self._had_users: dict[int, set[str]] = {}  # Users before the delta, by changed mechanism.
+        self._changed_users: dict[int, dict[str, bool]] = {}  # By mechanism and user: True for a new credential.
 
     def _publish(self) -> None:
         if self._loses_credentials:
@@ -100,7 +101,7 @@ class PublishedImage:
             self._begin = offset
             self.image.begin(offset)
         if isinstance(record, UserScramCredentialRecord | RemoveUserScramCredentialRecord):
-            self._note_credential(record)
+            self._record_credential(record)
         resource = self._resource_of(record)
         kept: list[ConfigRecord] = []
         if resource is not None:
@@ -108,13 +109,13 @@ class PublishedImage:
             if isinstance(record, RemoveTopicRecord) and self._keeps_settings and not had:
                 kept = _records_of(resource, self.image.configs.get(resource, {}))
         if isinstance(record, TopicRecord) and record.name in self.image.topics:
-            # Of an aborted transaction. Kafka's image has both then, by their ids.
+            # A topic of an aborted transaction has the name. Kafka's image has both topics, by their ids.
             topics = self.image.topics
             self.image.apply(RemoveTopicRecord(topic_id=topics.ids[topics.row(record.name)]), offset)
         for each in (record, *kept):
             self.image.apply(each, offset)
 
-    def _note_credential(self, record: UserScramCredentialRecord | RemoveUserScramCredentialRecord) -> None:
+    def _record_credential(self, record: UserScramCredentialRecord | RemoveUserScramCredentialRecord) -> None:
         mechanism = record.mechanism
         if mechanism not in self._had_users:
             self._had_users[mechanism] = {name for kind, name in self.image.scram if kind == mechanism}
@@ -122,7 +123,9 @@ class PublishedImage:
         changed[record.name] = isinstance(record, UserScramCredentialRecord)
 
     def _lose_credentials(self) -> None:
-        """Source: ScramDelta.apply, which drops the table of a mechanism once it is empty, and fills it further."""
+        """Source: ScramDelta.apply, which drops the table of a mechanism when it is empty, and continues to fill the
+        dropped table.
+        """
         for mechanism, changed in self._changed_users.items():
             users = set(self._had_users[mechanism])
             for name in hash_map_order(changed):
@@ -137,7 +140,7 @@ class PublishedImage:
                 self.image.apply(RemoveUserScramCredentialRecord(name=name, mechanism=mechanism))
 
     def _resource_of(self, record: MetadataRecord) -> ConfigResource | None:
-        """Whose settings the record changes."""
+        """The resource whose settings the record changes, or None."""
         if isinstance(record, ConfigRecord):
             return record.resource_type, record.resource_name
         if isinstance(record, RemoveTopicRecord) and (row := self.image.topics.row_of_id(record.topic_id)) is not None:

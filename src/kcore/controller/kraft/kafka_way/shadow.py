@@ -1,4 +1,4 @@
-"""What a controller of Kafka's has beside its state, as far as the departures that are switched back need it."""
+"""State that Kafka's controller has beside the image, as far as switched-back departures need it."""
 
 from collections import deque
 from copy import deepcopy
@@ -26,55 +26,55 @@ _NEEDED_BY: Final = _OF_IMAGES | {REFUSED_KRAFT_VERSION, SNAPSHOT_ENDS, STALE_EL
 
 
 class Shadow:
-    """Nothing is switched back: there is nothing to keep. The calls are those of KafkaShadow."""
+    """Used if no departure needs such state. It has the methods of KafkaShadow, which do nothing."""
 
     eligible: EligibleIndex | None = None
 
     def kraft_version_to_write(self, asked: int | None, *, has_records: bool) -> int | None:
-        """The level that raft shall write before the records of a decision that asks for that level, or for none."""
+        """The kraft.version that raft writes before the records of a decision; None for no change."""
         return asked if has_records else None
 
     def read_snapshot(self, batches: bytes) -> None:
-        """A slice of the snapshot that it begins with."""
+        """Read a slice of the snapshot from which the controller starts."""
 
     def end_snapshot(self, offset: int) -> None:
-        """All of the snapshot is read; it ends there."""
+        """The whole snapshot is read; it ends at the offset."""
 
     def snapshot_image(self, image: ClusterImage) -> ClusterImage:
-        """The image to write snapshots of, where the controller's state is `image`."""
+        """The image to write snapshots of; `image` is the controller's state."""
         return image
 
     def hold(self, offset: int | None) -> None:
-        """A snapshot at that offset is being written; None: not any more."""
+        """A snapshot at the offset is being written; None: no snapshot is."""
 
     def on_replayed(self, batches: bytes) -> None:
-        """A standby reads what is committed."""
+        """A standby replays committed batches."""
 
     def on_written(self, batches: bytes) -> None:
         """This node leads, and has decided and replayed these batches."""
 
     def on_committed(self, end_offset: int) -> None:
-        """What this node wrote is committed below that offset."""
+        """The records of this node below the offset are committed."""
 
     def on_reverted(self, offset: int) -> None:
-        """What this node wrote from that offset on is not there any more."""
+        """The records of this node from the offset on are reverted."""
 
 
 def shadow_of(kafka_way: frozenset[str]) -> Shadow:
-    """A KafkaShadow where a departure is switched back that needs one."""
+    """A KafkaShadow if a switched-back departure needs one."""
     return KafkaShadow(kafka_way) if kafka_way & _NEEDED_BY else Shadow()
 
 
 class KafkaShadow(Shadow):
-    """Follows the log as the controller does. ControllerFaultError where Kafka's controller halts."""
+    """Follows the log as the controller does. Raises ControllerFaultError where Kafka's controller halts."""
 
     def __init__(self, kafka_way: frozenset[str]) -> None:
         self._way = kafka_way
-        self._asked_kraft_version: int | None = None  # By a refused request: the next records bring it.
+        self._asked_kraft_version: int | None = None  # From a refused request: written with the next records.
         self.eligible = EligibleIndex() if STALE_ELIGIBLE in kafka_way else None
         self._committed_eligible = deepcopy(self.eligible)
         self.published = PublishedImage(kafka_way) if kafka_way & _OF_IMAGES else None
-        self._written: deque[StoredBatch] = deque()  # By this node, and not committed.
+        self._written: deque[StoredBatch] = deque()  # Batches of this node that are not committed.
         self._snapshot_end: int | None = None
 
     def kraft_version_to_write(self, asked: int | None, *, has_records: bool) -> int | None:
@@ -121,7 +121,7 @@ class KafkaShadow(Shadow):
         _replay(self.eligible, batches)
 
     def on_committed(self, end_offset: int) -> None:
-        # Kafka's leader hands over each batch by itself.
+        # Kafka's leader publishes each batch by itself.
         while self._written and self._written[0].last_offset < end_offset:
             data = self._written.popleft().data
             _replay(self._committed_eligible, data)

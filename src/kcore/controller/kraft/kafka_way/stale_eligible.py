@@ -1,4 +1,4 @@
-"""The changes that Kafka's controller makes of partitions that its index of ELRs names in vain (BrokersToElrs)."""
+"""Changes that Kafka's controller makes to partitions because of stale entries in its index of ELRs (BrokersToElrs)."""
 
 from collections import Counter
 
@@ -13,10 +13,10 @@ from kcore.replication.kraft_results import KraftElections
 
 
 def changes_of_stale(context: ControllerContext, broker_id: int, *, crashed: bool) -> list[KraftElections]:
-    """Behind the changes of the partitions that have the broker in their ISR or ELR, when it goes.
+    """Changes that follow those of the partitions with the broker in their ISR or ELR, when the broker leaves.
 
-    ControllerFaultError where the index names a topic or a partition that is gone. Source: generateLeaderAndIsrUpdates
-    with BrokersToElrs.partitionsWithBrokerInElr.
+    ControllerFaultError if the index names a deleted topic or partition. Source: generateLeaderAndIsrUpdates with
+    BrokersToElrs.partitionsWithBrokerInElr.
     """
     remaining = _stale_rows(context, broker_id)
     if not remaining:
@@ -25,14 +25,14 @@ def changes_of_stale(context: ControllerContext, broker_id: int, *, crashed: boo
     flags = CALLS | LEAVES | (CRASHED if crashed else 0)
     brokers__b = described_brokers(table, [table.brokers.row(broker_id)], flags)
     found = []
-    for turn in range(max(remaining.values())):
-        rows = np.array(sorted(row for row, count in remaining.items() if count > turn), np.int32)
+    for repetition in range(max(remaining.values())):
+        rows = np.array(sorted(row for row, count in remaining.items() if count > repetition), np.int32)
         found.append(decide(table, kraft_settings(context), rows, brokers__b))
     return [each for each in found if len(each)]
 
 
 def _stale_rows(context: ControllerContext, broker_id: int) -> Counter[int]:
-    """How often the index names each partition, but for the one time that is right."""
+    """The number of stale entries for each partition, which is all entries except the one that is right."""
     index, table, found = context.shadow.eligible, context.image.table, Counter[int]()
     if index is None:
         return found

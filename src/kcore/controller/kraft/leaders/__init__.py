@@ -1,1 +1,11 @@
-"""Who leads and who is in sync: AlterPartition, elections, directories."""
+"""Leaders, ISRs and replicas of partitions: AlterPartition, elections, reassignments, directories.
+
+A handler turns the named partitions into columns and sets the errors of invalid ones. `kcore.replication` decides about
+the others, in as few bulk calls as their order allows.
+
+- `named.py`: the named partitions as columns, and the order in which they are decided.
+- `isrs.py`: AlterPartition; `leader_elections.py`: ElectLeaders and periodic elections.
+- `reassignments.py`: AlterPartitionReassignments; `reassigning.py`: ListPartitionReassignments.
+- `directories.py`: AssignReplicasToDirs.
+- `leader_handlers.py`: the table of requests and handlers.
+"""

@@ -41,13 +41,13 @@ from kcore.schema.log_dirs import (
 from kcore.types import Int16s, Int32s, Int64s, Uuid
 
 _Entries = TypeVar("_Entries", Int32s, Int64s)
-DECIDED_AT_ONCE: Final = 10 * AT_ONCE  # What brokers send, at most 2,250 assignments, is one part.
+DECIDED_AT_ONCE: Final = 10 * AT_ONCE  # Kafka's brokers send at most 2,250 assignments, which are one part.
 
 
 def on_assign_replicas_to_dirs(
     context: ControllerContext, request: AssignReplicasToDirsRequest, info: RequestInfo
 ) -> Steps:
-    """Accepts any directory, registered or not. A replica in an offline directory leaves the ISR."""
+    """Assign replicas to directories, registered or not. A replica in an offline directory leaves the ISR."""
     if not is_authorized(context, info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
     context.call_controller()
@@ -79,13 +79,13 @@ def _size(topic: AssignReplicasToDirsRequestTopicData) -> int:
 
 
 def _pause_if_large(count: int) -> Generator[None, None, None]:
-    """Ends a part of the decision about so many assignments, unless all of it is one."""
+    """End a part of the decision if it has this number of assignments; small decisions have one part."""
     if count > DECIDED_AT_ONCE:
         yield
 
 
 def _named(table: PartitionTable, request: AssignReplicasToDirsRequest) -> Generator[None, None, tuple[Int32s, Int16s]]:
-    """The row of each assignment's partition, in the request's order, and its error."""
+    """The row of each assignment's partition, in the request's order, and the assignment's error."""
     topics = [topic for directory in request.directories for topic in directory.topics]
     topic_rows, sizes = topic_rows_by_id(table, [topic.topic_id for topic in topics]), [*map(_size, topics)]
     rows = rows_named(table, topic_rows, sizes, [each.partition_index for topic in topics for each in topic.partitions])
@@ -101,10 +101,10 @@ def _named(table: PartitionTable, request: AssignReplicasToDirsRequest) -> Gener
 
 
 def _directory_rows(image: ClusterImage, uuids: Sequence[Uuid], places: Int32s) -> Int32s:
-    """The row of directory `uuids[place]` for each of the places.
+    """The row of the directory `uuids[place]` for each place.
 
-    An unknown directory gets a row, for decisions name directories by row. That changes no state: a row without
-    replicas has no meaning.
+    An unknown directory gets a row, because decisions name directories by row. That does not change the state: a row
+    without replicas has no meaning.
     """
     used = np.unique(places).tolist()
     by_place = np.zeros(len(uuids), np.int32)
@@ -123,7 +123,7 @@ def _decided(
 ) -> Generator[None, None, list[KraftElections]]:
     """The assignments in the request's order, then the ISRs without the replicas in offline directories.
 
-    `kafka_way`: the departures that are switched back, "offline-directories-lead" and "replaced-disks-lead" among them.
+    `kafka_way`: the switched-back departures, of which "offline-directories-lead" and "replaced-disks-lead" count.
     """
     records: list[KraftElections] = []
     for places in (part for run in in_runs(rows) for part in _parts(run)):
@@ -142,14 +142,14 @@ def _decided(
 
 
 def _parts(entries: _Entries) -> list[_Entries]:
-    """What is decided at once of them."""
+    """The entries in groups that are decided at once."""
     return np.split(entries, range(DECIDED_AT_ONCE, len(entries), DECIDED_AT_ONCE))
 
 
 def answered(
     request: AssignReplicasToDirsRequest, errors: Iterable[int]
 ) -> Generator[None, None, AssignReplicasToDirsResponse]:
-    """The response with the error code of each assignment, in the request's order; part by part."""
+    """The response with the error code of each assignment, in the request's order; made in parts."""
     codes, directories, since_pause = iter(errors), list[AssignReplicasToDirsResponseDirectoryData](), 0
     for directory in request.directories:
         topics = list[AssignReplicasToDirsResponseTopicData]()

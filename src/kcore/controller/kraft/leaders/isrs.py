@@ -43,13 +43,13 @@ from kcore.schema.alter_partition import (
 from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s
 
 _TOPIC_IDS: Final = 2  # From this version on the request names topics by id.
-_BROKER_EPOCHS: Final = 3  # From this version on it has the broker epoch of each ISR member.
+_BROKER_EPOCHS: Final = 3  # From this version on the request has the broker epoch of each ISR member.
 
 
 def on_alter_partition(context: ControllerContext, request: AlterPartitionRequest, info: RequestInfo) -> Steps:
-    """A leader asks for new ISRs. Partitions that fail a check get its error; the others are one bulk decision.
+    """Change ISRs as a leader asks. Partitions that fail a check get its error; the others are one bulk decision.
 
-    What is made of each partition alone, columns and the response, is made part by part.
+    The columns of the request and the response are made in parts.
     """
     if not is_authorized(context, info, CLUSTER_ACTION):
         return Decision(AlterPartitionResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED))
@@ -80,23 +80,23 @@ def on_alter_partition(context: ControllerContext, request: AlterPartitionReques
 
 @dataclass(slots=True)
 class _Asked:
-    """The request as columns: a row (r) for each partition; the members of all new ISRs in one (m)."""
+    """The request as columns: one row (r) per partition; the members (m) of all new ISRs are in one column."""
 
     indexes: list[int]
-    rows: Int32s  # -1 where there is no such partition
+    rows: Int32s  # -1 for an unknown partition
     leader_epochs: Int32s
     partition_epochs: Int32s
     recovery: Int8s
     sizes: Int32s  # Members of the new ISR.
-    owners: Int64s  # m, the place of the partition, ascending
+    owners: Int64s  # m, the row of the member's partition, ascending
     member_ids: Int32s  # m
-    member_epochs: Int64s  # m, -1 where the leader does not know it
+    member_epochs: Int64s  # m, -1 if the leader does not know the epoch
     errors: Int16s
-    isr__ri: Int16s  # Broker rows, padded; only of partitions without an error, once all is checked.
+    isr__ri: Int16s  # Broker rows, padded; set by the checks for partitions without an error.
 
     @classmethod
     def of(cls, table: PartitionTable, request: AlterPartitionRequest, version: int) -> Generator[None, None, Self]:
-        """Columns of the request. Unknown topics have their error already."""
+        """The columns of the request, with the errors of unknown topics."""
         if by_id := version >= _TOPIC_IDS:
             topic_rows = topic_rows_by_id(table, [topic.topic_id for topic in request.topics])
         else:
@@ -129,7 +129,7 @@ class _Asked:
 
 
 def _members(partition: AlterPartitionRequestPartitionData, version: int) -> tuple[list[int], list[int]]:
-    """Ids and epochs of the new ISR."""
+    """Ids and epochs of the new ISR's members."""
     if version < _BROKER_EPOCHS:
         return partition.new_isr, [-1] * len(partition.new_isr)
     states = partition.new_isr_with_epochs
@@ -140,9 +140,9 @@ def _members(partition: AlterPartitionRequestPartitionData, version: int) -> tup
 
 
 def _checked(table: PartitionTable, asked: _Asked, broker_id: int, version: int) -> bool:
-    """Sets the error of every partition that must not change, and the new ISRs of the others as broker rows.
+    """Set the error of every partition that must not change, and the new ISRs of the others as broker rows.
 
-    Returns whether a partition has an unknown leader recovery state.
+    Returns True if a partition has an unknown leader recovery state.
     """
     rows, errors, broker_row = asked.rows, asked.errors, table.brokers.row(broker_id)
     mark(errors, rows < 0, Errors.UNKNOWN_TOPIC_OR_PARTITION)
@@ -167,18 +167,18 @@ def _checked(table: PartitionTable, asked: _Asked, broker_id: int, version: int)
 
 
 def _check_members(table: PartitionTable, asked: _Asked, leader_row: int) -> None:
-    """Checks that a new ISR has only replicas, each once, and the leader (Replicas.validateIsr)."""
+    """Check that a new ISR has only replicas, each once, and the leader (Replicas.validateIsr)."""
     width = table.replicas__ps.shape[1]
     mark(asked.errors, asked.sizes > width, Errors.INVALID_REQUEST)
     asked.isr__ri = np.full((len(asked.rows), max(width, 1)), NO_BROKER_ROW, np.int16)
-    kept = asked.errors[asked.owners] == 0  # Only ISRs without an error: a stranger may send long ones.
+    kept = asked.errors[asked.owners] == 0  # Only ISRs without an error: others may be long.
     owners, ids = asked.owners[kept], asked.member_ids[kept]
     asked.owners, asked.member_ids, asked.member_epochs = owners, ids, asked.member_epochs[kept]
     replicas = table.replicas__ps[asked.rows[owners]]
     replica_ids = np.append(table.brokers.ids, np.int32(NO_BROKER_ROW))[replicas]
-    is_it = (replica_ids == ids[:, None]) & (replicas != NO_BROKER_ROW)
-    slots = is_it.argmax(axis=1) if len(owners) else np.empty(0, np.int64)
-    is_replica = is_it.any(axis=1)
+    is_member = (replica_ids == ids[:, None]) & (replicas != NO_BROKER_ROW)
+    slots = is_member.argmax(axis=1) if len(owners) else np.empty(0, np.int64)
+    is_replica = is_member.any(axis=1)
     mark(asked.errors, _any_by_owner(asked, ~is_replica), Errors.INVALID_REQUEST)
     is_named = np.zeros((len(asked.rows), max(width, 1)), np.bool_)
     is_named[owners[is_replica], slots[is_replica]] = True
@@ -189,7 +189,7 @@ def _check_members(table: PartitionTable, asked: _Asked, leader_row: int) -> Non
 
 
 def _has_ineligible(brokers: BrokerTable, asked: _Asked) -> Bools:
-    """Whether a new ISR has a member that is not active, or whose epoch is not the registered one."""
+    """True for each partition whose new ISR has a member that is not active or has another epoch."""
     sound = asked.errors[asked.owners] == 0
     places = np.arange(len(asked.owners)) - np.searchsorted(asked.owners, asked.owners)
     rows = asked.isr__ri[asked.owners, places]
@@ -204,11 +204,11 @@ def _any_by_owner(asked: _Asked, of_members: Bools) -> Bools:
     return found
 
 
-# The answer.
+# The response.
 
 
 class _Answers:
-    """The state of each partition after its change, one row for each of the request; only of those without an error."""
+    """The state of each partition after its change, one row per partition of the request without an error."""
 
     def __init__(self, errors: Int16s) -> None:
         self.errors = errors
@@ -216,7 +216,7 @@ class _Answers:
         self.isrs: list[list[int]] = [[]] * len(errors)
 
     def add(self, table: PartitionTable, rows: Int32s, places: Int64s, changes: KraftElections) -> None:
-        """Takes the values of the changes, or the table's where nothing changes."""
+        """Set the values of the changes, or the table's values for unchanged partitions."""
         is_changed = np.zeros(len(places), np.bool_)
         is_changed[places_of(changes, rows[places])] = True
         same, other = places[~is_changed], places[is_changed]
@@ -235,7 +235,7 @@ class _Answers:
     def report_new_leaders(
         self, rows: Int32s, places: Int64s, changes: KraftElections, broker_id: int, version: int
     ) -> None:
-        """Sets the error of a leader whose new ISR completed a reassignment that made another broker the leader."""
+        """Set the error of a leader whose new ISR completed a reassignment that made another broker the leader."""
         is_other = ((changes.fields & ChangedFields.LEADER) != 0) & (changes.leaders != broker_id)
         error = Errors.NEW_LEADER_ELECTED if version >= _TOPIC_IDS else Errors.FENCED_LEADER_EPOCH
         self.errors[places[places_of(changes, rows[places])][is_other]] = error

@@ -1,4 +1,4 @@
-"""Elections that a request asks for, and periodic ones.
+"""Elections that a request asks for, and periodic elections.
 
 Source: ControllerApis.handleElectLeaders, ReplicationControlManager.electLeaders, maybeElectUncleanLeaders,
 maybeBalancePartitionLeaders.
@@ -55,7 +55,10 @@ _MESSAGES: Final[dict[int, str | None]] = {
 
 
 def on_elect_leaders(context: ControllerContext, request: ElectLeadersRequest, info: RequestInfo) -> Steps:
-    """An administrator asks for elections; a request without partitions asks for all. One bulk decision."""
+    """Elect leaders as an administrator asks, in one bulk decision.
+
+    A request without partitions means all partitions.
+    """
     if not is_authorized(context, info, ALTER):
         return _all_refused(request, info, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER))
     if request.topic_partitions is not None and not request.topic_partitions:
@@ -96,7 +99,7 @@ def _elect_these(
     errors = np.zeros(len(rows), np.int16)
     mark(errors, rows < 0, Errors.UNKNOWN_TOPIC_OR_PARTITION)
     mark(errors, ~_needed(table, rows, unclean), Errors.ELECTION_NOT_NEEDED)
-    mark(errors, named_too_often(rows), Errors.ELECTION_NOT_NEEDED)  # Its earlier elections in the request decide.
+    mark(errors, named_too_often(rows), Errors.ELECTION_NOT_NEEDED)  # The earlier entries decide.
     yield from pause_if_many(len(indexes))
     wanted = np.flatnonzero(errors == 0)
     settings, elected = kraft_settings(context), []
@@ -151,7 +154,7 @@ def _unknown(topic: str, topic_row: int, index: int) -> str:
 
 
 def _elect_everywhere(context: ControllerContext, unclean: bool) -> Generator[None, None, _Elected]:
-    """Leaves out partitions that need no election. Topics come in the table's order; in Kafka in a hash table's."""
+    """Elect for all partitions that need it. Topics are in the table's order; in Kafka in that of a hash table."""
     table, settings = context.image.table, kraft_settings(context)
     rows = leaderless_rows(table) if unclean else rows_not_led_by_first(table)
     found: dict[int, list[PartitionResult]] = {}
@@ -180,9 +183,10 @@ def _elect_everywhere(context: ControllerContext, unclean: bool) -> Generator[No
 
 
 def elect_unclean(context: ControllerContext, now_ms: int) -> Steps:
-    """Unclean elections for partitions without a leader whose topics allow them; no records where nobody can lead.
+    """Unclean elections for leaderless partitions whose topics allow them.
 
-    MOST_ELECTIONS or more: there may be more to decide at once. Source: maybeElectUncleanLeaders.
+    A decision of MOST_ELECTIONS or more means that there may be more elections to make. Source:
+    maybeElectUncleanLeaders.
     """
     table, settings = context.image.table, kraft_settings(context)
     rows = leaderless_rows(table)
@@ -190,16 +194,17 @@ def elect_unclean(context: ControllerContext, now_ms: int) -> Steps:
 
 
 def balance_leaders(context: ControllerContext, now_ms: int) -> Steps:
-    """Elects preferred leaders where others lead and they can; no records where nobody can be elected.
+    """Elect preferred leaders that can lead and do not.
 
-    MOST_ELECTIONS or more: there may be more to decide at once. Source: maybeBalancePartitionLeaders.
+    A decision of MOST_ELECTIONS or more means that there may be more elections to make. Source:
+    maybeBalancePartitionLeaders.
     """
     table = context.image.table
     return (yield from _several(table, kraft_settings(context), rows_not_led_by_first(table), unclean=False))
 
 
 def _several(table: PartitionTable, settings: KraftSettings, rows: Int32s, *, unclean: bool) -> Steps:
-    """Elections for the first rows, up to MOST_ELECTIONS records, or for all; so many rows in a part."""
+    """Elections for the first rows, in parts, until there are MOST_ELECTIONS records."""
     records: list[KraftElections] = []
     for start in range(0, len(rows), MOST_ELECTIONS):
         if start:

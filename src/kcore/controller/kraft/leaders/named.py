@@ -12,13 +12,13 @@ from kcore.protocol_errors import Errors
 from kcore.replication.kraft_results import KraftElections
 from kcore.types import Bools, Int16s, Int32s, Int64s, Uuid
 
-MOST_RUNS: Final = 64  # Decisions a request; also how often it may name one partition.
+MOST_RUNS: Final = 64  # Decisions per request; also the limit of entries for one partition.
 
 
 def rows_named(
     table: PartitionTable, topic_rows: Sequence[int], sizes: Sequence[int], partitions: Sequence[int]
 ) -> Int32s:
-    """The row of each named partition, -1 for an unknown one: `sizes[k]` of them are of topic row `topic_rows[k]`.
+    """The row of each named partition, -1 for an unknown one: `sizes[k]` of them belong to topic row `topic_rows[k]`.
 
     A topic row of -1 is an unknown topic.
     """
@@ -29,12 +29,12 @@ def rows_named(
 
 
 def topic_rows_by_name(table: PartitionTable, names: Iterable[str]) -> list[int]:
-    """The row of each topic; -1 where there is none."""
+    """The row of each topic; -1 for an unknown name."""
     return table.topics.rows(names)
 
 
 def topic_rows_by_id(table: PartitionTable, ids: Iterable[Uuid]) -> list[int]:
-    """The row of each topic by its id; -1 where there is none, as for the zero Uuid."""
+    """The row of each topic by its id; -1 for an unknown id and for the zero Uuid."""
     found = [table.topics.row_of_id(each) for each in ids]
     return [-1 if row is None else row for row in found]
 
@@ -48,18 +48,19 @@ def is_current_epoch(brokers: BrokerTable, broker_id: int, broker_epoch: int) ->
 
 
 def named_too_often(rows: Int32s) -> Bools:
-    """Which entries name a partition that MOST_RUNS entries before them name.
+    """True for entries that name a partition which MOST_RUNS earlier entries name.
 
-    Kafka decides each of them upon the state before the request; each costs a decision of its own.
+    Kafka decides each entry on the state before the request; here each entry for the same partition needs a decision of
+    its own.
     """
     return (rows >= 0) & (numbered(rows) >= MOST_RUNS)
 
 
 def in_runs(rows: Int32s, kinds: Int16s | None = None) -> Iterator[Int64s]:
-    """Places in `rows`, part by part: the rows of a part ascend strictly, and are of one kind.
+    """Places in `rows`, in parts: the rows of a part ascend strictly and have one kind.
 
-    The parts follow the order that is given where MOST_RUNS suffice for that. Otherwise the order is lost, which says
-    nothing: all are decided upon one state. A row is in as many parts as name it.
+    The parts follow the given order if that takes at most MOST_RUNS parts. Otherwise the order is lost, which does not
+    matter: all are decided on the same state. A row is in as many parts as there are entries for it.
     """
     if not len(rows):
         return
@@ -78,10 +79,10 @@ def in_runs(rows: Int32s, kinds: Int16s | None = None) -> Iterator[Int64s]:
 
 
 def mark(errors: Int16s, wrong: Bools, error: Errors) -> None:
-    """Sets the error of entries that are `wrong` and have no error yet; callers check in Kafka's order."""
+    """Set the error of entries that are `wrong` and have no error yet; callers check in Kafka's order."""
     errors[wrong & (errors == 0)] = error
 
 
 def places_of(changes: KraftElections, rows: Int32s) -> Int64s:
-    """The places in `rows`, which ascend, of the partitions that change."""
+    """The places of the changed partitions in `rows`, which ascend."""
     return np.searchsorted(rows, changes.rows)

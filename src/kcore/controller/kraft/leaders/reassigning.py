@@ -35,7 +35,7 @@ _Found: TypeAlias = Generator[None, None, list[OngoingTopicReassignment]]
 def on_list_partition_reassignments(
     context: ControllerContext, request: ListPartitionReassignmentsRequest, info: RequestInfo
 ) -> Steps:
-    """The reassignments of the named partitions, or all. The cost grows with the partitions named or moving."""
+    """The reassignments of the named partitions, or all. The cost grows with the named or moving partitions."""
     if not is_authorized(context, info, DESCRIBE):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, DESCRIBE)))
     table = context.image.table
@@ -44,7 +44,7 @@ def on_list_partition_reassignments(
 
 
 def _all_moving(table: PartitionTable) -> _Found:
-    """Topics and partitions in the order in which the table knows that they began to move."""
+    """Topics and partitions in the order in which the table lists their reassignments."""
     rows = np.fromiter(dict.fromkeys((*table.adding, *table.removing)), np.int32)
     by_topic: dict[int, list[OngoingPartitionReassignment]] = {}
     ongoing = yield from _ongoing(table, rows)

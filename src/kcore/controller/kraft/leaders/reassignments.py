@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: reassignments begin or are cancelled (KIP-455, KIP-860).
+"""AlterPartitionReassignments: begins or cancels reassignments (KIP-455, KIP-860).
 
 Source: ControllerApis.handleAlterPartitionReassignments, ReplicationControlManager.alterPartitionReassignments.
 """
@@ -50,17 +50,17 @@ _CHECKED_AT_ONCE: Final = 10 * AT_ONCE
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The request as columns, one entry for each partition in its order."""
+    """The request as columns, with one entry per partition in the request's order."""
 
     topics: list[str]  # The name of each partition's topic.
     partitions: list[ReassignablePartition]
     topic_is_known: list[bool]
-    rows: Int32s  # -1 where there is no such partition
-    allows_other_size: bool  # Of the replication factor.
+    rows: Int32s  # -1 for an unknown partition
+    allows_other_size: bool  # Whether the replication factor may change.
 
     @classmethod
     def of(cls, table: PartitionTable, request: AlterPartitionReassignmentsRequest) -> Generator[None, None, Self]:
-        """Columns of the request."""
+        """The columns of the request."""
         sizes = [len(topic.partitions) for topic in request.topics]
         topic_rows = topic_rows_by_name(table, [topic.name for topic in request.topics])
         partitions = [partition for topic in request.topics for partition in topic.partitions]
@@ -95,7 +95,7 @@ _OVER_LIMIT: Final = _Problem(Errors.UNKNOWN_SERVER_ERROR)
 def on_alter_partition_reassignments(
     context: ControllerContext, request: AlterPartitionReassignmentsRequest, info: RequestInfo
 ) -> Steps:
-    """Reassignments without a problem are one bulk decision, or several where the request's order asks for them."""
+    """Decide valid reassignments in one bulk decision, or several if the request's order requires that."""
     if not is_authorized(context, info, ALTER):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
     if not request.topics:
@@ -123,7 +123,7 @@ def on_alter_partition_reassignments(
 def _responses(
     request: AlterPartitionReassignmentsRequest, problems: dict[int, _Problem]
 ) -> Generator[None, None, list[ReassignableTopicResponse]]:
-    """`problems`: by place in the request."""
+    """The items of the response. `problems`: by place in the request."""
     places, found, answered = count(), list[ReassignableTopicResponse](), 0
     for topic in request.topics:
         partitions = []
@@ -142,11 +142,11 @@ def _responses(
     return found
 
 
-# What is wrong with a request.
+# Reasons for refusals.
 
 
 def _problems(table: PartitionTable, asked: _Asked) -> Generator[None, None, dict[int, _Problem]]:
-    """By place in the request; a light look at each partition that it names."""
+    """The problems by place in the request. The check of each partition is cheap."""
     problems: dict[int, _Problem] = {}
     registered, too_often = {*table.brokers}, named_too_often(asked.rows).tolist()
     for place, (partition, row) in enumerate(zip(asked.partitions, asked.rows.tolist(), strict=True)):
@@ -177,7 +177,7 @@ def _unknown(asked: _Asked, place: int) -> _Problem:
 def _problem_of_target(
     table: PartitionTable, row: int, replicas: Sequence[int], registered: Set[int]
 ) -> _Problem | None:
-    """Replicas are on registered brokers, each on its own (validateManualPartitionAssignment), and not too many."""
+    """Replicas must be on distinct registered brokers (validateManualPartitionAssignment), and not be too many."""
     if not replicas:
         return _wrong_target("includes an empty replica list.")
     distinct = {*replicas}
@@ -192,16 +192,16 @@ def _problem_of_target(
     if len(distinct) + table.replicas__ps.shape[1] > MAX_REPLICAS:
         together = len(distinct | {*table.state(row).replicas})
         if together > MAX_REPLICAS:
-            return _wrong_target(f"and the present one have {together} replicas together: at most {MAX_REPLICAS} fit.")
+            return _wrong_target(f"and the present one have {together} replicas together, more than {MAX_REPLICAS}.")
     return None
 
 
-def _wrong_target(what: str) -> _Problem:
-    return _Problem(Errors.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment {what}")
+def _wrong_target(reason: str) -> _Problem:
+    return _Problem(Errors.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment {reason}")
 
 
 def _problem_of_size(table: PartitionTable, row: int, size: int) -> _Problem | None:
-    """The replication factor stays what it was before the move (validatePartitionReplicationFactorUnchanged)."""
+    """The replication factor must be that before the move (validatePartitionReplicationFactorUnchanged)."""
     present = table.replica_count(row) - len(table.removing.get(row, ()))
     if size == present:
         return None
@@ -209,13 +209,13 @@ def _problem_of_size(table: PartitionTable, row: int, size: int) -> _Problem | N
     return _Problem(Errors.INVALID_REPLICATION_FACTOR, message)
 
 
-# What changes.
+# The decision.
 
 
 def _decided(
     context: ControllerContext, asked: _Asked, problems: dict[int, _Problem]
 ) -> Generator[None, None, list[tuple[Int64s, KraftElections]]]:
-    """Places in the request with their changes. Adds a problem for reassignments that cannot be cancelled."""
+    """Places in the request with their changes. Adds a problem for each reassignment that cannot be cancelled."""
     table, settings = context.image.table, kraft_settings(context)
     keeps_earlier = EARLIER_MOVES in context.config.kafka_way
     sound = np.ones(len(asked.rows), np.bool_)
@@ -241,7 +241,7 @@ def _decided(
 
 
 def _broker_rows(brokers: BrokerTable, targets: Sequence[Sequence[int]]) -> Int16s:
-    """Lists of ids as padded broker rows."""
+    """The lists of broker ids as padded rows of broker rows."""
     offsets = np.zeros(len(targets) + 1, np.int32)
     np.cumsum([len(each) for each in targets], out=offsets[1:])
     return brokers.rows(padded(offsets, np.array([broker for each in targets for broker in each], np.int32)))

@@ -1,4 +1,4 @@
-"""The records of all topics that a request creates: TopicRecords, ConfigRecords and PartitionRecords in Kafka's order.
+"""The records of created topics: TopicRecords, ConfigRecords and PartitionRecords in Kafka's order.
 
 All partitions of a request are one PartitionCreations, so that their records come from columns.
 """
@@ -29,7 +29,7 @@ class NewTopic(NamedTuple):
 
 
 def records_of(context: ControllerContext, topics: Sequence[NewTopic]) -> Generator[None, None, list[Records]]:
-    """The records of all topics, in order. Replicas are checked before, and one of each partition is active."""
+    """The records of all topics, in order. The replicas are valid, and each partition has an active one."""
     if not topics:
         return []
     yield from pause_if_many(len(topics))
@@ -39,7 +39,7 @@ def records_of(context: ControllerContext, topics: Sequence[NewTopic]) -> Genera
 
 
 def count_of(topics: Sequence[NewTopic]) -> int:
-    """How many records the topics make."""
+    """The number of records that the topics make."""
     return sum(len(each.replicas__ps) + len(each.configs) + each.is_new for each in topics)
 
 
@@ -69,6 +69,6 @@ def _creations(
 
 
 def _counted(sizes: Sequence[int]) -> Int64s:
-    """0 to size - 1 for each size, one after the other."""
+    """The numbers 0 to size - 1 for each size, one after the other."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)

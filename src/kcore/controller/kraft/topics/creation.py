@@ -15,7 +15,7 @@ from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.record_limits import MOST_RECORDS, check_records, has_limits
 from kcore.controller.kraft.topics.created import NewTopic, count_of, records_of
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, Placing
-from kcore.controller.rules.api_errors import told
+from kcore.controller.rules.api_errors import message_of
 from kcore.controller.rules.error_responses import refused
 from kcore.controller.rules.mutation_quotas import CREATE_TOPICS_STRICT_FROM, MutationQuota
 from kcore.java_hash import hash_map_order
@@ -32,13 +32,13 @@ from kcore.schema.topics import (
 )
 from kcore.types import Int32s
 
-_CREATED_AT_ONCE: Final = AT_ONCE // 4  # Topics: each is placed.
+_CREATED_AT_ONCE: Final = AT_ONCE // 4  # Topics, each of which needs placements.
 _CHECKED_AT_ONCE: Final = 10 * AT_ONCE  # Partitions whose replicas the request names.
-_FEW: Final = 10  # Names with more periods and underscores have too many spellings.
+_FEW: Final = 10  # Names with more periods and underscores have too many spellings to try.
 
 
 def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, info: RequestInfo) -> Steps:
-    """Needs CREATE of the cluster, or of each topic that is to be created."""
+    """Create topics. Needs CREATE of the cluster, or of each topic that is created."""
     names, repeated = distinct_names(each.name for each in request.topics)
     allowed = {*names} - {METADATA_TOPIC}
     permitted = allowed
@@ -55,7 +55,7 @@ def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, i
         results = yield from creating.results(topics)
         check_records(context, count_of(creating.made))
     except ApiException as error:
-        return Decision(refused(request, error.error, told(error)))
+        return Decision(refused(request, error.error, message_of(error)))
     results += [_failed(name, Errors.INVALID_REQUEST, "Duplicate topic name.") for name in hash_map_order(repeated)]
     for name in hash_map_order(names) if len(permitted) < len(names) else ():
         if name == METADATA_TOPIC:
@@ -68,7 +68,7 @@ def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, i
 
 
 def distinct_names(given: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The names that are given once, and those that are given several times; both in the order of first mention."""
+    """The names that occur once, and those that occur several times; both in the order of first occurrence."""
     counts: dict[str, int] = {}
     for name in given:
         counts[name] = counts.get(name, 0) + 1
@@ -76,7 +76,7 @@ def distinct_names(given: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 class Creating:
-    """The topics of one request; `made` are those that are created."""
+    """The topics of one request; `made` are the created ones."""
 
     def __init__(
         self, context: ControllerContext, describable: set[str], quota: MutationQuota, *, is_forwarded: bool
@@ -91,7 +91,10 @@ class Creating:
         self.made: list[NewTopic] = []
 
     def results(self, topics: list[CreatableTopic]) -> Generator[None, None, list[CreatableTopicResult]]:
-        """The result of each topic in turn. PolicyViolationException for more partitions than a request may create."""
+        """The result of each topic, in order.
+
+        PolicyViolationException if the request would create too many partitions.
+        """
         self._check_partitions(topics)
         yield from pause_if_many(len(topics))
         found: list[CreatableTopicResult] = []
@@ -102,7 +105,7 @@ class Creating:
                 self._check_name(topic.name)
                 found.append((yield from self._created(topic)))
             except ApiException as error:
-                found.append(_failed(topic.name, error.error, told(error)))
+                found.append(_failed(topic.name, error.error, message_of(error)))
         return found
 
     def _check_partitions(self, topics: list[CreatableTopic]) -> None:
@@ -126,9 +129,9 @@ class Creating:
             Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Topic name is invalid: {reason}")
 
     def _colliding(self, name: str) -> str | None:
-        """A topic whose metrics would have the same name: a period there is an underscore.
+        """An existing topic with the same name in metrics, in which a period is an underscore.
 
-        Looks up the name in all its spellings, or in an index of all topics where that would be more.
+        Looks up all spellings of the name, or uses an index of all topics if there are too many spellings.
         """
         if not may_collide(name):
             return None
@@ -153,7 +156,7 @@ class Creating:
         return result
 
     def _configs(self, topic: CreatableTopic) -> tuple[Mapping[str, str], list[Versioned]]:
-        """The topic's own settings, and their records. InvalidConfigurationException and others."""
+        """The topic's own settings and their records. Raises InvalidConfigurationException and others."""
         unset = [each.name for each in topic.configs if each.value is None]
         if unset:
             Errors.INVALID_CONFIG.raise_for(f"Null value not supported for topic configs: {','.join(unset)}")
@@ -213,7 +216,7 @@ class Creating:
 
 
 def _spellings(name: str, signs: int) -> Iterator[str]:
-    """All names with the same metrics; each period and underscore is one of the two."""
+    """All names with the same metrics name: each period and underscore may be either."""
     parts = name.replace(".", "_").split("_")
     for chosen in product("._", repeat=signs):
         yield "".join(part + sign for part, sign in zip(parts, (*chosen, ""), strict=True))

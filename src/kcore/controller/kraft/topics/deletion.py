@@ -18,11 +18,11 @@ from kcore.schema.topics import DeletableTopicResult, DeleteTopicsRequest, Delet
 from kcore.types import ZERO_UUID, Uuid
 
 ENABLED: Final = "delete.topic.enable"
-_FIRST_WITH_ITS_ERROR: Final = 3  # The version that knows TOPIC_DELETION_DISABLED.
+_FIRST_WITH_ITS_ERROR: Final = 3  # The first version with TOPIC_DELETION_DISABLED.
 
 
 def on_delete_topics(context: ControllerContext, request: DeleteTopicsRequest, info: RequestInfo) -> Steps:
-    """Topics by name or id. A principal that may not describe a topic does not learn whether it exists."""
+    """Delete topics by name or id. A principal that may not describe a topic cannot find out whether it exists."""
     if context.config.static_configs.get(ENABLED, "true").lower() == "false":
         is_known = info.version >= _FIRST_WITH_ITS_ERROR
         return Decision(refused(request, Errors.TOPIC_DELETION_DISABLED if is_known else Errors.INVALID_REQUEST))
@@ -48,7 +48,7 @@ class Deleting:
         self.results.append(DeletableTopicResult(name=name, topic_id=topic_id, error_code=error, error_message=message))
 
     def name(self, request: DeleteTopicsRequest) -> Generator[None, None, None]:
-        """Finds the topics that the request names and that the principal may delete."""
+        """Find the named topics that the principal may delete."""
         given_names, given_ids = list(request.topic_names), []
         for each in request.topics:
             if each.name is not None and each.topic_id != ZERO_UUID:
@@ -100,8 +100,8 @@ class Deleting:
             if name in deletable:
                 self.found[topic_id] = name
             else:
-                told = name if name in describable else None
-                self._add(told, topic_id, Errors.TOPIC_AUTHORIZATION_FAILED)
+                shown = name if name in describable else None
+                self._add(shown, topic_id, Errors.TOPIC_AUTHORIZATION_FAILED)
 
     def _find_by_name(
         self, names: list[str], describable: set[str], deletable: set[str], repeated_ids: set[Uuid]
@@ -123,7 +123,7 @@ class Deleting:
                 self.found[topic_id] = name
 
     def records(self, quota: MutationQuota) -> Generator[None, None, list[Versioned]]:
-        """The records of the deleted topics; adds their results."""
+        """The records of the deleted topics; also adds their results."""
         most = MOST_RECORDS if has_limits(self._context) else len(self.found)
         table, records = self._context.image.table, list[Versioned]()
         for place, (topic_id, name) in enumerate(self.found.items()):

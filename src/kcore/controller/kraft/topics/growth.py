@@ -12,7 +12,7 @@ from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
 from kcore.controller.kraft.topics.created import NewTopic, records_of
 from kcore.controller.kraft.topics.creation import distinct_names
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, LeaderlessError, Placing
-from kcore.controller.rules.api_errors import told
+from kcore.controller.rules.api_errors import message_of
 from kcore.controller.rules.mutation_quotas import CREATE_PARTITIONS_STRICT_FROM, MutationQuota
 from kcore.java_hash import FIBONACCI, hash_map_order
 from kcore.metadata.acl_codes import ALTER, TOPIC
@@ -27,11 +27,11 @@ from kcore.schema.partitions import (
 )
 from kcore.types import Int32s
 
-_GROWN_AT_ONCE: Final = AT_ONCE // 2  # Topics: each is placed.
+_GROWN_AT_ONCE: Final = AT_ONCE // 2  # Topics, each of which needs placements.
 
 
 def on_create_partitions(context: ControllerContext, request: CreatePartitionsRequest, info: RequestInfo) -> Steps:
-    """Adds partitions to topics. Needs ALTER of each topic; one refused topic does not stop the others."""
+    """Add partitions to topics. Needs ALTER of each topic; one refused topic does not stop the others."""
     topics = {each.name: each for each in request.topics}
     names, repeated = distinct_names(each.name for each in request.topics)
     permitted = filter_by_authorized(context, info, ALTER, TOPIC, names)
@@ -59,14 +59,14 @@ class Growing:
         self._quota = quota
         self._placing = Placing(context)
         self.made: list[NewTopic] = []
-        self._partitions = 0  # Of these.
+        self._partitions = 0  # The number of new partitions so far.
 
     def result(self, topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
         """The result of one topic."""
         try:
             self._grow(topic)
         except ApiException as error:
-            return _result(topic.name, error.error, told(error))
+            return _result(topic.name, error.error, message_of(error))
         return _result(topic.name, Errors.NONE)
 
     def _grow(self, topic: CreatePartitionsTopic) -> None:
@@ -105,7 +105,7 @@ class Growing:
         return self._manual(topic.assignments, first, factor)
 
     def _check_count(self, more: int) -> None:
-        """Refuses more partitions than fit, without a message, as Kafka's controller does."""
+        """Refuse more partitions than allowed; without a message, as Kafka's controller does."""
         count = self._partitions + more
         if count > MOST_RECORDS and has_limits(self._context):
             Errors.UNKNOWN_SERVER_ERROR.raise_for()
@@ -119,7 +119,7 @@ class Growing:
 
 
 def replication_factor(table: PartitionTable, topic_row: int, partitions: int) -> int:
-    """The replicas of the partition that Kafka's hash table lists first: 0, or a higher one in the same slot."""
+    """The replicas of the partition that Kafka's hash table lists first: 0, or a higher number in the same slot."""
     numbers = np.arange(partitions, dtype=np.uint64)
     slots = 2
     while partitions * 0.75 > slots:

@@ -1,4 +1,4 @@
-"""Replicas of new partitions: placed by the controller or as an administrator says, and refused as Kafka does it.
+"""The replicas of new partitions: placed by the controller or given by an administrator, with Kafka's errors.
 
 Source: ReplicationControlManager (createTopic, createPartitions, validateManualPartitionAssignment) and
 StripedReplicaPlacer.
@@ -18,11 +18,11 @@ from kcore.replication.kraft_placement import UsableBrokers, usable_brokers
 from kcore.replication.placement import Stripes, place_in_stripes, striped
 from kcore.types import Bools, Int32s
 
-MOST_PARTITIONS: Final = 10_000_000  # New partitions a request: more would not fit the memory.
+MOST_PARTITIONS: Final = 10_000_000  # New partitions per request: more do not fit the memory.
 
 
 class LeaderlessError(ApiException):
-    """A partition was placed where nobody may lead it; `before` are the replicas of those before it."""
+    """A partition was placed where no replica may lead; `before`: the replicas of the partitions before it."""
 
     error = Errors.INVALID_REPLICATION_FACTOR
 
@@ -49,13 +49,13 @@ class Placing:
 
     @cached_property
     def _some_may_not_lead(self) -> bool:
-        """Whether the placer may choose a broker as first replica that must not be in sync: it is shutting down."""
+        """True if a first replica may be on a broker that is shutting down, and so may not be in sync."""
         rows = self._brokers.rows(self._usable.ids[~self._usable.fenced])
         return not self._active__b[rows].all()
 
     @cached_property
     def _active__b(self) -> Bools:
-        """By broker row, whether it may be in sync from the start; the last entry is row -1's."""
+        """True for each broker row that may be in sync from the start; the last entry is for row -1."""
         brokers = self._brokers
         return np.append(brokers.live & ~brokers.in_controlled_shutdown__b, False)
 
@@ -68,9 +68,9 @@ class Placing:
         return frozenset(self._brokers.ids[self._active__b[:-1]].tolist())
 
     def placed(self, partitions: int, replication_factor: int) -> Int32s:
-        """Replicas as the controller places them, a row a partition. InvalidReplicationFactorException."""
+        """Replicas by the controller's placement, one row per partition. InvalidReplicationFactorException."""
         if MAX_REPLICAS < replication_factor <= len(self._usable.ids):
-            _refuse(f"Replication factor {replication_factor} is more than {MAX_REPLICAS}, the most that there may be.")
+            _refuse(f"Replication factor {replication_factor} is above the limit of {MAX_REPLICAS}.")
         try:
             replicas__ps = place_in_stripes(self._stripes, partitions, replication_factor, self._context.random)
         except PlacementError:
@@ -84,7 +84,7 @@ class Placing:
         return replicas__ps
 
     def placed_for_topic(self, partitions: int, replication_factor: int) -> Int32s:
-        """The same for a new topic, with the message of that case."""
+        """The same for a new topic, with the error message for new topics."""
         try:
             return self.placed(partitions, replication_factor)
         except InvalidReplicationFactorException as error:
@@ -93,7 +93,7 @@ class Placing:
             raise
 
     def _refuse(self, replication_factor: int) -> None:
-        """Raises StripedReplicaPlacer's error for too few brokers."""
+        """Raise StripedReplicaPlacer's error for too few brokers."""
         knows_cordons = self._context.level.skips_cordoned_brokers
         usable = len(self._usable.ids)
         if replication_factor <= 0:
@@ -108,9 +108,9 @@ class Placing:
         )
 
     def check_manual(self, partition: int, replicas: Sequence[int], replication_factor: int | None) -> None:
-        """InvalidReplicaAssignmentException unless a partition may be on these brokers, the first leading it.
+        """InvalidReplicaAssignmentException unless a partition may have these replicas, of which the first leads.
 
-        `replication_factor`: of the partitions before, None for the first one.
+        `replication_factor`: that of the partitions before, None for the first partition.
         """
         if not replicas:
             _refuse_manual("The manual partition assignment includes an empty replica list.")

@@ -1,4 +1,4 @@
-"""Which function decides which request of this subject."""
+"""The table of requests about topics and configurations, and their handlers."""
 
 from typing import Final
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from kcore.controller.rules.scram import MECHANISMS, credential_flaw, keys_of, user_flaw
 from kcore.controller.zk.admin.configs import CHANGE_PATH
 from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
 from kcore.controller.zk.events import AlterUserScramCredentials, DescribeUserScramCredentials
@@ -30,6 +29,7 @@ from kcore.schema.scram import (
     DescribeUserScramCredentialsResult,
     ScramCredentialUpsertion,
 )
+from kcore.scram import MECHANISMS, credential_flaw, keys_of, user_flaw
 
 USERS: Final = f"{znodes.CONFIG}/users"
 EMPTY_NAME: Final = (Errors.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")

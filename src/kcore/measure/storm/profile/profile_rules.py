@@ -21,7 +21,7 @@ HEARTBEATS: Final = "heartbeats"
 ZOOKEEPER: Final = "ZooKeeper"
 LOGGING: Final = "logging"
 METRICS: Final = "metrics"
-FRONT: Final = "answer loop"
+ANSWER_LOOP: Final = "answer loop"
 GC: Final = "garbage collector"
 JIT: Final = "JIT compiler"
 RUNTIME: Final = "runtime"
@@ -40,7 +40,7 @@ LAYERS: Final = {
     ZOOKEEPER: "ZooKeeper's client",
     LOGGING: "lines for the operator",
     METRICS: "metrics",
-    FRONT: "fetches and heartbeats that kcore answers without Python",
+    ANSWER_LOOP: "fetches and heartbeats that kcore answers without Python",
     GC: "threads that collect garbage",
     JIT: "threads that compile bytecode",
     RUNTIME: "other threads of the virtual machine",
@@ -119,14 +119,14 @@ def _rules(*pairs: tuple[str, str]) -> tuple[Rule, ...]:
 
 KCORE: Final = Rules(
     enclosing=_rules(
-        (r"\((python3\.\d+/)?logging/|\(kcore/controller/(kraft|zk)/notices\.py", LOGGING),
-        (r"prometheus_client|\(kcore/server/((controller|quorum)/)?metrics(?!/watched_loop)", METRICS),
-        (r"^AnswerLoop\._run \(", FRONT),
+        (r"\((python3\.\d+/)?logging/|\(kcore/controller/(kraft|zk)/log_lines\.py", LOGGING),
+        (r"prometheus_client|\(kcore/server/(metrics/(?!watched_loop)|\w+/\w+_metrics\.py)", METRICS),
+        (r"^AnswerLoop\._run \(", ANSWER_LOOP),
     ),
     layers=_rules(
         (r"\(kcore/controller/kraft/(heartbeats|brokers/heartbeat)\.py", HEARTBEATS),
-        (r"\(kcore/(wire|schema)/|\(kcore/metadata/(partition_values|image_writer|metadata_frames)\.py", WIRE),
-        (r"\(kcore/raft/batches\.py", WIRE),
+        (r"\(kcore/(wire|schema)/|\(kcore/metadata/(table/partition_values|image/image_writer)\.py", WIRE),
+        (r"\(kcore/raft/log/batches\.py", WIRE),
         (r"\(kcore/storage/", LOG),
         (r"\(kcore/raft/", RAFT),
         (r"\(kcore/controller/kraft/(writing|following|snapshot_loading)\.py|\(kcore/metadata/", STATE),
@@ -138,7 +138,7 @@ KCORE: Final = Rules(
         (r"\(asyncio/", NETWORK),
     ),
     events=_rules(
-        (r"^AnswerLoop\._run ", FRONT),
+        (r"^AnswerLoop\._run ", ANSWER_LOOP),
         (r"^on_(\w+) \(kcore/controller/(?:kraft/(?:brokers|topics|leaders|admin)|zk/\w+)/", "decide {0}"),
         (r"^(?:KraftController\.(?:on_timer|_run_task)|fence_stale_brokers) ", "periodic work"),
         (r"^(?:KraftController\._write_on|Writing\._write|taking_effect) ", "write and replay a decision"),
