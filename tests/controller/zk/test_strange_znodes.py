@@ -203,5 +203,5 @@ def test_what_is_asked_of_a_topic_that_cannot_be_read_is_answered() -> None:
     cluster.run()
     topic = CreatableTopic(name="bad", num_partitions=1, replication_factor=1)
     request = schema.CreateTopicsRequest(topics=[topic], timeout_ms=1)
-    answer = ask(cluster, events.CreateTopics, request)
+    answer = ask(cluster, request)
     assert answer.topics[0].error_message == "Topic 'bad' already exists."

@@ -9,11 +9,12 @@ from kcore.controller.zk import events, failover
 from kcore.controller.zk.acls import ZkAcls
 from kcore.controller.zk.admin.leaders_awaited import answer_those_led
 from kcore.controller.zk.effects import Steps
-from kcore.controller.zk.handlers import HANDLERS, HOOKS, RESUMED
+from kcore.controller.zk.handlers import EVENT_HANDLERS, HOOKS, REQUEST_HANDLERS, RESUMED
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import ControllerMovedError
 from kcore.protocol_errors import Errors
+from kcore.schema.structure import Message
 from kcore.types import Uuid
 
 
@@ -44,11 +45,18 @@ class ActiveController(ControllerContext):
             yield from self.on_elected(event)
         elif isinstance(event, events.SessionLost | events.ControllerChange):
             yield from self._on_moved(event)
-        elif self.is_active:
-            yield from HANDLERS[type(event)](self, event)
-            yield from answer_those_led(self)
         elif isinstance(event, events.RequestEvent):
-            yield from self.answer(event.request_id, event.refused(Errors.NOT_CONTROLLER))
+            yield from self._respond(event)
+        elif self.is_active:
+            yield from EVENT_HANDLERS[type(event)](self, event)
+        yield from answer_those_led(self)
+
+    def _respond(self, event: events.RequestEvent[Message]) -> Steps[None]:
+        response: Message | None = event.refused(Errors.NOT_CONTROLLER)
+        if self.is_active:
+            response = yield from REQUEST_HANDLERS[type(event.request)](self, event)
+        if response is not None:
+            yield from self.answer(event.request_id, response)
 
     def on_elected(self, event: events.Elected) -> Steps[None]:
         """KafkaController.onControllerFailover: reads or restarts everything that the last controller had."""

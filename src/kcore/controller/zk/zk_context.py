@@ -12,10 +12,10 @@ import numpy as np
 from kcore.constants import INTERNAL_TOPICS, NO_EPOCH
 from kcore.controller.rules.features import Supported
 from kcore.controller.rules.mutation_quotas import RATE, MutationQuotas
-from kcore.controller.zk import events
 from kcore.controller.zk.acls import ZkAcls
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Send, SendResponse, Steps
+from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.features import NOTHING_FINALIZED, Finalized
 from kcore.controller.zk.requests.builder import RequestBatch, add_decision
 from kcore.controller.zk.topics.deletion_progress import TopicDeletions
@@ -59,7 +59,7 @@ class ControllerContext:
     reassigned: dict[int, None]  # Partition rows whose moves may be over: the next ReassignmentStep looks.
     modified_topics: dict[str, None]  # Whose znodes changed: the next PartitionModificationsStep reads them.
     written_topics: dict[str, bytes]  # What this controller wrote to topics' znodes: its own watch tells of that, too.
-    waiting: dict[int, events.RequestEvent]  # By request id: those that have no answer yet.
+    waiting: dict[int, RequestEvent[Message]]  # By request id: those that have no answer yet.
     leaders_awaited: dict[int, LeadersAwaited]  # By request id.
     config_changes_seen: set[str]  # Children of /config/changes.
     passed_over: set[str]  # Unreadable znodes that were logged.

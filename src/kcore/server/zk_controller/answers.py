@@ -8,23 +8,18 @@ from kcore.controller.zk.events import (
     Event,
     LeaderAndIsrResponseReceived,
     StopReplicaResponseReceived,
-    UpdateMetadataResponseReceived,
 )
 from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.controller.zk.requests.states import taken
-from kcore.schema import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
-from kcore.schema.structure import Message
+from kcore.schema import LeaderAndIsrResponse, StopReplicaResponse
 from kcore.wire.columns import Columns, Rows
 
 DELETES_BY_PARTITION: Final = 3  # The version since which StopReplica has the flag for each partition (KIP-570).
 IN_COLUMNS: Final = (LeaderAndIsrResponse, StopReplicaResponse)  # They name every partition: no object for each.
 
 
-def event_of_answer(request: ControlRequest, broker_id: int, broker_epoch: int, response: Message | Columns) -> Event:
-    """`broker_epoch`: of the incarnation that was asked; answers of the kinds IN_COLUMNS come as columns."""
-    if isinstance(response, UpdateMetadataResponse):
-        return UpdateMetadataResponseReceived(broker_id, broker_epoch, response)
-    assert isinstance(response, Columns)
+def event_of_answer(request: ControlRequest, broker_id: int, broker_epoch: int, response: Columns) -> Event:
+    """The event of a response that is decoded into columns; the request was sent to `broker_epoch`."""
     if response.message is LeaderAndIsrResponse:
         return LeaderAndIsrResponseReceived(broker_id, broker_epoch, response)
     if request.version < DELETES_BY_PARTITION:

@@ -2,20 +2,19 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import count
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
 
 from kcore.controller.rules.error_responses import in_version
 from kcore.controller.rules.parsed import is_parsed
 from kcore.controller.rules.tokens import OfTokens
-from kcore.controller.zk import admin_events, events
 from kcore.controller.zk.acls import AclAuthorizer
 from kcore.controller.zk.admin.acls import describe_acls
 from kcore.controller.zk.admin.configs import is_of_all_brokers
 from kcore.controller.zk.effects import SendResponse
-from kcore.controller.zk.events import RequestEvent
+from kcore.controller.zk.events import Requester, RequestEvent
+from kcore.controller.zk.handlers import REQUEST_HANDLERS
 from kcore.errors import DecodeError
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
@@ -64,52 +63,19 @@ from kcore.types import Uuid
 LEARN_S: Final = 5.0  # Between two reads of the live brokers' ApiVersions: they may be upgraded meanwhile.
 LEARN_SOON_S: Final = 0.3  # A broker's port opens a while after its registration.
 
-MakeEvent: TypeAlias = Callable[[int, Any, RequestContext], RequestEvent]  # From a request id and the request.
-
-
-class Owned(NamedTuple):
-    """An API that the controller owns: the versions of it that 3.9.1 has, and the event that a request is."""
-
-    versions: tuple[int, int]
-    event: MakeEvent
-
-
-def _controlled_shutdown(request_id: int, request: ControlledShutdownRequest, context: RequestContext) -> RequestEvent:
-    shutdown = events.ControlledShutdown(request.broker_id, request.broker_epoch)
-    return events.ControlledShutdownReceived(request_id, shutdown)
-
-
-def _event(kind: Callable[[int, Any], RequestEvent]) -> MakeEvent:
-    return lambda request_id, request, context: kind(request_id, request)
-
-
-def _versioned(kind: Callable[[int, Any, int], RequestEvent]) -> MakeEvent:
-    return lambda request_id, request, context: kind(request_id, request, context.version)
-
-
-def _mutation(kind: Callable[[int, Any, int, events.Asker], events.PartitionMutation]) -> MakeEvent:
-    """A quota on mutations is that of the principal and the client."""
-
-    def event(request_id: int, request: Any, context: RequestContext) -> RequestEvent:
-        asker = events.Asker(context.principal.name, context.header.client_id)
-        return kind(request_id, request, context.version, asker)
-
-    return event
-
-
-# For the active controller alone: another answers NOT_CONTROLLER.
-OWNED: Final[dict[str, Owned]] = {
-    "AllocateProducerIds": Owned((0, 0), _event(events.AllocateProducerIds)),
-    "AlterUserScramCredentials": Owned((0, 0), _event(events.AlterUserScramCredentials)),
-    "AlterPartition": Owned((0, 3), _versioned(events.AlterPartitionReceived)),
-    "AlterPartitionReassignments": Owned((0, 0), _event(events.ApiPartitionReassignment)),
-    "ControlledShutdown": Owned((0, 3), _controlled_shutdown),
-    "CreatePartitions": Owned((0, 3), _mutation(events.CreatePartitions)),
-    "CreateTopics": Owned((0, 7), _mutation(events.CreateTopics)),
-    "DeleteTopics": Owned((0, 6), _mutation(events.DeleteTopics)),
-    "ElectLeaders": Owned((0, 2), _event(events.ElectLeaders)),
-    "ListPartitionReassignments": Owned((0, 0), _event(events.ListPartitionReassignments)),
-    "UpdateFeatures": Owned((0, 1), _versioned(events.UpdateFeatures)),
+# The versions that 3.9.1 serves of the APIs of the active controller alone: a standby answers NOT_CONTROLLER.
+OWNED: Final = {
+    "AllocateProducerIds": (0, 0),
+    "AlterUserScramCredentials": (0, 0),
+    "AlterPartition": (0, 3),
+    "AlterPartitionReassignments": (0, 0),
+    "ControlledShutdown": (0, 3),
+    "CreatePartitions": (0, 3),
+    "CreateTopics": (0, 7),
+    "DeleteTopics": (0, 6),
+    "ElectLeaders": (0, 2),
+    "ListPartitionReassignments": (0, 0),
+    "UpdateFeatures": (0, 1),
 }
 OF_TOKENS: Final = {
     "CreateDelegationToken": (1, 3),
@@ -118,15 +84,15 @@ OF_TOKENS: Final = {
     "DescribeDelegationToken": (1, 3),
 }
 # Any broker can serve these: while another node is controller, they are relayed to a live broker.
-ANYBODY: Final[dict[str, Owned]] = {
-    "AlterConfigs": Owned((0, 2), _event(events.AlterConfigs)),
-    "AlterClientQuotas": Owned((0, 1), _event(admin_events.AlterClientQuotas)),
-    "DescribeClientQuotas": Owned((0, 1), _event(admin_events.DescribeClientQuotas)),
-    "CreateAcls": Owned((0, 3), _event(admin_events.CreateAcls)),
-    "DeleteAcls": Owned((0, 3), _event(admin_events.DeleteAcls)),
-    "DescribeConfigs": Owned((0, 4), _versioned(events.DescribeConfigs)),
-    "DescribeUserScramCredentials": Owned((0, 0), _event(events.DescribeUserScramCredentials)),
-    "IncrementalAlterConfigs": Owned((0, 1), _event(events.IncrementalAlterConfigs)),
+ANYBODY: Final = {
+    "AlterConfigs": (0, 2),
+    "AlterClientQuotas": (0, 1),
+    "DescribeClientQuotas": (0, 1),
+    "CreateAcls": (0, 3),
+    "DeleteAcls": (0, 3),
+    "DescribeConfigs": (0, 4),
+    "DescribeUserScramCredentials": (0, 0),
+    "IncrementalAlterConfigs": (0, 1),
 }
 # Answered from the table while active; else relayed to a live broker.
 VIEWS: Final = {"Metadata": (0, 12), "DescribeCluster": (0, 1), "DescribeAcls": (0, 3)}
@@ -136,18 +102,13 @@ EMPTY: Final = {"ListGroups": (0, 5), "ListTransactions": (0, 1), "DescribeLogDi
 OF_SASL: Final = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
 ALREADY: Final = "SaslAuthenticate request received after successful authentication"
 NO_LOG_DIR: Final = "none"  # Kafka's client takes an answer without a directory for a refusal: there is one, and empty.
-_EVENTS_OF: Final = {**OWNED, **ANYBODY}
-APIS: Final = {
-    **{name: owned.versions for name, owned in _EVENTS_OF.items()},
-    **{**OF_TOKENS, **VIEWS, **EMPTY, **OF_SASL},
-}
+APIS: Final = {**OWNED, **ANYBODY, **OF_TOKENS, **VIEWS, **EMPTY, **OF_SASL}
 
 
 def _keys(names: Collection[str]) -> frozenset[int]:
     return frozenset(message_class(f"{name}Request").api_key for name in names)
 
 
-_EVENTS: Final = {message_class(f"{name}Request"): owned.event for name, owned in _EVENTS_OF.items()}
 _EMPTY: Final = {message_class(f"{name}Request") for name in EMPTY}
 _KEYS: Final = _keys(APIS) | {ApiVersionsRequest.api_key}
 _KEYS_OF_STANDBY: Final = _KEYS - _keys([*VIEWS, *ANYBODY])
@@ -164,7 +125,7 @@ class ZkControllerRequestHandlers:
 
     def __init__(
         self,
-        put: Callable[[RequestEvent], None],
+        put: Callable[[RequestEvent[Message]], None],
         view: Callable[[], ClusterView | None],
         brokers: Callable[[], Awaitable[Sequence[Address]]],
         metrics: ControllerMetrics,
@@ -319,8 +280,8 @@ class ZkControllerRequestHandlers:
         return response
 
     def _refused(self, context: RequestContext, request: Message, error: Errors) -> Message:
-        if (make := _EVENTS.get(type(request))) is not None:
-            return make(next(self._request_ids), request, context).refused(error)
+        if type(request) in REQUEST_HANDLERS:
+            return self._event(context, request).refused(error)
         response: Message = response_of(type(request))(error_code=error)
         return response
 
@@ -342,11 +303,8 @@ class ZkControllerRequestHandlers:
                 return relayed
         if isinstance(request, OfTokens):
             return await self._decide_token(context, request)
-        if (make := _EVENTS.get(type(request))) is not None:
-            event = make(next(self._request_ids), request, context)
-            if is_ours and isinstance(event, events.AlterConfigs | events.IncrementalAlterConfigs):
-                event = replace(event, is_proxied=True)
-            return await self._handled(context, event)
+        if type(request) in REQUEST_HANDLERS:
+            return await self._handled(context, self._event(context, request, is_proxied=is_ours))
         if isinstance(request, DescribeAclsRequest):
             return describe_acls(None if self._authorizer is None else self._authorizer.acls, request)
         if isinstance(request, DescribeLogDirsRequest):
@@ -366,7 +324,20 @@ class ZkControllerRequestHandlers:
         assert isinstance(request, DescribeClusterRequest)
         return view.describe(request) if view else DescribeClusterResponse(error_code=Errors.BROKER_NOT_AVAILABLE)
 
-    async def _handled(self, context: RequestContext, event: RequestEvent) -> Message | None:
+    def _event(
+        self,
+        context: RequestContext,
+        request: Message,
+        authorization: ZkControllerAuthorization | None = None,
+        *,
+        is_proxied: bool = False,
+    ) -> RequestEvent[Message]:
+        requester = Requester(context.principal, context.header.client_id, self._wall_ms())
+        if authorization is not None:
+            requester = requester._replace(may_describe_token=authorization.may_describe_token)
+        return RequestEvent(next(self._request_ids), request, context.version, requester, is_proxied)
+
+    async def _handled(self, context: RequestContext, event: RequestEvent[Message]) -> Message | None:
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[event.request_id] = answer
         self._put(event)
@@ -375,9 +346,7 @@ class ZkControllerRequestHandlers:
     async def _decide_token(self, context: RequestContext, request: OfTokens) -> Message | None:
         """Token requests need an authenticated principal that showed no token (KafkaApis.allowTokenRequests)."""
         authorization = None if self._authorizer is None else ZkControllerAuthorization(self._authorizer, context)
-        may_describe = (lambda token_id, owner: True) if authorization is None else authorization.may_describe_token
-        asking = admin_events.Asking(context.principal, self._wall_ms(), may_describe, context.header.client_id)
-        event = admin_events.TokenRequest(next(self._request_ids), request, context.version, asking)
+        event = self._event(context, request, authorization)
         if context.principal == ANONYMOUS or context.session.is_token_authenticated:
             return event.refused(Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
         if authorization is not None and not authorization.may_ask_token(request):

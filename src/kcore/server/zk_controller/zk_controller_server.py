@@ -18,7 +18,6 @@ import numpy as np
 from kcore.controller.zk import events
 from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
 from kcore.controller.zk.active import ActiveController
-from kcore.controller.zk.admin_events import ExpireTokens
 from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
 from kcore.controller.zk.log_lines import Level, Notice, TextNotice
 from kcore.controller.zk.requests.builder import ControlRequest
@@ -45,7 +44,6 @@ from kcore.metadata.zookeeper.znode_operations import (
     WriteStates,
 )
 from kcore.net.limits.bounded_log import BoundedLog
-from kcore.schema import UpdateMetadataResponse
 from kcore.schema.structure import Message
 from kcore.server.cluster_view import ClusterView
 from kcore.server.document_routing import DocumentRouting
@@ -252,7 +250,7 @@ class ControllerServer:
     def _answered(
         self, request: ControlRequest, broker_id: int, broker_epoch: int, response: Message | Columns
     ) -> None:
-        if not isinstance(response, UpdateMetadataResponse):  # Nothing follows from that one, and each broker sends it.
+        if isinstance(response, Columns):  # No handler needs the response to UpdateMetadata.
             self._queue.put(event_of_answer(request, broker_id, broker_epoch, response))
 
     async def _rebalance(self) -> None:
@@ -267,7 +265,7 @@ class ControllerServer:
     async def _expire_tokens(self) -> None:
         """Ignored while not active."""
         while self.config.delegation_token_secret_key is not None:
-            self._queue.put(ExpireTokens(_wall_ms()))
+            self._queue.put(events.ExpireTokens(_wall_ms()))
             await asyncio.sleep(self.config.delegation_token_expiry_check_interval_ms / 1000)
 
     async def _learn(self) -> None:
@@ -296,13 +294,13 @@ class ControllerServer:
             try:
                 await self._take(event)
             except SessionExpiredError as error:
-                logger.warning("%s: %s", type(event).__name__, error)  # SessionLost comes next.
+                logger.warning("%s: %s", event.name, error)  # SessionLost comes next.
             except ElectionRefusedError:
                 await self._move()
                 self._stopped.set()
                 raise
             except Exception:  # The event was left half way: the table may not be what ZooKeeper has.
-                logger.exception("%s failed: this controller resigns", type(event).__name__)
+                logger.exception("%s failed: this controller resigns", event.name)
                 await self._move()
                 loop.call_later(REELECT_AFTER_FAULT_S, self._queue.put, Reelect())
             self._log_duration(event, queued_s, begin_s, loop.time())
@@ -327,7 +325,7 @@ class ControllerServer:
             await self._read_cluster_id()
 
     def _log_duration(self, event: events.Event, queued_s: float, begin_s: float, end_s: float) -> None:
-        name, took_s = type(event).__name__, end_s - begin_s
+        name, took_s = event.name, end_s - begin_s
         self.metrics.events[name].add(took_s, end_s)
         level = logging.INFO if took_s > SLOW_S else logging.DEBUG
         logger.log(level, "%s took %.1f ms, after %.1f ms in the queue", name, took_s * 1e3, (begin_s - queued_s) * 1e3)

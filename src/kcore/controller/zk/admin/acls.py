@@ -17,10 +17,8 @@ from kcore.controller.rules.acls import (
     resource_of,
 )
 from kcore.controller.zk.acls import ZkAcls
-from kcore.controller.zk.admin_events import CreateAcls, DeleteAcls
 from kcore.controller.zk.effects import Steps, log_notice, read_nodes, write_nodes
 from kcore.controller.zk.log_lines import TextNotice
-from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
 from kcore.metadata.acl_codes import ANY, LITERAL, OPERATIONS, PATTERN_TYPES, PERMISSIONS, PREFIXED, RESOURCE_TYPES
 from kcore.metadata.zookeeper.znode_acls import (
@@ -80,11 +78,6 @@ class Outcome(NamedTuple):
 # Created.
 
 
-def on_create_acls(context: ControllerContext, event: CreateAcls) -> Steps[None]:
-    """As `create_acls`, of a controller."""
-    yield from context.answer(event.request_id, (yield from create_acls(context.acls, event.request)))
-
-
 def create_acls(acls: ZkAcls | None, request: CreateAclsRequest) -> Steps[Message]:
     """Each entry by itself; one that exists is fine. All entries of a resource are written together.
 
@@ -140,11 +133,6 @@ def _reason_no_binding(row: AclCreation) -> str | None:
 
 
 # Deleted and described.
-
-
-def on_delete_acls(context: ControllerContext, event: DeleteAcls) -> Steps[None]:
-    """As `delete_acls`, of a controller."""
-    yield from context.answer(event.request_id, (yield from delete_acls(context.acls, event.request)))
 
 
 def delete_acls(acls: ZkAcls | None, request: DeleteAclsRequest) -> Steps[Message]:

@@ -16,7 +16,7 @@ from kcore.controller.zk.admin import broker_configs
 from kcore.controller.zk.admin.broker_configs import ConfigNode, Configs
 from kcore.controller.zk.admin.topic_configs import validate_topic_configs
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
-from kcore.controller.zk.events import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
+from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
 from kcore.metadata.topic_names import validate_topic_name
@@ -73,28 +73,13 @@ class Known(NamedTuple):
     has_znode: bool
 
 
-def on_incremental_alter_configs(context: ControllerContext, event: IncrementalAlterConfigs) -> Steps[None]:
-    """As `alter_configs`, of a controller."""
-    node = _controller(context, is_proxied=event.is_proxied)
-    yield from context.answer(event.request_id, (yield from alter_configs(node, event.request)))
+def controller_node(context: ControllerContext, event: RequestEvent[Message]) -> ConfigNode:
+    """The controller as the node that alters and describes settings.
 
-
-def on_alter_configs(context: ControllerContext, event: AlterConfigs) -> Steps[None]:
-    """As `replace_configs`, of a controller."""
-    node = _controller(context, is_proxied=event.is_proxied)
-    yield from context.answer(event.request_id, (yield from replace_configs(node, event.request)))
-
-
-def on_describe_configs(context: ControllerContext, event: DescribeConfigs) -> Steps[None]:
-    """As `describe_configs`, of a controller."""
-    node = _controller(context)
-    yield from context.answer(event.request_id, (yield from describe_configs(node, event.request, event.version)))
-
-
-def _controller(context: ControllerContext, *, is_proxied: bool = False) -> ConfigNode:
-    """`is_proxied`: it changes the settings of every broker, since none does so itself."""
+    With a proxied request it alters the settings of every broker, since no broker does so itself.
+    """
     config, topics = context.config, context.table.topics
-    names = {str(each) for each in context.table.brokers.ids.tolist()} if is_proxied else set[str]()
+    names = {str(each) for each in context.table.brokers.ids.tolist()} if event.is_proxied else set[str]()
     return ConfigNode(
         config.broker_id,
         is_broker=False,

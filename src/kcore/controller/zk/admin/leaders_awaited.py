@@ -17,13 +17,12 @@ def answer_when_led(
     names: Collection[str],
     timeout_ms: int,
     response: Callable[[Collection[str]], Message],
-) -> Steps[None]:
-    """Now, if there is nothing to wait for; with no time to wait no topic counts as led."""
+) -> Message | None:
+    """The response if the client does not wait, where no topic counts as led; None if it is sent later."""
     if timeout_ms <= 0:
-        yield from context.answer(request_id, response(names))
-        return
+        return response(names)
     context.leaders_awaited[request_id] = LeadersAwaited(context.now_ms + timeout_ms, frozenset(names), response)
-    yield from answer_those_led(context)
+    return None
 
 
 def answer_those_led(context: ControllerContext) -> Steps[None]:

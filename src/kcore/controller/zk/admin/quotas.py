@@ -20,9 +20,7 @@ from kcore.controller.rules.quotas import (
     reason_no_value,
 )
 from kcore.controller.zk.admin.configs import CHANGE_PATH
-from kcore.controller.zk.admin_events import AlterClientQuotas, DescribeClientQuotas
 from kcore.controller.zk.effects import Steps, read_children, read_node, read_nodes, write_nodes
-from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_quotas import ZnodeQuotas
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
@@ -58,11 +56,6 @@ class Found(NamedTuple):
 
 
 # Altered.
-
-
-def on_alter_client_quotas(context: ControllerContext, event: AlterClientQuotas) -> Steps[None]:
-    """As `alter`, of a controller."""
-    yield from context.answer(event.request_id, (yield from alter(event.request, context.mutation_rates)))
 
 
 def alter(request: AlterClientQuotasRequest, rates: ZnodeQuotas | None = None) -> Steps[Message]:
@@ -168,11 +161,6 @@ def _parents(path: str) -> list[Operation]:
 
 
 # Described.
-
-
-def on_describe_client_quotas(context: ControllerContext, event: DescribeClientQuotas) -> Steps[None]:
-    """As `describe`."""
-    yield from context.answer(event.request_id, (yield from describe(event.request)))
 
 
 def describe(request: DescribeClientQuotasRequest) -> Steps[Message]:

@@ -9,7 +9,7 @@ from kcore.controller.rules.replica_assignments import (
     reassign_to,
 )
 from kcore.controller.zk.effects import Steps
-from kcore.controller.zk.events import ApiPartitionReassignment, ListPartitionReassignments
+from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.leaders.requested_elections import NO_PARTITION, ApiError
 from kcore.controller.zk.topics import reassignment
 from kcore.controller.zk.zk_context import ControllerContext
@@ -17,18 +17,26 @@ from kcore.metadata.replica_assignment import ReplicaAssignment
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.zookeeper.znodes import TopicPartition
 from kcore.protocol_errors import Errors
-from kcore.schema import AlterPartitionReassignmentsResponse, ListPartitionReassignmentsResponse
+from kcore.schema import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from kcore.schema.partitions import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from kcore.schema.structure import Message
 
 NO_ERROR: ApiError = (Errors.NONE, None)
 
 
-def on_alter_partition_reassignments(context: ControllerContext, event: ApiPartitionReassignment) -> Steps[None]:
+def on_alter_partition_reassignments(
+    context: ControllerContext, event: RequestEvent[AlterPartitionReassignmentsRequest]
+) -> Steps[Message]:
     """Begins, replaces or (without replicas) cancels moves; the answer comes once they have begun."""
     table, brokers = context.table, context.table.brokers
     results: dict[TopicPartition, ApiError] = {}
@@ -57,7 +65,7 @@ def on_alter_partition_reassignments(context: ControllerContext, event: ApiParti
     yield from reassignment.strike_out(context, lambda partition, _: partition in wanted)
     lost = yield from reassignment.begin(context, dict(sorted(moves.items())))
     results |= {names[row]: (Errors.UNKNOWN_SERVER_ERROR, None) for row in lost}
-    yield from context.answer(event.request_id, _response(results))
+    return _response(results)
 
 
 def _refusal(
@@ -95,8 +103,11 @@ def _response(results: dict[TopicPartition, ApiError]) -> AlterPartitionReassign
     return AlterPartitionReassignmentsResponse(responses=responses)
 
 
-def on_list_partition_reassignments(context: ControllerContext, event: ListPartitionReassignments) -> Steps[None]:
+def on_list_partition_reassignments(
+    context: ControllerContext, event: RequestEvent[ListPartitionReassignmentsRequest]
+) -> Steps[Message]:
     """The moves under way, of the partitions asked for or of all."""
+    yield from ()
     table = context.table
     rows = sorted(table.adding.keys() | table.removing.keys())
     if event.request.topics is not None:
@@ -116,7 +127,7 @@ def on_list_partition_reassignments(context: ControllerContext, event: ListParti
             )
         )
     answer = [OngoingTopicReassignment(name=topic, partitions=moves) for topic, moves in topics.items()]
-    yield from context.answer(event.request_id, ListPartitionReassignmentsResponse(topics=answer))
+    return ListPartitionReassignmentsResponse(topics=answer)
 
 
 def _name(table: PartitionTable, row: int) -> TopicPartition:

@@ -13,8 +13,6 @@ from typing import Final
 from kcore.controller.rules.scram import MECHANISMS, credential_flaw, keys_of, user_flaw
 from kcore.controller.zk.admin.configs import CHANGE_PATH
 from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
-from kcore.controller.zk.events import AlterUserScramCredentials, DescribeUserScramCredentials
-from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_names import desanitized, is_znode_name, sanitized
@@ -35,16 +33,6 @@ USERS: Final = f"{znodes.CONFIG}/users"
 EMPTY_NAME: Final = (Errors.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
 Refusal = tuple[Errors, str]
 Configs = dict[str, str]
-
-
-def on_alter_user_scram_credentials(context: ControllerContext, event: AlterUserScramCredentials) -> Steps[None]:
-    """As `alter`, of the controller: brokers are notified by a change notification."""
-    yield from context.answer(event.request_id, (yield from alter(event.request)))
-
-
-def on_describe_user_scram_credentials(context: ControllerContext, event: DescribeUserScramCredentials) -> Steps[None]:
-    """As `describe`; any node answers that."""
-    yield from context.answer(event.request_id, (yield from describe(event.request)))
 
 
 # Altered.

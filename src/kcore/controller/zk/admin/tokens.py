@@ -6,14 +6,17 @@ nodes. Source: DelegationTokenManagerZk, KafkaApis of 3.9.1.
 
 import hmac
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 from kcore.controller.rules.mutation_quotas import MutationQuota
 from kcore.controller.rules.tokens import (
     EXPIRY_TIME_MS,
     MAX_LIFETIME_MS,
     MOST_TOKENS,
+    MUTATIONS_STRICT_FROM,
     USER_TYPE,
+    OfTokens,
     creation_response,
     describe_tokens,
     is_over,
@@ -24,10 +27,9 @@ from kcore.controller.rules.tokens import (
     secret_of,
     throttled,
 )
-from kcore.controller.zk.admin.mutation_quotas import quota_of_asker
-from kcore.controller.zk.admin_events import Asking, ExpireTokens, TokenRequest
+from kcore.controller.zk.admin.mutation_quotas import quota_of
 from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
-from kcore.controller.zk.events import Asker
+from kcore.controller.zk.events import ExpireTokens, RequestEvent
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import pass_over
 from kcore.errors import TableError
@@ -46,6 +48,8 @@ from kcore.schema.delegation_tokens import (
 )
 from kcore.schema.structure import Message
 from kcore.types import Uuid
+
+TokenRequest: TypeAlias = RequestEvent[OfTokens]
 
 
 class TokenRules(NamedTuple):
@@ -66,10 +70,12 @@ class TokenNode(NamedTuple):
     rules: TokenRules
     new_uuid: Callable[[], Uuid]
     passed_over: set[str]  # Unreadable znodes that were logged.
-    quota_of: Callable[[Asking], Steps[MutationQuota]] | None = None  # The quota on mutations; a broker has none.
+    quota_of: "Callable[[TokenRequest], Steps[MutationQuota]] | None" = (
+        None  # The quota on mutations; a broker has none.
+    )
 
 
-def on_token_request(context: ControllerContext, event: TokenRequest) -> Steps[None]:
+def on_token_request(context: ControllerContext, event: TokenRequest) -> Steps[Message]:
     """As `token_response`, of a controller."""
     config = context.config
     rules = TokenRules(
@@ -78,12 +84,9 @@ def on_token_request(context: ControllerContext, event: TokenRequest) -> Steps[N
         config.delegation_token_expiry_time_ms,
     )
 
-    def quota_of(asking: Asking) -> Steps[MutationQuota]:
-        return quota_of_asker(context, Asker(asking.principal.name, asking.client_id), is_strict=True)
-
-    node = TokenNode(rules, context.new_uuid, context.passed_over, quota_of)
-    response = yield from token_response(node, event)
-    yield from context.answer(event.request_id, response)
+    quota = partial(quota_of, context, strict_from=MUTATIONS_STRICT_FROM)
+    node = TokenNode(rules, context.new_uuid, context.passed_over, quota)
+    return (yield from token_response(node, event))
 
 
 def token_response(node: TokenNode, event: TokenRequest) -> Steps[Message]:
@@ -95,7 +98,7 @@ def token_response(node: TokenNode, event: TokenRequest) -> Steps[Message]:
         case CreateDelegationTokenRequest():
             return (yield from _create(node, event, event.request, key))
         case DescribeDelegationTokenRequest():
-            who, may_describe = event.asking.principal, event.asking.may_describe
+            who, may_describe = event.requester.principal, event.requester.may_describe_token
             tokens = [] if event.request.owners == [] else (yield from _tokens(node.passed_over))
             return describe_tokens(tokens, event.request, event.version, who, may_describe, key)
         case RenewDelegationTokenRequest() | ExpireDelegationTokenRequest():
@@ -103,9 +106,9 @@ def token_response(node: TokenNode, event: TokenRequest) -> Steps[Message]:
 
 
 def _create(node: TokenNode, event: TokenRequest, request: CreateDelegationTokenRequest, key: bytes) -> Steps[Message]:
-    asking = event.asking
+    requester = event.requester
     renewers = tuple(KafkaPrincipal(each.principal_name, each.principal_type) for each in request.renewers)
-    owner = owner_of(request, asking.principal)
+    owner = owner_of(request, requester.principal)
     has_type = not request.owner_principal_name or request.owner_principal_type is not None
     if not has_type or any(each.principal_type != USER_TYPE for each in (owner, *renewers)):
         return event.refused(Errors.INVALID_PRINCIPAL_TYPE)
@@ -116,12 +119,12 @@ def _create(node: TokenNode, event: TokenRequest, request: CreateDelegationToken
     if (too_soon := (yield from _throttled(node, event))) is not None:
         return too_soon
     limits = node.rules.max_lifetime_ms, node.rules.expiry_time_ms
-    lifetime = new_lifetime(asking.wall_ms, request.max_lifetime_ms, *limits)
-    token = Token(str(node.new_uuid()), owner, asking.principal, renewers, asking.wall_ms, *lifetime)
+    lifetime = new_lifetime(requester.wall_ms, request.max_lifetime_ms, *limits)
+    token = Token(str(node.new_uuid()), owner, requester.principal, renewers, requester.wall_ms, *lifetime)
     created, _ = yield from write_nodes([Create(token_path(token.token_id), encode_token(token)), _note(token)])
     if created is not OperationResult.DONE:
         return event.refused(Errors.UNKNOWN_SERVER_ERROR)
-    response = creation_response(event.version, owner, asking.principal)
+    response = creation_response(event.version, owner, requester.principal)
     response.issue_timestamp_ms, response.max_timestamp_ms = token.issue_timestamp, token.max_timestamp
     response.expiry_timestamp_ms, response.token_id = token.expiry_timestamp, token.token_id
     response.hmac = secret_of(key, token.token_id)
@@ -132,11 +135,11 @@ def _throttled(node: TokenNode, event: TokenRequest) -> Steps[Message | None]:
     """Counts a change for the quota on mutations; the response where that is exceeded."""
     if node.quota_of is None:
         return None
-    quota = yield from node.quota_of(event.asking)
+    quota = yield from node.quota_of(event)
     try:
         quota.record(1)
     except ApiException:
-        return throttled(event.request, event.version, event.asking.principal, quota.throttle_time_ms)
+        return throttled(event.request, event.version, event.requester.principal, quota.throttle_time_ms)
     return None
 
 
@@ -153,10 +156,10 @@ def _change(
     """The owner or a renewer lets a token end later or earlier, at most at its maximum."""
     tokens = yield from _tokens(node.passed_over)
     found = next((each for each in tokens if hmac.compare_digest(secret_of(key, each.token_id), request.hmac)), None)
-    now_ms = event.asking.wall_ms
+    now_ms = event.requester.wall_ms
     if found is None:
         return event.refused(Errors.DELEGATION_TOKEN_NOT_FOUND)
-    if not found.may_renew(event.asking.principal):
+    if not found.may_renew(event.requester.principal):
         return event.refused(Errors.DELEGATION_TOKEN_OWNER_MISMATCH)
     if (too_soon := (yield from _throttled(node, event))) is not None:
         return too_soon

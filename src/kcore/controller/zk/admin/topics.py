@@ -20,7 +20,7 @@ from kcore.controller.zk.admin.leaders_awaited import answer_when_led
 from kcore.controller.zk.admin.mutation_quotas import message_of, quota_of
 from kcore.controller.zk.admin.topic_configs import validate_topic_configs
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
-from kcore.controller.zk.events import CreateTopics, DeleteTopics, TopicChange
+from kcore.controller.zk.events import RequestEvent, TopicChange
 from kcore.controller.zk.requests.versions import at_least
 from kcore.controller.zk.topics import deletion, topic_changes
 from kcore.controller.zk.topics.deletion_progress import AwaitedDeletion
@@ -33,7 +33,8 @@ from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Create, Node, Operation, OperationResult, SetData
 from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.protocol_errors import ApiException, Errors
-from kcore.schema import CreateTopicsResponse, DeleteTopicsResponse
+from kcore.schema import CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest, DeleteTopicsResponse
+from kcore.schema.structure import Message
 from kcore.schema.topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -56,7 +57,7 @@ class NewTopic(NamedTuple):
     has_config_znode: bool
 
 
-def on_create_topics(context: ControllerContext, event: CreateTopics) -> Steps[None]:
+def on_create_topics(context: ControllerContext, event: RequestEvent[CreateTopicsRequest]) -> Steps[Message | None]:
     """Creates the valid topics in one batch; answered once their partitions have leaders."""
     request = event.request
     times = Counter(topic.name for topic in request.topics)
@@ -81,7 +82,7 @@ def on_create_topics(context: ControllerContext, event: CreateTopics) -> Steps[N
         return CreateTopicsResponse(topics=results, throttle_time_ms=quota.throttle_time_at(context.now_ms))
 
     begun = [] if request.validate_only else [each.name for _, each in requested if each.error_code == Errors.NONE]
-    yield from answer_when_led(context, event.request_id, begun, request.timeout_ms, response)
+    return answer_when_led(context, event.request_id, begun, request.timeout_ms, response)
 
 
 def _refused_by_name(result: CreatableTopicResult, times: Counter[str]) -> bool:
@@ -220,18 +221,16 @@ def _time_is_up(result: CreatableTopicResult) -> None:
     result.num_partitions, result.replication_factor, result.configs = UNSET, UNSET, []
 
 
-def on_delete_topics(context: ControllerContext, event: DeleteTopics) -> Steps[None]:
+def on_delete_topics(context: ControllerContext, event: RequestEvent[DeleteTopicsRequest]) -> Steps[Message | None]:
     """Writes the deletion requests and begins; answered when the topics are deleted, or at the time-out."""
     request = event.request
     named = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     if not context.config.delete_topic_enable:
         is_known = event.version >= TOPIC_DELETION_DISABLED_SINCE
         error = Errors.TOPIC_DELETION_DISABLED if is_known else Errors.INVALID_REQUEST
-        yield from context.answer(event.request_id, event.refused(error))
-        return
+        return event.refused(error)
     if any(each.name is not None and each.topic_id != ZERO_UUID for each in named):
-        yield from context.answer(event.request_id, event.refused(Errors.INVALID_REQUEST))
-        return
+        return event.refused(Errors.INVALID_REQUEST)
     results = [_resolved(context.table, each) for each in named]
     quota = yield from quota_of(context, event, strict_from=DELETE_TOPICS_STRICT_FROM)
     names = _counted(context, results, quota)
@@ -244,6 +243,7 @@ def on_delete_topics(context: ControllerContext, event: DeleteTopics) -> Steps[N
     else:
         context.deletion.awaited[event.request_id] = awaited
     yield from deletion.enqueue(context, names)
+    return None
 
 
 def _counted(context: ControllerContext, results: list[DeletableTopicResult], quota: MutationQuota) -> set[str]:

@@ -4,33 +4,34 @@ from typing import Final
 
 from kcore.constants import INT64_MAX, PRODUCER_ID_BLOCK_SIZE
 from kcore.controller.zk.effects import Steps, read_node, write_nodes
-from kcore.controller.zk.events import AllocateProducerIds
+from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Create, OperationResult, SetData
 from kcore.metadata.zookeeper.znodes import ProducerIdsBlock
 from kcore.protocol_errors import Errors
-from kcore.schema import AllocateProducerIdsResponse
+from kcore.schema import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from kcore.schema.structure import Message
 
 MAX_ATTEMPTS: Final = 10  # Brokers from before 2.8 take blocks by themselves.
 
 
-def on_allocate_producer_ids(context: ControllerContext, event: AllocateProducerIds) -> Steps[None]:
+def on_allocate_producer_ids(
+    context: ControllerContext, event: RequestEvent[AllocateProducerIdsRequest]
+) -> Steps[Message]:
     """The next block, once it is written that this broker has it."""
     brokers, request = context.table.brokers, event.request
     if request.broker_id not in brokers or not brokers.live[brokers.row(request.broker_id)]:
-        yield from context.answer(event.request_id, event.refused(Errors.BROKER_ID_NOT_REGISTERED))
-        return
+        return event.refused(Errors.BROKER_ID_NOT_REGISTERED)
     if brokers.epochs[brokers.row(request.broker_id)] != request.broker_epoch:
-        yield from context.answer(event.request_id, event.refused(Errors.STALE_BROKER_EPOCH))
-        return
+        return event.refused(Errors.STALE_BROKER_EPOCH)
     first = yield from _next_block(request.broker_id)
     if first is None:
         response = event.refused(Errors.UNKNOWN_SERVER_ERROR)
     else:
         response = AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=PRODUCER_ID_BLOCK_SIZE)
-    yield from context.answer(event.request_id, response)
+    return response
 
 
 def _next_block(broker_id: int) -> Steps[int | None]:

@@ -5,14 +5,14 @@ Source: KafkaController.processAlterPartition and processIsrChangeNotification o
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW, RECOVERED, RECOVERING, UNKNOWN_BROKER_EPOCH
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
-from kcore.controller.zk.events import AlterPartitionReceived, IsrChangeNotification
+from kcore.controller.zk.events import IsrChangeNotification, RequestEvent
 from kcore.controller.zk.leaders.requested_elections import known_rows
 from kcore.controller.zk.state_changes import carry_out
 from kcore.controller.zk.topics import reassignment
@@ -32,12 +32,16 @@ from kcore.schema.alter_partition import (
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
 )
+from kcore.schema.structure import Message
 from kcore.types import Bools, Int8s, Int32s, Int64s
 
 TOPIC_IDS_SINCE: Final = 2  # KIP-841; unknown members are INELIGIBLE_REPLICA from then on.
 BROKER_EPOCHS_SINCE: Final = 3  # KIP-903
 NO_ROW, NO_TOPIC = -1, -2
 TO_BE_WRITTEN: Final = -2  # Beside the error codes: no error, and another state than there is.
+
+
+AlterPartitionReceived: TypeAlias = RequestEvent[AlterPartitionRequest]
 
 
 class IsrRequest(NamedTuple):
@@ -52,13 +56,12 @@ class IsrRequest(NamedTuple):
     isr_epochs: Int64s  # the members' broker epochs, -1 unknown
 
 
-def on_alter_partition(context: ControllerContext, event: AlterPartitionReceived) -> Steps[None]:
+def on_alter_partition(context: ControllerContext, event: AlterPartitionReceived) -> Steps[Message | None]:
     """Writes the states, answers the leader, and sends all brokers UpdateMetadata, which is enough here."""
     table = context.table
     error = _sender_error(table, event.request)
     if error is not Errors.NONE:
-        yield from context.answer(event.request_id, event.refused(error))
-        return
+        return event.refused(error)
     rows = _rows(table, event)
     request = _isr_request(event, rows)
     why = f"AlterPartition of broker {event.request.broker_id}"
@@ -71,6 +74,7 @@ def on_alter_partition(context: ControllerContext, event: AlterPartitionReceived
         batch.add_update_metadata(np.flatnonzero(table.brokers.live), decision.changes.rows)
     yield from context.send(batch)
     yield from reassignment.complete(context, request.rows[errors == Errors.NONE])
+    return None
 
 
 def _sender_error(table: PartitionTable, request: AlterPartitionRequest) -> Errors:

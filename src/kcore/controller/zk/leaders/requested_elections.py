@@ -13,8 +13,8 @@ from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Steps, log_notice, read_node, write_nodes
 from kcore.controller.zk.events import (
     AutoPreferredReplicaLeaderElection,
-    ElectLeaders,
     PreferredElection,
+    RequestEvent,
     ZkReplicaLeaderElection,
 )
 from kcore.controller.zk.log_lines import TextNotice, counted
@@ -27,8 +27,9 @@ from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Delete
 from kcore.metadata.zookeeper.znodes import TopicPartition
 from kcore.protocol_errors import Errors
-from kcore.schema import ElectLeadersResponse
+from kcore.schema import ElectLeadersRequest, ElectLeadersResponse
 from kcore.schema.partitions import ElectionType, PartitionResult, ReplicaElectionResult
+from kcore.schema.structure import Message
 from kcore.types import Bools, Int32s
 
 ApiError: TypeAlias = tuple[Errors, str | None]
@@ -40,7 +41,7 @@ FAILURES: Final[Mapping[int, tuple[Errors, str]]] = {
 }
 
 
-def on_elect_leaders(context: ControllerContext, event: ElectLeaders) -> Steps[None]:
+def on_elect_leaders(context: ControllerContext, event: RequestEvent[ElectLeadersRequest]) -> Steps[Message]:
     """The partitions named, or all, of which then only those that needed an election are in the answer.
 
     All are those that clients know: not of topics that are being deleted, nor partitions that never had a leader
@@ -48,8 +49,7 @@ def on_elect_leaders(context: ControllerContext, event: ElectLeaders) -> Steps[N
     """
     request, table = event.request, context.table
     if request.election_type not in FAILURES:
-        yield from context.answer(event.request_id, ElectLeadersResponse(error_code=Errors.INVALID_REQUEST))
-        return
+        return ElectLeadersResponse(error_code=Errors.INVALID_REQUEST)
     results: dict[TopicPartition, ApiError] = {}
     if request.topic_partitions is None:
         rows = np.flatnonzero((table.topic_row__p != NO_TOPIC) & (table.leader_epoch__p >= 0)).astype(np.int32)
@@ -68,7 +68,7 @@ def on_elect_leaders(context: ControllerContext, event: ElectLeaders) -> Steps[N
     for row, name in zip(rows[needed].tolist(), _names(table, rows[needed]), strict=True):
         message = f"Failed to elect leader for partition {name[0]}-{name[1]} under strategy {strategy}"
         results[name] = (Errors.NONE, None) if row in elected else (error, message)
-    yield from context.answer(event.request_id, _response(results))
+    return _response(results)
 
 
 def known_rows(table: PartitionTable, named: Collection[TopicPartition]) -> Int32s:
