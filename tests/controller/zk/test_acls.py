@@ -218,7 +218,7 @@ def test_whoever_is_always_faster_wins() -> None:
 
     cluster.before = before
     [(error, message)] = create(cluster, creation(principal="User:bob"))
-    assert error is Errors.UNKNOWN_SERVER_ERROR and "10 tries" in message
+    assert error is Errors.UNKNOWN_SERVER_ERROR and "10 attempts" in message
     assert described(cluster) == [(TOPIC, LITERAL, "t", ["User:alice"])]
 
 

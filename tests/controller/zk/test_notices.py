@@ -145,7 +145,7 @@ def test_elections() -> None:
     cluster.told()
     ask(cluster, schema.ElectLeadersRequest(topic_partitions=None))
     assert cluster.told() == [
-        "preferred election of 1 partition, asked for by a client: 1 partition moved to another leader"
+        "preferred election of 1 partition, requested by a client: 1 partition moved to another leader"
     ]
     cluster.tree.create(
         znodes.config_path("topics", "t"), znodes.encode_config({"unclean.leader.election.enable": "true"})
@@ -161,7 +161,7 @@ def test_elections() -> None:
     details = [line for each in cluster.notices for line in each.details()]
     assert not details
     ask(cluster, schema.ElectLeadersRequest(election_type=1, topic_partitions=None))
-    assert cluster.told() == ["unclean election of 1 partition, asked for by a client: no replica can be elected"]
+    assert cluster.told() == ["unclean election of 1 partition, requested by a client: no replica can be elected"]
 
 
 def test_a_log_directory_fails_and_is_back() -> None:
@@ -176,7 +176,7 @@ def test_a_log_directory_fails_and_is_back() -> None:
 
     cluster.tree.create_sequential("/log_dir_event_notification/log_dir_event_", znodes.encode_log_dir_event(1))
     cluster.run()
-    assert cluster.told() == ["broker 1 reported a failed log directory; its states are sent again"]
+    assert cluster.told() == ["broker 1 reported a failed log directory; LeaderAndIsr is sent again"]
     answer(Errors.KAFKA_STORAGE_ERROR, Errors.KAFKA_STORAGE_ERROR)
     assert cluster.told() == [
         "log directory of broker 1 failed: 2 replicas offline",

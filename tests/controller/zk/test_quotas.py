@@ -124,7 +124,7 @@ def test_whoever_is_always_faster_wins() -> None:
 
     cluster.before = before
     [(error, message)] = alter(cluster, entry({"user": "a"}, consumer_byte_rate=8.0))
-    assert error is Errors.UNKNOWN_SERVER_ERROR and message is not None and "tries" in message
+    assert error is Errors.UNKNOWN_SERVER_ERROR and message is not None and "attempts" in message
     assert stored(cluster, path) == {"SCRAM-SHA-256": "x"}
 
 

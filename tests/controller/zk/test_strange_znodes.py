@@ -47,7 +47,7 @@ def test_a_topic_that_makes_no_sense_is_passed_over_until_it_is_mended(data: byt
     cluster.tree.create(znodes.topic_path("bad"), data)
     cluster.run()
     [told] = warnings(cluster)
-    assert told.startswith("skipped: /brokers/topics/bad: ")
+    assert told.startswith("skipped an unreadable znode: /brokers/topics/bad: ")
     goes_on(cluster)
     assert warnings(cluster) == [], "told once"
     cluster.run(events.SessionLost())

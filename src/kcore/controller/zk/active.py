@@ -1,6 +1,6 @@
-"""The active ZooKeeper-mode controller: one event at a time, from start to end, as effects for the edge.
+"""The active ZooKeeper-mode controller: handles one event at a time, and yields effects that the server performs.
 
-Source: KafkaController of 3.9.1 and its ControllerEventThread. It knows no socket, no ZooKeeper and no clock.
+It uses no sockets, no ZooKeeper client and no clock. Source: KafkaController of 3.9.1 and its ControllerEventThread.
 """
 
 from collections.abc import Callable
@@ -21,17 +21,16 @@ from kcore.types import Uuid
 class ActiveController(ControllerContext):
     """The active controller: its state, and the dispatch of events to handlers.
 
-    `handle` is the one entry: a generator of effects that changes state only by effects that were performed. Before its
-    election and after its resignation the state is empty: requests are answered NOT_CONTROLLER, and events of watches
-    are ignored.
+    `handle` is the only entry: a generator of effects. The state changes only after an effect was performed. Before the
+    election and after the resignation the state is empty: requests are answered NOT_CONTROLLER, and watches ignored.
     """
 
     def __init__(self, config: ControllerConfig, new_uuid: Callable[[], Uuid], acls: ZkAcls | None = None) -> None:
-        """`new_uuid` gives ids for topics that have none; `acls` are kept as they are in ZooKeeper."""
+        """`new_uuid` makes topic ids; `acls` is the node's copy of the ACLs, which CreateAcls and DeleteAcls update."""
         super().__init__(config, new_uuid, HOOKS, acls)
 
     def handle(self, event: events.Event, now_ms: int) -> Steps[None]:
-        """What an event asks of the edge. Every request among the events is answered once, whatever happens."""
+        """The effects of an event. Every request is answered exactly once, also if the controller resigns."""
         self.now_ms = now_ms
         if isinstance(event, events.RequestEvent):
             self.waiting[event.request_id] = event
@@ -59,7 +58,7 @@ class ActiveController(ControllerContext):
             yield from self.answer(event.request_id, response)
 
     def on_elected(self, event: events.Elected) -> Steps[None]:
-        """KafkaController.onControllerFailover: reads or restarts everything that the last controller had."""
+        """Reads the cluster and continues the work of the previous controller (onControllerFailover)."""
         self.clear()
         self.is_active, self.epoch_version = True, event.epoch_version
         yield from failover.on_controller_failover(self, event.epoch)
@@ -71,7 +70,7 @@ class ActiveController(ControllerContext):
             yield from self.resign()
 
     def resign(self) -> Steps[None]:
-        """KafkaController.onControllerResignation; waiting requests are answered NOT_CONTROLLER (KAFKA-10193)."""
+        """Clears the state and answers waiting requests NOT_CONTROLLER (KAFKA-10193; onControllerResignation)."""
         self.clear()
         for event in list(self.waiting.values()):
             yield from self.answer(event.request_id, event.refused(Errors.NOT_CONTROLLER))

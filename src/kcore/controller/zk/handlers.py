@@ -1,4 +1,4 @@
-"""Tables for ActiveController: the handler of each request and event, and the order in which subjects go on."""
+"""The tables that ActiveController reads: the handler of each request and event, and what continues after others."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
@@ -36,7 +36,7 @@ from kcore.schema.topics import CreateTopicsRequest, DeleteTopicsRequest
 from kcore.schema.update_features import UpdateFeaturesRequest
 
 RequestHandler: TypeAlias = Callable[[ControllerContext, Any], Steps[Message | None]]
-"""Returns the response, or None if it sends the response itself, at once or once topics are led or deleted."""
+"""Returns the response, or None if it has sent it or sends it later (once topics have leaders or are deleted)."""
 Handler: TypeAlias = Callable[[ControllerContext, Any], Steps[None]]
 
 
@@ -92,7 +92,7 @@ EVENT_HANDLERS: Final[dict[type[events.Event], Handler]] = {
 }
 
 
-# After a failover is done, in this order (initializePartitionReassignments, tryTopicDeletion, onReplicaElection).
+# The end of a failover, in this order (initializePartitionReassignments, tryTopicDeletion, onReplicaElection).
 RESUMED: Final[tuple[Callable[[ControllerContext], Steps[None]], ...]] = (
     reassignment.resume,
     deletion.resume,

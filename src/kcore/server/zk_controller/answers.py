@@ -1,4 +1,4 @@
-"""Which event a broker's answer to a control request is."""
+"""Makes events of brokers' responses to control requests."""
 
 from typing import Any, Final
 
@@ -14,8 +14,11 @@ from kcore.controller.zk.requests.states import taken
 from kcore.schema import LeaderAndIsrResponse, StopReplicaResponse
 from kcore.wire.columns import Columns, Rows
 
-DELETES_BY_PARTITION: Final = 3  # The version since which StopReplica has the flag for each partition (KIP-570).
-IN_COLUMNS: Final = (LeaderAndIsrResponse, StopReplicaResponse)  # They name every partition: no object for each.
+DELETES_BY_PARTITION: Final = 3  # From this version on StopReplica has a delete flag for each partition (KIP-570).
+IN_COLUMNS: Final = (
+    LeaderAndIsrResponse,
+    StopReplicaResponse,
+)  # Decoded into columns, because they have every partition.
 
 
 def event_of_answer(request: ControlRequest, broker_id: int, broker_epoch: int, response: Columns) -> Event:
@@ -31,7 +34,7 @@ def event_of_answer(request: ControlRequest, broker_id: int, broker_epoch: int, 
 
 
 def _of_deleted(response: Columns, request: Columns) -> Columns:
-    """The part of the response for partitions that the request deletes; the others were only stopped (KAFKA-9946)."""
+    """The part of the response for partitions that the request deletes; others were only stopped (KAFKA-9946)."""
     errors = response.partition_errors
     deleted = _deleted(request)
     named = zip(errors.topic_name.tolist(), errors.partition_index.tolist(), strict=True)
@@ -46,7 +49,7 @@ def _of_deleted(response: Columns, request: Columns) -> Columns:
 
 
 def _deleted(request: Columns) -> set[tuple[str | None, int]]:
-    """Topic and index of the partitions that a StopReplica had a broker delete."""
+    """The topics and indexes of the partitions that a StopReplica deletes."""
     topics = request.topic_states
     states = topics.partition_states
     deleted = np.flatnonzero(states.delete_partition)

@@ -1,4 +1,4 @@
-"""The requests that a controller answers: those of its own become events, the cluster's view is read off its table."""
+"""Handles the requests to a ZooKeeper-mode controller: events, answers from its table, and relayed requests."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -60,8 +60,8 @@ from kcore.server.zk_controller.zk_controller_authorization import ZkControllerA
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 from kcore.types import Uuid
 
-LEARN_S: Final = 5.0  # Between two reads of the live brokers' ApiVersions: they may be upgraded meanwhile.
-LEARN_SOON_S: Final = 0.3  # A broker's port opens a while after its registration.
+LEARN_S: Final = 5.0  # Between two reads of a live broker's ApiVersions, which an upgrade changes.
+LEARN_SOON_S: Final = 0.3  # After a failed read: a broker's port opens a while after its registration.
 
 # The versions that 3.9.1 serves of the APIs of the active controller alone: a standby answers NOT_CONTROLLER.
 OWNED: Final = {
@@ -83,8 +83,8 @@ OF_TOKENS: Final = {
     "ExpireDelegationToken": (1, 2),
     "DescribeDelegationToken": (1, 3),
 }
-# Any broker can serve these: while another node is controller, they are relayed to a live broker.
-ANYBODY: Final = {
+# APIs that any broker serves: a standby relays them to a live broker.
+ANY_NODE: Final = {
     "AlterConfigs": (0, 2),
     "AlterClientQuotas": (0, 1),
     "DescribeClientQuotas": (0, 1),
@@ -94,15 +94,15 @@ ANYBODY: Final = {
     "DescribeUserScramCredentials": (0, 0),
     "IncrementalAlterConfigs": (0, 1),
 }
-# Answered from the table while active; else relayed to a live broker.
+# The active controller answers these from its table; a standby relays them to a live broker.
 VIEWS: Final = {"Metadata": (0, 12), "DescribeCluster": (0, 1), "DescribeAcls": (0, 3)}
-# Each node's own: a controller has no groups, no transactions and no logs, and a broker's would be counted twice.
+# Answered with nothing: clients ask each node, and a controller has no groups, transactions and logs.
 EMPTY: Final = {"ListGroups": (0, 5), "ListTransactions": (0, 1), "DescribeLogDirs": (0, 4)}
-# Before a client is known they are `net/security/sasl_server.py`'s; later ones come too late.
+# `net/security/sasl_server.py` handles these before a client is authenticated; later ones are errors.
 OF_SASL: Final = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
 ALREADY: Final = "SaslAuthenticate request received after successful authentication"
-NO_LOG_DIR: Final = "none"  # Kafka's client takes an answer without a directory for a refusal: there is one, and empty.
-APIS: Final = {**OWNED, **ANYBODY, **OF_TOKENS, **VIEWS, **EMPTY, **OF_SASL}
+NO_LOG_DIR: Final = "none"  # An empty directory: Kafka's client takes a response without directories for an error.
+APIS: Final = {**OWNED, **ANY_NODE, **OF_TOKENS, **VIEWS, **EMPTY, **OF_SASL}
 
 
 def _keys(names: Collection[str]) -> frozenset[int]:
@@ -111,17 +111,17 @@ def _keys(names: Collection[str]) -> frozenset[int]:
 
 _EMPTY: Final = {message_class(f"{name}Request") for name in EMPTY}
 _KEYS: Final = _keys(APIS) | {ApiVersionsRequest.api_key}
-_KEYS_OF_STANDBY: Final = _KEYS - _keys([*VIEWS, *ANYBODY])
+_KEYS_OF_STANDBY: Final = _KEYS - _keys([*VIEWS, *ANY_NODE])
 _OF_NODES: Final = (AlterPartitionRequest, ControlledShutdownRequest)
 
 
 def is_exempt(request: Message, version: int) -> bool:
-    """Whether no request quota is for it, if a node of the cluster sends it (sendResponseExemptThrottle)."""
+    """Whether request quotas do not count a request if a cluster node sends it (sendResponseExemptThrottle)."""
     return isinstance(request, _OF_NODES)
 
 
 class ZkControllerRequestHandlers:
-    """The server of a controller."""
+    """Listens for a controller's clients, and handles their requests."""
 
     def __init__(
         self,
@@ -137,14 +137,14 @@ class ZkControllerRequestHandlers:
         outgoing: Callable[[], Security] | None = None,
         throttle: RequestThrottle | None = None,
     ) -> None:
-        """`put` takes events; `view` is None while not active; `brokers` are live ones, to relay requests to.
+        """`put` queues events. `view`: the cluster for clients; None while not active. `brokers`: for relayed requests.
 
-        `wall_ms`: the time of day, for time stamps of tokens. `routes_as_documented`: see `document_routing`.
+        `wall_ms`: ms since 1970, for time stamps of tokens. `routes_as_documented`: see `document_routing`.
 
-        `outgoing`: what its connections to brokers show. `throttle`: by the request quotas, where they are known.
+        `outgoing`: TLS and SASL for connections to brokers. `throttle`: enforces request quotas.
 
-        With an authorizer, or where it shows who it is, a standby relays as little as an active controller: a broker
-        would not know who asks.
+        With an authorizer or `outgoing`, a standby relays as little as an active controller, because a broker would
+        see the controller's principal instead of the client's.
         """
         self._put, self._view, self._authorizer, self._wall_ms = put, view, authorizer, wall_ms
         self._audit, self._routes_as_documented, self._throttle = audit, routes_as_documented, throttle
@@ -157,7 +157,7 @@ class ZkControllerRequestHandlers:
         self._brokers_changed = asyncio.Event()
 
     def _owned(self) -> Collection[int]:
-        """The API keys that no broker is asked for now."""
+        """The keys of the APIs that are not relayed now."""
         return _KEYS_OF_STANDBY if self._view() is None and not self._relays_little else _KEYS
 
     async def open(
@@ -171,9 +171,9 @@ class ZkControllerRequestHandlers:
         limits: Limits | None = None,
         rate_of: Callable[[str], float | None] | None = None,
     ) -> int:
-        """Listens; the port, also where 0 was asked for. OSError if it cannot be had.
+        """Listens, and returns the port, which is chosen if `port` is 0. OSError if the port is not free.
 
-        `rate_of`: how many connections of an address it takes a second.
+        `rate_of`: the connections a second that are accepted from an address.
         """
         relay: Relay = self._relay
         if self._authorizer is not None:
@@ -196,55 +196,55 @@ class ZkControllerRequestHandlers:
         return self._server.port
 
     async def close(self) -> None:
-        """Requests that are under way are answered first."""
+        """Stops listening; requests in progress are answered first."""
         if self._server is not None:
             await self._server.close()
 
-    def _is_node(self, asks: RequestContext | ClientSession) -> bool:
-        """Whether whoever asks may do what nodes of the cluster do."""
-        return self._authorizer is None or ZkControllerAuthorization(self._authorizer, asks).allows(CLUSTER_ACTION)
+    def _is_node(self, client: RequestContext | ClientSession) -> bool:
+        """Whether the client may act as a node of the cluster."""
+        return self._authorizer is None or ZkControllerAuthorization(self._authorizer, client).allows(CLUSTER_ACTION)
 
     def answer(self, answer: SendResponse) -> None:
-        """Hands the response to the waiting request."""
+        """Completes a waiting request with its response."""
         future = self._waiting.pop(answer.request_id)
         if not future.done():  # Cancelled if the client has disconnected.
             future.set_result(answer.response)
 
     def brokers_changed(self) -> None:
-        """Others may know other APIs."""
+        """Reads ApiVersions again, because other brokers may serve other APIs."""
         self._brokers_changed.set()
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | None:
-        """With a line in the audit log."""
+        """Handles a request, and writes it to the audit log."""
         response = await self._allowed(context, request)
         if self._audit is not None:
             self._audit.write(self._wall_ms(), context.principal, context.client_address, request, response)
         return None if response is None else in_version(response, context.version)
 
     async def _handle_routed(self, context: RequestContext, routed: RoutedRequest) -> Message | None:
-        """A mutation of the new version, which is never handed on. A broker that proxies one names its client.
+        """Handles a mutation in the new version, which is never relayed.
 
-        Then the rights are that client's, at its address where the broker tells that, and a token is made for it.
+        If a broker proxies it for a client, the rights are those of the client, at the client's address if it is given.
         """
-        asking, sender, name = context, context.principal, routed.principal_name
+        client_context, sender, name = context, context.principal, routed.principal_name
         if name is not None:
             session = ClientSession(context.listener_name, routed.client_address or context.client_address)
             session.authenticated(KafkaPrincipal(name))
-            asking = context._replace(session=session)
+            client_context = context._replace(session=session)
         error = Errors.NONE if name is None else self._naming_refused(context, routed.request)
         if error is Errors.NONE:
-            response = await self._allowed(asking, routed.request, is_ours=True)
-        else:  # As the sender's: whoever names another may be anybody.
-            response, asking, name = refused(routed.request, context.version, error), context, None
+            response = await self._allowed(client_context, routed.request, is_ours=True)
+        else:  # The audit log names the sender, because the name of the client is not trusted.
+            response, client_context, name = refused(routed.request, context.version, error), context, None
         if self._audit is not None:
             through = None if name is None else sender
             at = None if name is None or routed.client_address is None else context.client_address
-            told = routed.request, response, through, at
-            self._audit.write(self._wall_ms(), asking.principal, asking.client_address, *told)
+            client = client_context.principal, client_context.client_address
+            self._audit.write(self._wall_ms(), *client, routed.request, response, through, at)
         return response
 
     def _naming_refused(self, context: RequestContext, request: Message) -> Errors:
-        """Why the sender may not ask in another's name: that is for brokers, and where tokens count for known ones."""
+        """The error if the sender may not name a client: only brokers may, and for tokens only authenticated ones."""
         if self._authorizer is not None and not ZkControllerAuthorization(self._authorizer, context).allows(
             CLUSTER_ACTION
         ):
@@ -254,9 +254,9 @@ class ZkControllerRequestHandlers:
         return Errors.NONE
 
     async def _allowed(self, context: RequestContext, request: Message, *, is_ours: bool = False) -> Message | None:
-        """What the client may ask for, and be told. `is_ours`: no broker is asked for the answer."""
+        """The response to a request, with the client's rights. `is_ours`: the request is not relayed."""
         if not is_parsed(request):
-            raise DecodeError(f"{api_name(type(request))} has a code that stands for none", 0)
+            raise DecodeError(f"{api_name(type(request))} has an unknown code", 0)
         response = await self._checked(context, request, is_ours=is_ours)
         if response is not None:
             await made_to_fit(response)
@@ -268,7 +268,7 @@ class ZkControllerRequestHandlers:
         authorization = ZkControllerAuthorization(self._authorizer, context)
         if authorization.refuses(api_name(type(request))):
             return self._refused(context, request, Errors.CLUSTER_AUTHORIZATION_FAILED)
-        names = cache(self._names)  # All topics are looked through once, and only where one is asked for by id.
+        names = cache(self._names)  # Built once, and only if the request names a topic by id.
         checked = authorization.check(request, None if self._view() is None else lambda topic_id: names().get(topic_id))
         if checked.is_empty:
             response: Message | None = response_of(type(request))()
@@ -317,10 +317,10 @@ class ZkControllerRequestHandlers:
         if isinstance(request, SaslAuthenticateRequest):
             return SaslAuthenticateResponse(error_code=Errors.ILLEGAL_SASL_STATE, error_message=ALREADY)
         view = self._view()
-        # Without brokers there is nothing to say: the client asks another node.
+        # A standby's response has no brokers, so the client sends the request to another node.
         if isinstance(request, MetadataRequest):
-            told_of = None if authorization is None else authorization.told
-            return await view.metadata(request, context.version, told_of) if view else MetadataResponse()
+            rights = None if authorization is None else authorization.told
+            return await view.metadata(request, context.version, rights) if view else MetadataResponse()
         assert isinstance(request, DescribeClusterRequest)
         return view.describe(request) if view else DescribeClusterResponse(error_code=Errors.BROKER_NOT_AVAILABLE)
 
@@ -344,7 +344,7 @@ class ZkControllerRequestHandlers:
         return await context.while_here(answer)
 
     async def _decide_token(self, context: RequestContext, request: OfTokens) -> Message | None:
-        """Token requests need an authenticated principal that showed no token (KafkaApis.allowTokenRequests)."""
+        """Token requests need a principal that authenticated without a token (KafkaApis.allowTokenRequests)."""
         authorization = None if self._authorizer is None else ZkControllerAuthorization(self._authorizer, context)
         event = self._event(context, request, authorization)
         if context.principal == ANONYMOUS or context.session.is_token_authenticated:
@@ -354,7 +354,7 @@ class ZkControllerRequestHandlers:
         return await self._handled(context, event)
 
     async def keep_learning(self) -> None:
-        """Updates ApiVersions: the controller's own APIs, and those of a live broker."""
+        """Keeps ApiVersions up to date: the controller's own APIs, and those of a live broker."""
         server = self._server
         assert server is not None, "open it first"
         own = server.versions_answer

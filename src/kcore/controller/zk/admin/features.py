@@ -1,4 +1,4 @@
-"""UpdateFeatures: each update is checked by `rules/features.py`, what remains is written (KIP-584).
+"""UpdateFeatures (KIP-584): `rules/features.py` checks each update, and the valid ones are written to /feature.
 
 Source: KafkaController.processFeatureUpdates of 3.9.1.
 """
@@ -17,9 +17,9 @@ from kcore.schema.update_features import UpdatableFeatureResult
 
 
 def on_update_features(context: ControllerContext, event: RequestEvent[UpdateFeaturesRequest]) -> Steps[Message]:
-    """Each update is judged by itself; what is well is written, unless it is only to be checked.
+    """Checks each update by itself and writes the valid ones, unless `validate_only` is set.
 
-    3.9.1 in ZooKeeper mode does not ask whether it is.
+    3.9.1 ignores `validate_only` in ZooKeeper mode.
     """
     if not context.finalized.node.enabled:
         message = "Feature versioning system is disabled."

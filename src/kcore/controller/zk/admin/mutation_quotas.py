@@ -1,6 +1,6 @@
-"""controller_mutation_rate in ZooKeeper mode: how many partitions a user or client may create and delete a second.
+"""controller_mutation_rate in ZooKeeper mode: the partitions that a user or client may create and delete a second.
 
-Only what is written counts: a request that is only validated does not. Source: ZkAdminManager of 3.9.1.
+Requests with `validate_only` do not count. Source: ZkAdminManager of 3.9.1.
 """
 
 from kcore.controller.rules.mutation_quotas import MutationQuota
@@ -29,12 +29,12 @@ def quota_of(context: ControllerContext, event: RequestEvent[Message], *, strict
 
 
 def message_of(error: ApiException) -> str | None:
-    """What a response says of an error; nothing of a quota that is exceeded (ApiError.fromThrowable)."""
+    """The error message of a response; None for an exceeded quota (ApiError.fromThrowable)."""
     return None if error.error is Errors.THROTTLING_QUOTA_EXCEEDED else str(error)
 
 
 def on_quota_change(context: ControllerContext, path: str) -> Steps[None]:
-    """A notification says that settings below /config changed. Others than those of users and clients are left."""
+    """Reads a quota again that a notification names by its path under /config; other settings are ignored."""
     entity = entity_of(path)
     if entity is None or not context.mutation_rates.is_read:
         return
@@ -47,7 +47,7 @@ def on_quota_change(context: ControllerContext, path: str) -> Steps[None]:
 
 
 def entity_of(path: str) -> Entity | None:
-    """Whose settings lie there below /config: users/NAME, clients/NAME or users/NAME/clients/NAME."""
+    """The entity of a path under /config: users/NAME, clients/NAME or users/NAME/clients/NAME; None for others."""
     parts = path.split("/")
     if not all(map(is_znode_name, parts)):
         return None

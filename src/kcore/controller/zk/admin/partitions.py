@@ -1,4 +1,4 @@
-"""CreatePartitions: topics grow (KIP-195; ZkAdminManager.createPartitions of 3.9.1)."""
+"""CreatePartitions: adds partitions to topics (KIP-195; ZkAdminManager.createPartitions of 3.9.1)."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -27,17 +27,17 @@ from kcore.schema.structure import Message
 
 
 class Growth(NamedTuple):
-    """A topic that may grow: its assignment afterwards, how many partitions are new, its znode's version now."""
+    """A valid growth of a topic."""
 
-    assignment: TopicAssignment
-    added: int
-    version: int
+    assignment: TopicAssignment  # With the new partitions.
+    added: int  # New partitions.
+    version: int  # The present version of the topic's znode.
 
 
 def on_create_partitions(
     context: ControllerContext, event: RequestEvent[CreatePartitionsRequest]
 ) -> Steps[Message | None]:
-    """The topics that can grow do; the answer comes once their partitions have leaders."""
+    """Grows the valid topics; the response is sent once their partitions have leaders."""
     request = event.request
     times = Counter(topic.name for topic in request.topics)
     results = {topic.name: CreatePartitionsTopicResult(name=topic.name) for topic in request.topics}
@@ -140,4 +140,4 @@ def _grow(
             results[name].error_code, results[name].error_message = Errors.INVALID_PARTITIONS, NO_ROOM
         else:
             results[name].error_code = Errors.UNKNOWN_SERVER_ERROR
-            results[name].error_message = f"The assignment of topic '{name}' was changed by somebody else meanwhile."
+            results[name].error_message = f"Another node changed the assignment of topic '{name}' meanwhile; try again."

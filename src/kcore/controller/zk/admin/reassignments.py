@@ -37,7 +37,7 @@ NO_ERROR: ApiError = (Errors.NONE, None)
 def on_alter_partition_reassignments(
     context: ControllerContext, event: RequestEvent[AlterPartitionReassignmentsRequest]
 ) -> Steps[Message]:
-    """Begins, replaces or (without replicas) cancels moves; the answer comes once they have begun."""
+    """Begins, replaces or (without replicas) cancels reassignments; responds once they have begun."""
     table, brokers = context.table, context.table.brokers
     results: dict[TopicPartition, ApiError] = {}
     moves: dict[int, ReplicaAssignment] = {}
@@ -60,7 +60,10 @@ def on_alter_partition_reassignments(
             else:
                 moves.pop(row, None)
                 names.pop(row, None)
-                results[name] = (Errors.INVALID_REPLICA_ASSIGNMENT, "No replica that is in sync would be left.")
+                results[name] = (
+                    Errors.INVALID_REPLICA_ASSIGNMENT,
+                    "The reassignment would delete every in-sync replica.",
+                )
     wanted = set(names.values())
     yield from reassignment.strike_out(context, lambda partition, _: partition in wanted)
     lost = yield from reassignment.begin(context, dict(sorted(moves.items())))
@@ -71,7 +74,7 @@ def on_alter_partition_reassignments(
 def _refusal(
     live: list[int], known: ReplicaAssignment, target: list[int] | None, unfit: set[int], *, exists: bool
 ) -> ApiError:
-    """KafkaController.validateReplicas and maybeBuildReassignment; and no replicas come to brokers in `unfit`."""
+    """The error of an invalid target (validateReplicas, maybeBuildReassignment; no new replicas on `unfit` brokers)."""
     invalid = Errors.INVALID_REPLICA_ASSIGNMENT
     if target is None:
         return NO_ERROR if is_being_reassigned(known) else (Errors.NO_REASSIGNMENT_IN_PROGRESS, None)
@@ -88,9 +91,15 @@ def _refusal(
             f"Replica list: {list(move.adding_replicas)}, live broker list: {live}"
         )
     if wrong := {*move.adding_replicas} & unfit:
-        return invalid, f"Brokers {sorted(wrong)} coordinate nothing: an internal topic has no replicas there."
+        return (
+            invalid,
+            f"Brokers {sorted(wrong)} are no coordinators: they must not have replicas of an internal topic.",
+        )
     if len(move.replicas) > MAX_REPLICAS:
-        return invalid, f"At most {MAX_REPLICAS} replicas, those that are being added and removed included."
+        return (
+            invalid,
+            f"A partition has at most {MAX_REPLICAS} replicas, including those that are being added or removed.",
+        )
     return NO_ERROR if exists else NO_PARTITION
 
 
@@ -106,7 +115,7 @@ def _response(results: dict[TopicPartition, ApiError]) -> AlterPartitionReassign
 def on_list_partition_reassignments(
     context: ControllerContext, event: RequestEvent[ListPartitionReassignmentsRequest]
 ) -> Steps[Message]:
-    """The moves under way, of the partitions asked for or of all."""
+    """The reassignments in progress, of the requested partitions or of all."""
     yield from ()
     table = context.table
     rows = sorted(table.adding.keys() | table.removing.keys())

@@ -1,6 +1,6 @@
-"""AlterUserScramCredentials and DescribeUserScramCredentials (KIP-554): credentials lie in `/config/users`.
+"""AlterUserScramCredentials and DescribeUserScramCredentials (KIP-554): credentials are in `/config/users`.
 
-The password never travels: a client sends it salted, and what is kept are the two keys that follow from that.
+A client sends the salted password, never the password; the two keys that are derived from it are stored.
 
 Source: ZkAdminManager, ScramFormatter, ScramCredentialUtils and Sanitizer of 3.9.1.
 """
@@ -35,11 +35,8 @@ Refusal = tuple[Errors, str]
 Configs = dict[str, str]
 
 
-# Altered.
-
-
 def alter(request: AlterUserScramCredentialsRequest) -> Steps[AlterUserScramCredentialsResponse]:
-    """All alterations of a user are made, or none of them; there is a result for each user."""
+    """Makes all alterations of a user, or none on an error; the response has a result for each user."""
     users = _users_of(request)
     results: dict[str, Refusal] = _illegal(request)
     pairs = Counter((each.name, each.mechanism) for each in request.upsertions)
@@ -66,7 +63,7 @@ def alter(request: AlterUserScramCredentialsRequest) -> Steps[AlterUserScramCred
 
 
 def _users_of(request: AlterUserScramCredentialsRequest) -> list[str]:
-    """In the request's order, each once."""
+    """The users in the order of the request, each once."""
     names = [*(each.name for each in request.upsertions), *(each.name for each in request.deletions)]
     return [*dict.fromkeys(names)]
 
@@ -77,7 +74,7 @@ def _result(user: str, refusal: Refusal | None) -> AlterUserScramCredentialsResu
 
 
 def _illegal(request: AlterUserScramCredentialsRequest) -> dict[str, Refusal]:
-    """Users whose credentials are not looked at any further."""
+    """The errors of users whose alterations are invalid in themselves."""
     refused = {each.name: why for each in request.deletions if (why := _refusal(each.name, each.mechanism))}
     for each in request.upsertions:
         why = _refusal(each.name, each.mechanism)
@@ -106,15 +103,15 @@ def _read(users: list[str]) -> Steps[list[Node | None]]:
 
 
 def _configs_of(user: str, node: Node | None) -> Configs:
-    """All settings of a user: quotas stand beside the credentials."""
+    """All settings of a user: quotas and credentials are in the same znode."""
     try:
         return {} if node is None else znodes.decode_config(f"{USERS}/{sanitized(user)}", node.data)
     except TableError:
-        return {}  # Kafka reads nothing out of it, too.
+        return {}  # Kafka takes unreadable settings for none.
 
 
 def _write(configs: dict[str, Configs], nodes: dict[str, Node | None]) -> Steps[dict[str, Refusal]]:
-    """Each user's settings and a note of it; those that could not be written."""
+    """Writes each user's settings and a change notification; returns the errors of failed writes."""
     operations: list[Operation] = []
     for user, config in configs.items():
         path, data, node = f"{USERS}/{sanitized(user)}", znodes.encode_config(config), nodes[user]
@@ -129,11 +126,8 @@ def _write(configs: dict[str, Configs], nodes: dict[str, Node | None]) -> Steps[
     }
 
 
-# Described.
-
-
 def describe(request: DescribeUserScramCredentialsRequest) -> Steps[DescribeUserScramCredentialsResponse]:
-    """Mechanisms and iterations of the requested users, or of all that have credentials; never a key."""
+    """The mechanisms and iterations of the requested users, or of all users with credentials; never a key."""
     if not request.users:
         children = yield from read_children(USERS)
         nodes = (yield from read_nodes([f"{USERS}/{each}" for each in children])) if children else []
@@ -166,7 +160,7 @@ def _described(name: str, node: Node | None) -> DescribeUserScramCredentialsResu
 
 
 def _infos(configs: Configs) -> Iterator[CredentialInfo]:
-    """Of the credentials that can be read."""
+    """The readable credentials."""
     for number, mechanism in MECHANISMS.items():
         parts = dict(each.partition("=")[::2] for each in configs.get(mechanism.name, "").split(","))
         iterations = parts.get("iterations", "")

@@ -1,7 +1,7 @@
-"""Delegation tokens in ZooKeeper (KIP-48, KIP-373): created, renewed, expired, described.
+"""Creates, renews, expires and describes delegation tokens in ZooKeeper (KIP-48, KIP-373).
 
-A znode has no secret: a token's HMAC follows from its id and `delegation.token.secret.key`, which is the same at all
-nodes. Source: DelegationTokenManagerZk, KafkaApis of 3.9.1.
+A znode has no secret: a token's HMAC is derived from its id and `delegation.token.secret.key`, which all nodes share.
+Source: DelegationTokenManagerZk, KafkaApis of 3.9.1.
 """
 
 import hmac
@@ -53,30 +53,30 @@ TokenRequest: TypeAlias = RequestEvent[OfTokens]
 
 
 class TokenRules(NamedTuple):
-    """Settings: the same at all nodes."""
+    """The settings of delegation tokens, which all nodes share."""
 
-    secret_key: str | None = None  # delegation.token.secret.key; None: there are no tokens.
+    secret_key: str | None = None  # delegation.token.secret.key; None: tokens are disabled.
     max_lifetime_ms: int = MAX_LIFETIME_MS
     expiry_time_ms: int = EXPIRY_TIME_MS
 
     def __repr__(self) -> str:
-        """Without the key."""
+        """Omits the key, which must not be logged."""
         return f"TokenRules(max_lifetime_ms={self.max_lifetime_ms}, expiry_time_ms={self.expiry_time_ms})"
 
 
 class TokenNode(NamedTuple):
-    """A node that makes tokens: any node of ZooKeeper mode."""
+    """A node that serves token requests: the controller or a broker of ZooKeeper mode."""
 
     rules: TokenRules
     new_uuid: Callable[[], Uuid]
-    passed_over: set[str]  # Unreadable znodes that were logged.
+    passed_over: set[str]  # Errors of unreadable znodes that were logged.
     quota_of: "Callable[[TokenRequest], Steps[MutationQuota]] | None" = (
         None  # The quota on mutations; a broker has none.
     )
 
 
 def on_token_request(context: ControllerContext, event: TokenRequest) -> Steps[Message]:
-    """As `token_response`, of a controller."""
+    """`token_response` by the controller's settings."""
     config = context.config
     rules = TokenRules(
         config.delegation_token_secret_key,
@@ -90,7 +90,7 @@ def on_token_request(context: ControllerContext, event: TokenRequest) -> Steps[M
 
 
 def token_response(node: TokenNode, event: TokenRequest) -> Steps[Message]:
-    """The answer to one of the four requests, from a principal that may make token requests."""
+    """The response to one of the four token requests; the server has checked that the principal may send it."""
     if node.rules.secret_key is None:
         return event.refused(Errors.DELEGATION_TOKEN_AUTH_DISABLED)
     key = node.rules.secret_key.encode()
@@ -132,7 +132,7 @@ def _create(node: TokenNode, event: TokenRequest, request: CreateDelegationToken
 
 
 def _throttled(node: TokenNode, event: TokenRequest) -> Steps[Message | None]:
-    """Counts a change for the quota on mutations; the response where that is exceeded."""
+    """Counts a mutation; the error response if it exceeds the mutation quota."""
     if node.quota_of is None:
         return None
     quota = yield from node.quota_of(event)
@@ -153,7 +153,7 @@ def _change(
     request: RenewDelegationTokenRequest | ExpireDelegationTokenRequest,
     key: bytes,
 ) -> Steps[Message]:
-    """The owner or a renewer lets a token end later or earlier, at most at its maximum."""
+    """Renews or expires a token for its owner or a renewer; it never lives longer than its maximum."""
     tokens = yield from _tokens(node.passed_over)
     found = next((each for each in tokens if hmac.compare_digest(secret_of(key, each.token_id), request.hmac)), None)
     now_ms = event.requester.wall_ms
@@ -183,7 +183,7 @@ def _change(
 
 
 def _tokens(passed_over: set[str]) -> Steps[list[Token]]:
-    """All that can be read."""
+    """All readable tokens."""
     paths = [token_path(each) for each in (yield from read_children(TOKENS))]
     nodes = (yield from read_nodes(paths)) if paths else []
     found: list[Token] = []
@@ -196,7 +196,7 @@ def _tokens(passed_over: set[str]) -> Steps[list[Token]]:
 
 
 def on_expire_tokens(context: ControllerContext, event: ExpireTokens) -> Steps[None]:
-    """Removes tokens whose time is over (DelegationTokenManager.expireTokens)."""
+    """Deletes expired tokens (DelegationTokenManager.expireTokens)."""
     if context.config.delegation_token_secret_key is None:
         return
     operations: list[Operation] = []

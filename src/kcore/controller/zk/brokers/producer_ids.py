@@ -1,4 +1,4 @@
-"""Blocks of producer ids, each given once (KIP-730; ZkProducerIdManager of 3.9.1)."""
+"""Allocates blocks of producer ids, each to one broker (KIP-730; ZkProducerIdManager of 3.9.1)."""
 
 from typing import Final
 
@@ -14,13 +14,13 @@ from kcore.protocol_errors import Errors
 from kcore.schema import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kcore.schema.structure import Message
 
-MAX_ATTEMPTS: Final = 10  # Brokers from before 2.8 take blocks by themselves.
+MAX_ATTEMPTS: Final = 10  # Brokers from before 2.8 allocate blocks themselves, so that writes conflict.
 
 
 def on_allocate_producer_ids(
     context: ControllerContext, event: RequestEvent[AllocateProducerIdsRequest]
 ) -> Steps[Message]:
-    """The next block, once it is written that this broker has it."""
+    """The next block; ZooKeeper has it before the response is sent."""
     brokers, request = context.table.brokers, event.request
     if request.broker_id not in brokers or not brokers.live[brokers.row(request.broker_id)]:
         return event.refused(Errors.BROKER_ID_NOT_REGISTERED)
@@ -35,14 +35,14 @@ def on_allocate_producer_ids(
 
 
 def _next_block(broker_id: int) -> Steps[int | None]:
-    """The block's first id; None if there is none left, the znode makes no sense, or others were faster every time."""
+    """The block's first id; None if none is left, the znode is unreadable, or other nodes won every attempt."""
     path = znodes.LATEST_PRODUCER_ID_BLOCK
     for _ in range(MAX_ATTEMPTS):
         node = yield from read_node(path)
         try:
             last = None if node is None else znodes.decode_producer_id_block(node.data)
         except TableError:
-            return None  # A guess could give an id twice.
+            return None  # A guess could allocate an id twice.
         first = 0 if last is None else last.last_producer_id + 1
         if first > INT64_MAX - PRODUCER_ID_BLOCK_SIZE:
             return None

@@ -1,4 +1,4 @@
-"""Controlled shutdown: a broker's leaders move away before it stops (KafkaController.doControlledShutdown of 3.9.1)."""
+"""Controlled shutdown: other brokers lead before a broker stops (KafkaController.doControlledShutdown of 3.9.1)."""
 
 from kcore.controller.zk.effects import Steps, log_notice
 from kcore.controller.zk.events import ControlledShutdown, RequestEvent
@@ -13,7 +13,7 @@ from kcore.schema.structure import Message
 def on_controlled_shutdown(
     context: ControllerContext, event: RequestEvent[ControlledShutdownRequest]
 ) -> Steps[Message]:
-    """Move its leaders, stop its followers, return the partitions that it leads still."""
+    """Moves the broker's leaders, stops its followers, and responds with the partitions that it still leads."""
     decisions = context.decisions
     shutdown = ControlledShutdown(event.request.broker_id, event.request.broker_epoch)
     why = f"controlled shutdown of broker {shutdown.broker_id}"
