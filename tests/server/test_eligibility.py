@@ -81,7 +81,7 @@ REFUSED = {
     "no chroot": (no_chroot, "ZooKeeper has no /kafka: "),
     "broker of version 6": (
         put_at("/brokers/ids/4", b'{"version":6,"endpoints":["PLAINTEXT://h:1"],"jmx_port":-1}'),
-        "/brokers/ids/4: not as Kafka writes it: version 6; known are 1 to 5",
+        "/brokers/ids/4: not as Kafka writes it: version 6 is not one of 1 to 5",
     ),
     "broker of version 0": (put_at("/brokers/ids/4", b'{"version":0}'), "/brokers/ids/4: not as Kafka writes it"),
     "broker without a number": (put_at("/brokers/ids/four", b"{}"), "/brokers/ids/four: the name is not a broker id"),
@@ -107,7 +107,7 @@ REFUSED = {
         put_state(state(-7, 1)),
         "/brokers/topics/t/partitions/0/state: the leader, leader epoch and ISR are impossible",
     ),
-    "leader epoch -2": (put_state(state(1, 1, epoch=-2)), "/brokers/topics/t/partitions/0/state: no partition can"),
+    "leader epoch -2": (put_state(state(1, 1, epoch=-2)), "/brokers/topics/t/partitions/0/state: the leader, leader"),
     "controller": (put_at(znodes.CONTROLLER, b"none"), "/controller: not JSON"),
     "controller epoch": (put_at(znodes.CONTROLLER_EPOCH, b"many"), "/controller_epoch: "),
     "feature": (put_at(znodes.FEATURE, b'{"version":9,"status":1}'), "/feature: "),

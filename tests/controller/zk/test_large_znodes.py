@@ -58,7 +58,7 @@ def test_settings_that_grow(cluster: Cluster) -> None:
     first, last = outcomes[0], outcomes[-1]
     assert (first, last) == (
         (0, None),
-        (Errors.UNKNOWN_SERVER_ERROR, "Not written: ZooKeeper takes no znode of that size"),
+        (Errors.UNKNOWN_SERVER_ERROR, "Not written: the data is too large for a znode"),
     )
 
 

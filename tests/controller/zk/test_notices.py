@@ -108,8 +108,8 @@ def test_a_deletion_that_waits_says_for_what_once() -> None:
     answer_stops(cluster)
     assert cluster.told() == [
         "1 topic of 1 partition to be deleted: t",
-        "1 topic of 1 partition cannot be deleted yet: a broker that has replicas of them is away, "
-        "or has failed to delete one: t",
+        "1 topic of 1 partition cannot be deleted yet: a broker with replicas is not live, "
+        "or failed to delete a replica: t",
     ]
     cluster.register(2)
     cluster.run()
