@@ -43,7 +43,7 @@ def dies(cluster: Cluster) -> None:
 
 
 def shuts_down(cluster: Cluster) -> None:
-    cluster.run(events.ControlledShutdownReceived(1, events.ControlledShutdown(3, -1)))
+    cluster.run(admin.controlled_shutdown(1, 3, -1))
 
 
 def loses_its_disk(cluster: Cluster) -> None:
@@ -55,7 +55,7 @@ def loses_its_disk(cluster: Cluster) -> None:
 
 def is_moved_away(cluster: Cluster) -> None:
     move = ReassignableTopic(name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[1, 2])])
-    admin.ask(cluster, events.ApiPartitionReassignment, AlterPartitionReassignmentsRequest(topics=[move]))
+    admin.ask(cluster, AlterPartitionReassignmentsRequest(topics=[move]))
 
 
 @pytest.mark.covers("B10")
@@ -81,7 +81,7 @@ def test_b10_so_does_a_larger_set_of_replicas() -> None:
     world.cluster.run()
     world.deliver()
     move = ReassignableTopic(name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[1, 2, 4])])
-    admin.ask(world.cluster, events.ApiPartitionReassignment, AlterPartitionReassignmentsRequest(topics=[move]))
+    admin.ask(world.cluster, AlterPartitionReassignmentsRequest(topics=[move]))
     world.deliver()
     assert {each: world.brokers[each].replicas["t", 0].replicas for each in (1, 2, 4)} == {
         each: (1, 2, 4, 3) for each in (1, 2, 4)

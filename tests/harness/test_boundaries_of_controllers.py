@@ -35,7 +35,6 @@ from kcore.controller.rules import mutation_quotas
 from kcore.controller.rules.mutation_quotas import MutationQuotas
 from kcore.controller.rules.new_replicas import check_manual, placed
 from kcore.controller.rules.tokens import is_over, new_lifetime
-from kcore.controller.zk import events
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.protocol_errors import ApiException, Errors
 from kcore.raft.epoch_limits import MOST_AHEAD, PER_SECOND, EpochAllowance
@@ -65,7 +64,7 @@ def _kraft_takes(request: Any) -> bool:
 
 def _zk_takes(request: Any) -> bool:
     made = small()
-    response = admin.ask(made, events.AlterUserScramCredentials, request)
+    response = admin.ask(made, request)
     return int(response.results[0].error_code) == 0
 
 

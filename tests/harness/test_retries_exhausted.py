@@ -12,7 +12,6 @@ from controller.zk.admin import epoch_of, small
 from harness.exhausted import Failing
 from kcore import schema
 from kcore.broker.directories.failures import DirectoryFailures
-from kcore.controller.zk import admin_events, events
 from kcore.controller.zk.acls import ZkAcls
 from kcore.controller.zk.admin.acls import MOST_TRIES as ACL_TRIES
 from kcore.controller.zk.admin.quotas import MOST_TRIES as QUOTA_TRIES
@@ -74,11 +73,11 @@ def test_a_block_of_producer_ids_is_refused_after_so_many_lost_writes(count: int
 
     made.before = _before(WriteNodes, Failing(count, hurry))
     request = schema.AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch_of(made, 1))
-    response = admin.ask(made, events.AllocateProducerIds, request)
+    response = admin.ask(made, request)
     refused = count >= BLOCK_TRIES
     assert Errors(response.error_code) is (Errors.UNKNOWN_SERVER_ERROR if refused else Errors.NONE)
     assert refused or response.producer_id_start == 1000 * count
-    response = admin.ask(made, events.AllocateProducerIds, request)
+    response = admin.ask(made, request)
     assert response.producer_id_start == 1000 * (count if refused else count + 1), "no block twice"
 
 
@@ -100,7 +99,7 @@ def test_acls_that_others_write_are_refused_after_so_many_lost_writes(count: int
     made.before = _before(WriteNodes, Failing(count, hurry))
     entry = AclCreation(resource_type=TOPIC, resource_name="t", principal="User:alice", host="*", operation=READ)
     entry.permission_type, entry.resource_pattern_type = ALLOW, LITERAL
-    response = admin.ask(made, admin_events.CreateAcls, CreateAclsRequest(creations=[entry]))
+    response = admin.ask(made, CreateAclsRequest(creations=[entry]))
     refused = count >= ACL_TRIES
     [result] = response.results
     assert Errors(result.error_code) is (Errors.UNKNOWN_SERVER_ERROR if refused else Errors.NONE)
@@ -120,7 +119,7 @@ def test_quotas_that_others_write_are_refused_after_so_many_lost_writes(count: i
     made.before = _before(WriteNodes, Failing(count, hurry))
     entity = [EntityData(entity_type="user", entity_name="alice")]
     row = AlterClientQuotasRequestEntryData(entity=entity, ops=[OpData(key="producer_byte_rate", value=5.0)])
-    response = admin.ask(made, admin_events.AlterClientQuotas, AlterClientQuotasRequest(entries=[row]))
+    response = admin.ask(made, AlterClientQuotasRequest(entries=[row]))
     refused = count >= QUOTA_TRIES
     [result] = response.entries
     assert Errors(result.error_code) is (Errors.UNKNOWN_SERVER_ERROR if refused else Errors.NONE)

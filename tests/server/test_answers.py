@@ -34,15 +34,11 @@ def stop_answer() -> Columns:
     return decode_columns(s.StopReplicaResponse, 3, encode(s.StopReplicaResponse(partition_errors=errors), 3))
 
 
-def test_leadership_and_metadata() -> None:
+def test_leadership() -> None:
     led = decode_columns(s.LeaderAndIsrResponse, 7, encode(s.LeaderAndIsrResponse(), 7))
-    told = s.UpdateMetadataResponse()
     assert event_of_answer(asked(s.LeaderAndIsrRequest(), 7), 1, EPOCH, led) == events.LeaderAndIsrResponseReceived(
         1, EPOCH, led
     )
-    assert event_of_answer(
-        asked(s.UpdateMetadataRequest(), 8), 1, EPOCH, told
-    ) == events.UpdateMetadataResponseReceived(1, EPOCH, told)
 
 
 @pytest.mark.parametrize(

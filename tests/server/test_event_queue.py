@@ -2,17 +2,17 @@
 
 from kcore.controller.zk.events import (
     BrokerChange,
-    ControlledShutdown,
-    ControlledShutdownReceived,
     Event,
+    RequestEvent,
     SessionLost,
     TopicChange,
 )
+from kcore.schema import ControlledShutdownRequest
 from kcore.server.zk_controller.event_queue import EventQueue, Reelect, Stop
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 from net.loops import story, with_turns_of_others
 
-REQUEST = ControlledShutdownReceived(1, ControlledShutdown(1, 2))
+REQUEST = RequestEvent(1, ControlledShutdownRequest(broker_id=1, broker_epoch=2), 3)
 
 
 async def all_of(queue: EventQueue, metrics: ControllerMetrics) -> list[Event]:

@@ -1,5 +1,13 @@
-"""ZooKeeper at the edge: kazoo's session behind an asyncio surface, requests in bulk (kafka.zookeeper.ZooKeeperClient).
+"""A client of ZooKeeper for asyncio, over kazoo's session, with bulk requests (kafka.zookeeper.ZooKeeperClient).
 
-`client` reads and writes, `session` is the one connection and its watches, `operations` are requests as columns,
-`registration` is what a broker and a controller are by.
+Paths and operations go in, many at a time; they become multi and multiRead requests of up to a thousand operations,
+encoded by a kernel. Results and watches come back to the event loop in ZooKeeper's order. Invariants: a request of an
+expired session is never sent in the next one, and with a fence nothing is written after another controller's election.
+
+In reading order:
+- connect_string: checks zookeeper.connect.
+- session: one session, its reconnects and its watches; all uses of kazoo's private names.
+- operations: requests and results as columns.
+- client: reads and writes of znodes, and of partition states by table row.
+- registration: registers brokers, and elects controllers.
 """

@@ -1,4 +1,4 @@
-"""Reads and writes of znodes from an event loop: many at a time, in requests of a thousand, several in flight."""
+"""Reads and writes many znodes at a time from an event loop, in requests of a thousand, with several in flight."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -53,19 +53,19 @@ with needs("zookeeper"):
     from kazoo.protocol.states import ZnodeStat
 
 T = TypeVar("T")
-Wrong: TypeAlias = dict[int, TableError]  # Of states that cannot be read, by place among the paths.
+Unreadable: TypeAlias = dict[int, TableError]  # The errors of unreadable states, by index of the path.
 
-IN_FLIGHT: Final = 16  # Requests of one call that ZooKeeper has at a time.
+IN_FLIGHT: Final = 16  # Requests of one call that are in flight at a time.
 _FEW: Final = 5  # Paths that are read and watched one by one.
 
 
 class ZookeeperClient:
     """A session with ZooKeeper: `async with ZookeeperClient("host:port,host:port/chroot") as client`.
 
-    A lost connection is waited for, as long as the session may live; SessionExpiredError ends every call that is under
-    way when it does not, and the next calls are in a new session: ephemeral znodes and watches are gone. A response may
-    be lost after the write was done: the repeated write then gets BAD_VERSION or NODE_EXISTS, so on these errors read
-    the znode before deciding. Any other refusal is a ZookeeperError.
+    Calls wait for a lost connection while the session may live. When it expires, pending calls get a
+    SessionExpiredError, ephemeral znodes and watches are gone, and later calls use a new session. If the response to a
+    write is lost, the repeated write gets BAD_VERSION or NODE_EXISTS: then read the znode before you decide. All other
+    errors of ZooKeeper are ZookeeperErrors.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class ZookeeperClient:
         on_session: Callable[[SessionEvent], None] | None = None,
         **options: Any,
     ) -> None:
-        """The time-outs are Kafka's defaults. `on_session` is called in the loop, and before it what awaited fails.
+        """The time-outs are Kafka's defaults. `on_session` is called in the loop, after pending calls have failed.
 
-        `options` are KazooClient's of security: sasl_options, auth_data, use_ssl, certfile, keyfile, ca ...
+        `options` are KazooClient's security options: sasl_options, auth_data, use_ssl, certfile, keyfile, ca ...
         """
         self.session = Session(hosts, session_timeout_s, on_session, options)
         self._connect_timeout_s = connect_timeout_s
@@ -95,14 +95,14 @@ class ZookeeperClient:
     # Reads
 
     async def read_nodes(self, paths: Sequence[str], watch: OnWatch | None = None) -> list[Node | None]:
-        """For each path what is there; with `watch` the next change, creation or removal calls it, in the loop."""
+        """The znode at each path, or None. `watch` is called in the loop at the next change, creation or deletion."""
         if watch is not None and (len(paths) < _FEW or not self._has_multi_read):
             return await _all(self._read_watched(path, watch) for path in paths)
         full = [self.session.full(path) for path in paths]
         found = await self._read(reads_of(texts_of([path.encode() for path in full])))
         nodes = [node for results in found for node in _nodes(results)]
         if watch is not None and found:
-            if not self._has_multi_read:  # It turned out just now.
+            if not self._has_multi_read:  # The first read has found out.
                 return await self.read_nodes(paths, watch)
             pairs = zip(full, nodes, strict=True)
             watches = [self.session.watch(path, watch, is_there=node is not None) for path, node in pairs]
@@ -110,11 +110,11 @@ class ZookeeperClient:
         return nodes
 
     async def read_children(self, paths: Sequence[str], watch: OnWatch | None = None) -> list[list[str] | None]:
-        """For each path the names below it, None where there is no such znode; its creation is watched then."""
+        """The names of the children at each path; None if there is no znode, and then its creation is watched."""
         return await _all(self._read_children(path, watch) for path in paths)
 
     async def read_states(self, table: PartitionTable, rows: Int32s) -> States:
-        """The states of the partitions in `rows` that have one that can be read."""
+        """The readable states of the partitions in `rows`."""
         rows = np.unique(rows).astype(np.int32)
         paths = partition_paths(
             table.topics.names, table.topic_row__p[rows], table.partition_index__p[rows], chroot=self.session.chroot
@@ -123,23 +123,23 @@ class ZookeeperClient:
         errors = np.concatenate([results.errors for results in found]) if found else np.empty(0, np.int32)
         firsts = np.cumsum([0, *(len(results.errors) for results in found)]).tolist()
         versions = np.concatenate([np.empty(0, np.int32), *(results.versions for results in found)])
-        wrong: Wrong = {}
+        unreadable: Unreadable = {}
         pairs = zip(found, firsts, strict=False)
-        columns = [_states(results, paths, first, wrong) for results, first in pairs]
+        columns = [_states(results, paths, first, unreadable) for results, first in pairs]
         there = np.flatnonzero(errors == 0)
         states = _joined(rows[there], versions[there], columns)
-        if not wrong:
+        if not unreadable:
             return states
-        read = ~np.isin(there, list(wrong))
-        return States(part(states.changes, read), states.controller_epochs[read], [*wrong.values()])
+        read = ~np.isin(there, list(unreadable))
+        return States(part(states.changes, read), states.controller_epochs[read], [*unreadable.values()])
 
     async def stat(self, path: str) -> ZnodeStat | None:
-        """The Stat of a znode; None if there is none."""
+        """The Stat of a znode; None if it does not exist."""
         found: ZnodeStat | None = await self._ask(Exists(self.session.full(path), None))
         return found
 
     async def sync(self, path: str) -> None:
-        """Reads from now on see at least what ZooKeeper's leader has now: another server may be behind."""
+        """Makes later reads see at least the present state of ZooKeeper's leader; other servers may lag behind."""
         await self._ask(Sync(self.session.full(path)))
 
     # Writes
@@ -147,9 +147,9 @@ class ZookeeperClient:
     async def write(
         self, operations: Sequence[Operation | Ephemeral], *, atomic: bool = False, fence: Fence | None = None
     ) -> list[OperationResult]:
-        """What became of each: in order, each on its own; `atomic`: all or none.
+        """The result of each operation. They are done in order and independently; with `atomic` all or none.
 
-        `fence`: nothing is done unless that path has that version; ControllerMovedError.
+        ControllerMovedError, and nothing is written, if the fence's path does not have its version.
         """
         columns = operations_of(operations, self.session.chroot)
         if atomic:
@@ -164,7 +164,7 @@ class ZookeeperClient:
         ]
 
     async def transaction(self, operations: Sequence[Operation | Ephemeral], *, fence: Fence | None = None) -> Results:
-        """All of them or none; of what failed the error is there, that of the others is then UNTRIED."""
+        """Does all operations or none; then the failed operation has its error, and the others UNTRIED."""
         columns = operations_of(operations, self.session.chroot)
         rows = np.arange(columns.total)
         results = await self._multi(columns, rows, fence)
@@ -175,7 +175,7 @@ class ZookeeperClient:
     async def write_states(
         self, table: PartitionTable, changes: UnwrittenChanges, controller_epoch: int, *, fence: Fence | None = None
     ) -> Bools:
-        """Which of the changes were taken, each on its own; those of version -1 are created."""
+        """Writes states independently, and creates those of version -1; returns a mask of the written changes."""
         if not len(changes):
             return np.empty(0, np.bool_)
         is_new = changes.partition_epochs < 0
@@ -191,7 +191,7 @@ class ZookeeperClient:
         return taken
 
     async def delete_partitions(self, table: PartitionTable, rows: Int32s, *, fence: Fence | None = None) -> None:
-        """The states of these partitions, then the znodes above them; what is not there, or has others below, stays."""
+        """Deletes the state znodes of partitions and then their parents, except for parents with other children."""
         for below in ("/state", ""):
             nothing = Texts(np.empty(0, np.uint8), np.zeros(len(rows) + 1, np.int64))
             kinds, versions = np.full(len(rows), DELETE, np.uint8), np.full(len(rows), ANY_VERSION, np.int32)
@@ -199,7 +199,7 @@ class ZookeeperClient:
             await self._write_all(Operations(kinds, paths, nothing, versions), fence)
 
     async def make_path(self, path: str) -> None:
-        """A persistent znode and those above it, the chroot too, where they are not there."""
+        """Creates a persistent znode and its parents, including the chroot, where they are missing."""
         names = self.session.full(path).strip("/").split("/")
         paths = ["/" + "/".join(names[: depth + 1]) for depth in range(len(names))]
         columns, errors = operations_of([Create(each) for each in paths]), np.full(len(paths), UNTRIED, np.int32)
@@ -208,13 +208,11 @@ class ZookeeperClient:
             if result_of(error, each) not in (OperationResult.DONE, OperationResult.NODE_EXISTS):
                 raise ZookeeperError(f"{each}: {result_of(error, each).value}")
 
-    # How
-
     async def _ask(self, request: Any) -> Any:
         return await self._kept(self.session.ask(request), f"{request.path}: ")
 
     async def _kept(self, call: Coroutine[Any, Any, T], where: str = "") -> T:
-        """What it returns; a refusal that means something to us as kazoo's error, others as ZookeeperError."""
+        """The result of the call. Kazoo's NoNodeError and UnimplementedError are raised, others as ZookeeperError."""
         try:
             return await call
         except (NoNodeError, UnimplementedError):
@@ -249,7 +247,7 @@ class ZookeeperClient:
                     return None
 
     async def _read(self, reads: Operations) -> list[Results]:
-        """The answers to getData, batch by batch; the only error in them is NO_NODE."""
+        """The results of getData, by batch; the only error in them is NO_NODE."""
         turns = asyncio.Semaphore(IN_FLIGHT)
         return await _all(_in_turn(turns, self._read_batch(reads, rows)) for rows in reads.batches())
 
@@ -288,7 +286,7 @@ class ZookeeperClient:
         return data or b"", stat, stat.ephemeralOwner
 
     async def _create_partitions(self, table: PartitionTable, rows: Int32s, fence: Fence | None) -> None:
-        """The znodes above new states; those that are there stay."""
+        """Creates the parents of new state znodes, where they are missing."""
         topics = np.unique(table.topic_row__p[rows]).tolist()
         await self.write([Create(znodes.partitions_path(table.topics.names[row])) for row in topics], fence=fence)
         nothing = Texts(np.empty(0, np.uint8), np.zeros(len(rows) + 1, np.int64))
@@ -301,7 +299,7 @@ class ZookeeperClient:
         return partition_paths(table.topics.names, topics, partitions, chroot=self.session.chroot, below=below)
 
     async def _write_all(self, operations: Operations, fence: Fence | None) -> Int32s:
-        """The errors of operations that do not depend on each other."""
+        """Does operations that do not depend on each other; returns their errors."""
         errors = np.full(operations.total, UNTRIED, np.int32)
         turns = asyncio.Semaphore(IN_FLIGHT)
         batches = operations.batches()
@@ -312,9 +310,9 @@ class ZookeeperClient:
         return errors
 
     async def _write_apart(self, operations: Operations, rows: Int64s, fence: Fence | None, errors: Int32s) -> None:
-        """Those operations, each on its own. One that fails takes its whole request with it.
+        """Does independent operations. If one fails, its whole request has failed.
 
-        Then all are looked at, those that must fail are left out, and the others go again.
+        Then the znodes are read, the operations that must fail are removed, and the others are sent again.
         """
         while len(rows):
             failed = await self._try(operations, rows, fence, errors)
@@ -323,7 +321,7 @@ class ZookeeperClient:
             rows = await self._without_hopeless(operations, np.delete(rows, failed), errors)
 
     async def _without_hopeless(self, operations: Operations, rows: Int64s, errors: Int32s) -> Int64s:
-        """Looks at the znodes of those operations, which do not depend on each other; notes what must fail."""
+        """Reads the znodes of independent operations, and records the errors of those that must fail."""
         looks = operations._replace(kinds=np.full(operations.total, GET_DATA, np.uint8))
         found = await self._read_batch(looks, rows)
         is_there, is_new = found.errors == 0, operations.kinds[rows] == CREATE
@@ -336,10 +334,10 @@ class ZookeeperClient:
         return open_
 
     async def _write_batch(self, operations: Operations, rows: Int64s, fence: Fence | None, errors: Int32s) -> None:
-        """Those operations in order, each on its own. One that fails takes its whole request with it: again without it.
+        """Does operations in order, each with its own result. If one fails, its whole request is sent again without it.
 
-        Then the others are looked at as well: a thousand deletions of what is not there cost two requests, not a
-        thousand. What stood before the failure was in order, so it goes alone next; then requests grow again.
+        The znodes of the other operations are then read, too, so that a thousand deletions of missing znodes take two
+        requests, not a thousand. The operations before the failed one are sent first; then requests grow again.
         """
         at, size = 0, len(rows)
         while at < len(rows):
@@ -354,10 +352,9 @@ class ZookeeperClient:
             rows = np.concatenate([rows[:at], open_, rows[at + len(tried) :]])
 
     async def _in_doubt(self, operations: Operations, rows: Int64s, errors: Int32s) -> Int64s:
-        """Those of the operations, in order, that need not fail; of the others the error is noted.
+        """The operations, in order, that may succeed; records the errors of the others.
 
-        An operation on a path that one before it has, too, depends on that one, and so does a sequential creation on
-        concurrent creations: these have an unknown result.
+        The result is unknown for a second operation on the same path, and for sequential creations.
         """
         paths = [operations.paths.at(row) for row in rows.tolist()]
         first = {path: place for place, path in reversed([*enumerate(paths)])}
@@ -369,7 +366,7 @@ class ZookeeperClient:
         return open_
 
     async def _try(self, operations: Operations, rows: Int64s, fence: Fence | None, errors: Int32s) -> int | None:
-        """One transaction: which of `rows` it failed at, and its error is noted; None if all are done."""
+        """Sends one transaction; returns the index in `rows` of the failed operation, or None if all are done."""
         results = await self._multi(operations, rows, fence)
         wrong = np.flatnonzero((results.errors != 0) & (results.errors != UNTRIED))
         if not len(wrong):
@@ -380,19 +377,19 @@ class ZookeeperClient:
         return failed
 
     async def _multi(self, operations: Operations, rows: Int64s, fence: Fence | None) -> Results:
-        """One transaction; the first result is that of the first of `rows`."""
+        """Sends one transaction; its results are in the order of `rows`."""
         body = operations.request(rows)
         if fence is not None:
             body = check_of(fence, self.session.chroot) + body
-        if len(body) > MAX_TRANSACTION_BYTES:  # ZooKeeper would cut the connection, again and again.
-            raise ZookeeperError(f"a request of {len(body)} bytes; ZooKeeper takes {MAX_TRANSACTION_BYTES}")
+        if len(body) > MAX_TRANSACTION_BYTES:  # ZooKeeper would close the connection at every attempt.
+            raise ZookeeperError(f"a transaction has {len(body):,} bytes; ZooKeeper accepts {MAX_TRANSACTION_BYTES:,}")
         fenced = fence is not None
         answer = await self._kept(self.session.multi(body))
         results = results_of(answer.text, answer.begin, len(rows) + fenced, answer.zxid)
         if fence is None:
             return results
         if results.errors[0] in (NO_NODE, BAD_VERSION):
-            raise ControllerMovedError(f"{fence[0]} has not version {fence[1]} any more: somebody else controls")
+            raise ControllerMovedError(f"{fence[0]} does not have version {fence[1]}: another node is controller")
         return results._replace(
             errors=results.errors[1:],
             data=results.data[:, 1:],
@@ -402,7 +399,7 @@ class ZookeeperClient:
 
 
 async def _all(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """What they return, in order, once all have ended; or the first error."""
+    """The results of all calls, in order, once all have ended; raises the first error."""
     ended = await asyncio.gather(*calls, return_exceptions=True)
     for each in ended:
         if isinstance(each, BaseException):
@@ -423,8 +420,8 @@ def _nodes(results: Results) -> list[Node | None]:
     ]
 
 
-def _states(results: Results, paths: Texts, first: int, wrong: Wrong) -> StateColumns:
-    """Of the states that are there; the first result is that of path `first`. `wrong` gets those that are none."""
+def _states(results: Results, paths: Texts, first: int, unreadable: Unreadable) -> StateColumns:
+    """Decodes the existing states; result 0 belongs to path `first`. Adds the errors of unreadable ones."""
     there = np.flatnonzero(results.errors == 0)
     begins, ends = (np.ascontiguousarray(results.data[k, there]) for k in (0, 1))
 
@@ -432,7 +429,7 @@ def _states(results: Results, paths: Texts, first: int, wrong: Wrong) -> StateCo
         return paths.at(first + int(there[row])).decode()
 
     def note(row: int, error: TableError) -> None:
-        wrong[first + int(there[row])] = error
+        unreadable[first + int(there[row])] = error
 
     return decode_states(results.answer, begins, ends, path, note)
 

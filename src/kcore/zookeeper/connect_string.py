@@ -1,4 +1,4 @@
-"""What zookeeper.connect may be: HOST:PORT,HOST:PORT/chroot (ZooKeeper's ConnectStringParser)."""
+"""Checks zookeeper.connect: HOST:PORT,HOST:PORT/chroot (ZooKeeper's ConnectStringParser)."""
 
 import re
 from typing import Final
@@ -11,11 +11,11 @@ _MOST_PORT: Final = 65_535
 
 
 def check_connect_string(text: str) -> None:
-    """ZookeeperError with one sentence about the fault."""
+    """Raises a ZookeeperError that says what is wrong."""
     servers, slash, chroot = text.partition("/")
     for server in servers.split(","):
         found = _SERVER.fullmatch(server.strip())
         if found is None or not 1 <= int(found[4] or DEFAULT_PORT) <= _MOST_PORT:
             raise ZookeeperError(f"ZooKeeper at {text!r}: {server!r} is not HOST:PORT")
     if slash and chroot and not all(chroot.split("/")):
-        raise ZookeeperError(f"ZooKeeper at {text!r}: {slash + chroot!r} is no path of a znode")
+        raise ZookeeperError(f"ZooKeeper at {text!r}: {slash + chroot!r} is not the path of a znode")

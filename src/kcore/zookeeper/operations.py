@@ -1,4 +1,4 @@
-"""Operations of `multi` and `multiRead` as columns, cut into requests that ZooKeeper takes."""
+"""The operations of `multi` and `multiRead` requests as columns, split into requests that ZooKeeper accepts."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -12,8 +12,8 @@ from kcore.metadata.zookeeper.znode_operations import Create, Delete, Operation,
 from kcore.metadata.zookeeper.znode_states import Texts, texts_of
 from kcore.types import Int32s, Int64s, UInt8s
 
-MAX_OPERATIONS: Final = 1_000  # A request with more is no faster.
-MAX_BYTES: Final = 512 * 1024  # Half of what ZooKeeper takes (jute.maxbuffer).
+MAX_OPERATIONS: Final = 1_000  # Larger requests are not faster.
+MAX_BYTES: Final = 512 * 1024  # Half of ZooKeeper's limit (jute.maxbuffer).
 MAX_TRANSACTION_BYTES: Final = 1_000_000
 
 CREATE, DELETE, GET_DATA, SET_DATA, CHECK = 1, 2, 4, 5, 13  # ZooDefs.OpCode
@@ -40,13 +40,13 @@ _NAMES: Final = {  # KeeperException.Code of ZooKeeper 3.9.
     **{-119: "NOTREADONLY", -120: "EPHEMERALONLOCALSESSION", -121: "NOWATCHER", -122: "REQUESTTIMEOUT"},
     **{-123: "RECONFIGDISABLED", -124: "SESSIONCLOSEDREQUIRESASLAUTH", -125: "QUOTAEXCEEDED", -127: "THROTTLEDOP"},
 }
-UNTRIED: Final = -2  # KeeperException.RuntimeInconsistency: the result in a multi of operations after the failed one
+UNTRIED: Final = -2  # KeeperException.RuntimeInconsistency: the result of operations after the failed one in a multi
 
 Fence: TypeAlias = tuple[str, int]  # a path and the version that it must have
 
 
 class Ephemeral(NamedTuple):
-    """A znode that goes with the session."""
+    """Creates a znode that ZooKeeper deletes when the session ends."""
 
     path: str
     data: bytes = b""
@@ -62,23 +62,23 @@ class Operations(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """The number of operations."""
         return len(self.kinds)
 
     def request(self, rows: Int64s) -> bytes:
-        """The body of a request with those operations."""
+        """The body of a request with the operations in these rows."""
         out = np.empty(int(self.sizes(rows).sum()) + len(END), np.uint8)
         jute.write_request(self.kinds, *self.paths, *self.data, self.versions, _ANYONE, rows, out)
         return out.tobytes()
 
     def sizes(self, rows: Int64s) -> Int64s:
-        """The bytes that each of those takes in a request."""
+        """The size in a request of each operation in these rows."""
         sizes = np.empty(len(rows), np.int64)
         jute.request_bytes(self.kinds, self.paths.offsets, self.data.offsets, len(_ANYONE), rows, sizes)
         return sizes
 
     def batches(self) -> Iterator[Int64s]:
-        """The rows, in order, so many at a time as one request takes."""
+        """The rows, in order, in batches for one request each."""
         ends = np.cumsum(self.sizes(np.arange(self.total)))
         begin = 0
         while begin < self.total:
@@ -90,7 +90,7 @@ class Operations(NamedTuple):
 
 
 def operations_of(operations: Sequence[Operation | Ephemeral], chroot: str = "") -> Operations:
-    """Those operations."""
+    """The operations as columns; the chroot is put before the paths."""
     paths = texts_of([f"{chroot}{operation.path}".encode() for operation in operations])
     data = texts_of([b"" if isinstance(operation, Delete) else operation.data for operation in operations])
     kinds = [_KINDS[type(operation)] for operation in operations]
@@ -110,14 +110,14 @@ def _version(operation: Operation | Ephemeral) -> int:
 
 
 def reads_of(paths: Texts) -> Operations:
-    """getData of each path."""
+    """Operations that read each path (getData)."""
     count = paths.total
     nothing = Texts(np.empty(0, np.uint8), np.zeros(count + 1, np.int64))
     return Operations(np.full(count, GET_DATA, np.uint8), paths, nothing, np.zeros(count, np.int32))
 
 
 def check_of(fence: Fence, chroot: str) -> bytes:
-    """The operation that lets a multi through only if the fence stands, ready to go before others."""
+    """The encoded check that makes a multi fail unless the fence's znode has its version; it goes before the others."""
     path, version = fence
     columns = texts_of([f"{chroot}{path}".encode()]), texts_of([b""])
     check = Operations(np.array([CHECK], np.uint8), *columns, np.array([version], np.int32))
@@ -125,18 +125,18 @@ def check_of(fence: Fence, chroot: str) -> bytes:
 
 
 class Results(NamedTuple):
-    """What came of o operations."""
+    """The results of o operations."""
 
     answer: bytes
-    errors: Int32s  # o, KeeperException.Code
-    data: Int64s  # 2 x o: where the data that was read begins and ends in `answer`
-    versions: Int32s  # o, of what was read or set
-    zxids: Int64s  # 2 x o: czxid and owner's session of what was read or set
-    zxid: int  # The last transaction that the answer may show.
+    errors: Int32s  # o: KeeperException.Code
+    data: Int64s  # 2 x o: begin and end in `answer` of the data of a read
+    versions: Int32s  # o: the version of the znode that was read or set
+    zxids: Int64s  # 2 x o: its czxid, and the session that owns it
+    zxid: int  # The last transaction that ZooKeeper had applied.
 
 
 def results_of(answer: bytes, begin: int, count: int, zxid: int = -1) -> Results:
-    """The answer to a request with `count` operations; ZookeeperError if it is none."""
+    """Decodes the response to a request with `count` operations; ZookeeperError if it is invalid."""
     results = Results(
         answer,
         np.empty(count, np.int32),
@@ -146,24 +146,24 @@ def results_of(answer: bytes, begin: int, count: int, zxid: int = -1) -> Results
         zxid,
     )
     if jute.parse_results(answer, begin, *results[1:5]) != count:
-        raise ZookeeperError(f"no answer to {count} operations: {answer[begin : begin + 40]!r}")
+        raise ZookeeperError(f"invalid response to {count} operations: {answer[begin : begin + 40]!r}")
     return results
 
 
-def result_of(error: int, what: str) -> OperationResult:
-    """The result that an error code stands for; ZookeeperError if it is none of an ordinary operation."""
+def result_of(error: int, path: str) -> OperationResult:
+    """The result of an error code; ZookeeperError if the code is not one that operations normally have."""
     if error not in RESULTS:
-        raise ZookeeperError(f"{what}: ZooKeeper answers {name_of_error(error)}")
+        raise ZookeeperError(f"{path}: ZooKeeper answers {name_of_error(error)}")
     return RESULTS[error]
 
 
 def name_of_error(error: int) -> str:
-    """An error code's name in KeeperException.Code, with its number."""
+    """The name of an error code in KeeperException.Code, with its number."""
     return f"{_NAMES.get(error, 'an unknown error')} ({error})" if error else "OK"
 
 
 def first_error(errors: Int32s) -> tuple[int, str]:
-    """The row of the operation that made a transaction fail, and the error's name."""
+    """The row of the operation that made a transaction fail, and the name of its error."""
     rows = np.flatnonzero((errors != 0) & (errors != UNTRIED))
     row = int(rows[0]) if len(rows) else int(np.flatnonzero(errors)[0])
     return row, name_of_error(int(errors[row]))

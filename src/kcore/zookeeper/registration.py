@@ -1,4 +1,4 @@
-"""What a broker is registered by, and what makes a controller active (KafkaZkClient of 3.9.1)."""
+"""Registers brokers and elects controllers in ZooKeeper (KafkaZkClient of 3.9.1)."""
 
 from typing import NamedTuple
 
@@ -8,21 +8,20 @@ from kcore.metadata.zookeeper.znode_operations import Create, Delete, SetData
 from kcore.zookeeper.client import ZookeeperClient
 from kcore.zookeeper.operations import BAD_VERSION, NO_NODE, NODE_EXISTS, Ephemeral, first_error, result_of
 
-_TRIES = 10  # Each is for another session that created and deleted a znode meanwhile.
+_TRIES = 10  # An attempt fails if another session creates or deletes the znode meanwhile.
 
 
 class ControllerEpoch(NamedTuple):
-    """What makes the controller the controller."""
+    """The epoch of an elected controller."""
 
     epoch: int
-    version: int  # of /controller_epoch: the fence of its writes is (CONTROLLER_EPOCH, version)
+    version: int  # The version of /controller_epoch, which fences the controller's writes.
 
 
 async def register_broker(client: ZookeeperClient, broker_id: int, data: bytes) -> int:
-    """Makes /brokers/ids/<id>; its czxid, the broker epoch, comes back from the same transaction (KIP-380).
+    """Creates /brokers/ids/<id>, and returns its czxid, which is the broker epoch (KIP-380).
 
-    A znode left by a session of ours that expired is replaced (KAFKA-7165); ZookeeperError if it belongs to another
-    session.
+    A znode of an expired session of this client is replaced (KAFKA-7165); ZookeeperError if another session owns it.
     """
     path = znodes.broker_path(broker_id)
     for _ in range(_TRIES):
@@ -34,19 +33,19 @@ async def register_broker(client: ZookeeperClient, broker_id: int, data: bytes) 
             raise ZookeeperError(f"{path}: {outcome.value}")
         if (stat := await client.stat(path)) is None:
             continue
-        if stat.ephemeralOwner == client.session.id:  # Ours, by a transaction whose answer was lost.
+        if stat.ephemeralOwner == client.session.id:  # This session created it, and the response was lost.
             return int(stat.czxid)
         if stat.ephemeralOwner not in client.session.past_ids:
             raise ZookeeperError(f"{path}: {NODE_TAKEN} {stat.ephemeralOwner:#x}")
         await client.write([Delete(path)])
-    raise ZookeeperError(f"{path}: comes and goes")
+    raise ZookeeperError(f"{path}: other sessions create and delete it all the time; is the broker id used twice?")
 
 
 NODE_TAKEN = "the broker id is registered by session"
 
 
 async def elect(client: ZookeeperClient, broker_id: int, timestamp_ms: int) -> ControllerEpoch:
-    """Creates /controller and raises /controller_epoch, in one step; ControllerMovedError if there is another one."""
+    """Creates /controller and raises /controller_epoch in one transaction; ControllerMovedError if it is taken."""
     epoch, version = await _controller_epoch(client)
     results = await client.transaction(
         [
@@ -60,7 +59,7 @@ async def elect(client: ZookeeperClient, broker_id: int, timestamp_ms: int) -> C
 
 
 async def take_over(client: ZookeeperClient, broker_id: int, timestamp_ms: int) -> ControllerEpoch:
-    """As `elect`, in place of the current controller, which sees its znode deleted and resigns."""
+    """Replaces the present controller, which sees its znode deleted and resigns; otherwise like `elect`."""
     for _ in range(_TRIES):
         epoch, version = await _controller_epoch(client)
         there = await client.stat(znodes.CONTROLLER)
@@ -77,11 +76,11 @@ async def take_over(client: ZookeeperClient, broker_id: int, timestamp_ms: int) 
             return await _lost_answer(client, broker_id, epoch + 1)
         if not {NO_NODE, NODE_EXISTS} & set(results.errors.tolist()):
             raise ZookeeperError(f"{znodes.CONTROLLER}: ZooKeeper answers {first_error(results.errors)[1]}")
-    raise ZookeeperError(f"{znodes.CONTROLLER}: comes and goes")
+    raise ZookeeperError(f"{znodes.CONTROLLER}: other nodes create and delete it all the time")
 
 
 async def _controller_epoch(client: ZookeeperClient) -> tuple[int, int]:
-    """The epoch and the znode's version; it is made with 0 if it is not there."""
+    """The epoch and the version of the znode, which is created with epoch 0 if it is missing."""
     while True:
         [node] = await client.read_nodes([znodes.CONTROLLER_EPOCH])
         if node is not None:
@@ -90,10 +89,10 @@ async def _controller_epoch(client: ZookeeperClient) -> tuple[int, int]:
 
 
 async def _lost_answer(client: ZookeeperClient, broker_id: int, epoch: int) -> ControllerEpoch:
-    """Ours after all, if the znodes are as we meant to write them; else ControllerMovedError."""
+    """The epoch, if this node's write succeeded and only the response was lost; otherwise ControllerMovedError."""
     controller, written = await client.read_nodes([znodes.CONTROLLER, znodes.CONTROLLER_EPOCH])
     if controller is None or written is None:
-        raise ControllerMovedError("the controller that was elected is gone already")
+        raise ControllerMovedError("another controller was elected, and has resigned already")
     now = znodes.decode_controller(controller.data).broker_id
     if now != broker_id or znodes.decode_controller_epoch(written.data) != epoch:
         raise ControllerMovedError(f"controller {now} is active")

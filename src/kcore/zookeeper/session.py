@@ -1,7 +1,7 @@
-"""One ZooKeeper session in an event loop: kazoo keeps it in a thread of its own, everything comes to the loop in order.
+"""A ZooKeeper session for an event loop: kazoo runs it in a thread, and results reach the loop in ZooKeeper's order.
 
-What kazoo 2.11 lacks is done here: watches outlive a connection (SetWatches), and nothing of one session goes out in
-the next. Its private names that this leans on are all in this file.
+This module adds two things to kazoo 2.11: watches are set again on a new connection (SetWatches), and requests of an
+expired session are not sent in the next one. All uses of kazoo's private names are in this module.
 """
 
 import asyncio
@@ -35,26 +35,26 @@ _KINDS: Final[dict[str, Kind]] = {
     EventType.CHILD: "children",
 }
 _RECONNECT: Final = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
-_WATCHES: Final = 1_000  # At a time; their paths are 300 KB at most.
+_WATCHES: Final = 1_000  # Watches in a request, whose paths have 300 KB at most.
 
 
 class SessionEvent(Enum):
-    """What became of the session."""
+    """A change of the session's state."""
 
-    CONNECTED = "connected"  # The same session, or a new one if EXPIRED came before.
-    SUSPENDED = "suspended"  # No connection; the session may not have expired.
+    CONNECTED = "connected"  # After EXPIRED it is a new session, otherwise the same.
+    SUSPENDED = "suspended"  # The connection is lost; the session may still live.
     EXPIRED = "expired"
 
 
 class Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Watches are called where answers are read, so that both reach the loop in ZooKeeper's order."""
+    """Calls watches in the thread that reads responses, so that both reach the loop in ZooKeeper's order."""
 
     def dispatch_callback(self, callback: Callback) -> None:
         callback.func(*callback.args)
 
 
 class Watch:
-    """A one-shot watch. Those of a path and a reader are equal: kazoo keeps a set of them, and one event is enough."""
+    """A one-shot watch. Watches with the same path and reader are equal, so that kazoo's set has one of them."""
 
     __slots__ = ("fire", "is_there", "key", "path", "reader")
 
@@ -81,7 +81,7 @@ class Watch:
 
 
 class Reply:
-    """What kazoo sets when the answer is there: a future of the loop."""
+    """Passes a result from kazoo's thread to a future of the loop."""
 
     __slots__ = ("_future", "_loop")
 
@@ -105,16 +105,16 @@ def _settle(future: asyncio.Future[Any], value: Any, error: Exception | None) ->
 
 
 class ReplyFrame(NamedTuple):
-    """An answer as it came."""
+    """An undecoded response."""
 
     text: bytes
-    begin: int  # of the body in it
-    zxid: int  # The last transaction that it may show.
+    begin: int  # Where the body begins.
+    zxid: int  # The last transaction that ZooKeeper had applied.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """A body made elsewhere. kazoo's thread calls these two, when it sends and when it has received."""
+    """A request whose body is encoded already. Kazoo's thread calls `serialize` and `deserialize`."""
 
     type: int  # ZooDefs.OpCode
     body: bytes
@@ -122,7 +122,7 @@ class Request:
     last_zxid: Callable[[], int]
 
     def serialize(self) -> bytes:
-        """A request of an expired session does nothing in the next one."""
+        """The body; an empty multi if the session has expired meanwhile."""
         return self.body if self.is_current() else END
 
     def deserialize(self, text: bytes, begin: int) -> ReplyFrame:
@@ -131,7 +131,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SetWatches:
-    """Many watches at once: what changed after `zxid` fires at once."""
+    """Sets many watches; those of znodes that changed after `zxid` fire at once."""
 
     zxid: int
     watches: Sequence[Watch]
@@ -139,8 +139,8 @@ class SetWatches:
     type: int = 101
 
     def serialize(self) -> bytes:
-        """The zxid, then paths with data, paths to come, paths with children."""
-        self._add_all()  # What fires at once comes before the answer.
+        """The zxid, then three lists of paths: data watches, creation watches, children watches."""
+        self._add_all()  # Watches may fire before the response.
         lists: tuple[list[bytes], ...] = ([], [], [])
         for watch in self.watches:
             path, children = watch.key
@@ -148,7 +148,7 @@ class SetWatches:
         return struct.pack(">q", self.zxid) + b"".join(struct.pack(">i", len(each)) + b"".join(each) for each in lists)
 
     def deserialize(self, text: bytes, begin: int) -> None:
-        """An event that was on its way when this was sent may have taken the new watch for the one it was of."""
+        """Adds the watches again, because an event of an older watch may have removed them meanwhile."""
         self._add_all()
 
     def _add_all(self) -> None:
@@ -157,7 +157,7 @@ class SetWatches:
 
 
 class _IgnoredReply:
-    """For a request whose reply is not needed."""
+    """Ignores the response to a request."""
 
     def set(self, value: Any = None) -> None: ...
 
@@ -169,20 +169,21 @@ MULTI_READ: Final = 22
 
 
 class Session:
-    """The session behind a client; a new one takes its place when it expires."""
+    """The session of a client; kazoo opens a new one when it expires."""
 
     def __init__(
         self, hosts: str, timeout_s: float, on_event: Callable[[SessionEvent], None] | None, options: dict[str, Any]
     ) -> None:
         check_connect_string(hosts)
         self.hosts, self._on_event = hosts, on_event
+        self._refused = f"ZooKeeper at {hosts} refused this client's credentials"
         retry = KazooRetry(**_RECONNECT)
         self._kazoo = KazooClient(hosts, timeout=timeout_s, handler=Handler(), connection_retry=retry, **options)
         self._kazoo.add_listener(self._state_changed)
         self.chroot: str = self._kazoo.chroot
-        self.past_ids: set[int] = set()  # Sessions that were ours and expired.
-        self._number = 0  # Of the session, as the loop knows it,
-        self._number_sent = 0  # and as kazoo's thread does.
+        self.past_ids: set[int] = set()  # The ids of this client's expired sessions.
+        self._number = 0  # Counts sessions, in the loop,
+        self._number_sent = 0  # and in kazoo's thread, which changes first.
         self._lost_watches: set[Watch] = set()
         self._waiting: set[asyncio.Future[Any]] = set()
         self._ready = asyncio.Event()
@@ -191,7 +192,7 @@ class Session:
 
     @property
     def id(self) -> int:
-        """ZooKeeper's number of the session: the owner of its ephemeral znodes."""
+        """ZooKeeper's id of the session, which owns its ephemeral znodes."""
         return self._kazoo._session_id or 0
 
     def full(self, path: str) -> str:
@@ -199,7 +200,7 @@ class Session:
         return f"{self.chroot}{path}".rstrip("/") or "/"
 
     async def open(self, within_s: float) -> None:
-        """RequestTimeoutError if no server takes the session in time, AuthenticationError if none ever will."""
+        """Connects. RequestTimeoutError if no server responds; AuthenticationError if one refuses the client."""
         self._loop = asyncio.get_running_loop()
         self._kazoo.start_async()
         try:
@@ -213,7 +214,7 @@ class Session:
             raise self._failure
 
     async def close(self) -> None:
-        """Ends the session; its ephemeral znodes go, and what waits fails with DisconnectedError."""
+        """Ends the session and so deletes its ephemeral znodes; pending calls get a DisconnectedError."""
         self._is_closed = True
         await asyncio.to_thread(self._kazoo.stop)
         await asyncio.to_thread(self._kazoo.close)
@@ -221,10 +222,10 @@ class Session:
         self._fail_all(DisconnectedError("the ZooKeeper client was closed"))
 
     async def ask(self, request: Any) -> Any:
-        """The answer to one request. A lost connection is waited for, and the request made again, while we can hope.
+        """The response to a request, which is sent again after a lost connection while the session may live.
 
-        What was asked may then have been done twice: a write that was done finds BAD_VERSION or NODE_EXISTS.
-        SessionExpiredError; kazoo's errors for what ZooKeeper refuses.
+        So a write may be made twice; the second then gets BAD_VERSION or NODE_EXISTS. SessionExpiredError, and kazoo's
+        errors.
         """
         await self._ready.wait()
         number = self._number
@@ -239,7 +240,7 @@ class Session:
             except KazooSessionExpiredError as error:
                 raise SessionExpiredError("the ZooKeeper session expired") from error
             except AuthFailedError as error:
-                raise AuthenticationError(f"ZooKeeper at {self.hosts} did not accept who we are") from error
+                raise AuthenticationError(self._refused) from error
             except ConnectionLoss as error:
                 if self._number != number:
                     raise SessionExpiredError("the ZooKeeper session expired") from error
@@ -247,34 +248,34 @@ class Session:
                 self._waiting.discard(future)
 
     async def multi(self, body: bytes) -> ReplyFrame:
-        """A transaction of this session, and of no later one."""
+        """Sends a transaction in this session, but never in a later one."""
         await self._ready.wait()
         number = self._number
         answer = await self.ask(Request(MULTI, body, lambda: number == self._number_sent, self.last_zxid))
-        return ReplyFrame(*answer)  # kazoo makes a list of it.
+        return ReplyFrame(*answer)  # kazoo returns a list.
 
     async def multi_read(self, body: bytes) -> ReplyFrame:
-        """getData of many paths. kazoo's UnimplementedError before ZooKeeper 3.6."""
+        """Reads many paths (getData); kazoo's UnimplementedError before ZooKeeper 3.6."""
         answer: ReplyFrame = await self.ask(Request(MULTI_READ, body, lambda: True, self.last_zxid))
         return answer
 
     async def set_watches(self, zxid: int, watches: Sequence[Watch]) -> None:
-        """Watches of what was read when `zxid` was the last transaction; what changed since fires at once."""
+        """Sets watches of znodes that were read at `zxid`; those of znodes that changed since then fire at once."""
         for begin in range(0, len(watches), _WATCHES):
             await self.ask(SetWatches(zxid, watches[begin : begin + _WATCHES], self._add))
 
     def watch(self, path: str, on_watch: OnWatch, *, children: bool = False, is_there: bool = True) -> Watch:
-        """A watch of a path (with its chroot), to go with a read."""
+        """A watch of a path (with its chroot), for a read request."""
 
         def fire(watch: Watch, event: WatchedEvent) -> None:
             if event.type in _KINDS:
                 self._loop.call_soon_threadsafe(on_watch, event.path, _KINDS[event.type])
-            elif event.state == KeeperState.CONNECTING:  # Else the session has expired, and its watches with it.
+            elif event.state == KeeperState.CONNECTING:  # In other states the session has expired.
                 self._lost_watches.add(watch)
 
         return Watch(path, on_watch, fire, children=children, is_there=is_there)
 
-    # Below: called in kazoo's thread.
+    # Kazoo's thread calls the methods from here on.
 
     def _state_changed(self, state: str) -> None:
         if self._is_closed:
@@ -293,7 +294,7 @@ class Session:
             self._loop.call_soon_threadsafe(self._expired)
 
     def _set_watches(self) -> None:
-        """Before anything else on a new connection: what changed since the last answer fires at once."""
+        """Sets lost watches first on a new connection; those of znodes that changed meanwhile fire at once."""
         watches, zxid = list(self._lost_watches), self.last_zxid()
         self._lost_watches.clear()
         for begin in range(0, len(watches), _WATCHES):
@@ -306,18 +307,18 @@ class Session:
         (self._kazoo._child_watchers if children else self._kazoo._data_watchers)[path].add(watch)
 
     def last_zxid(self) -> int:
-        """The last transaction that this session has seen."""
+        """The last transaction in a response to this session."""
         zxid: int = self._kazoo.last_zxid
         return zxid
 
-    # Below: called in the loop.
+    # The event loop calls the methods from here on.
 
     def _connected(self) -> None:
         self._ready.set()
         self._publish(SessionEvent.CONNECTED)
 
     def _auth_failed(self) -> None:
-        self._failure = AuthenticationError(f"ZooKeeper at {self.hosts} did not accept who we are")
+        self._failure = AuthenticationError(self._refused)
         self._ready.set()
         self._fail_all(self._failure)
 

@@ -75,21 +75,35 @@ def recorded_subjects(step: int) -> dict[str, tuple[int, bytes]]:
     return {path: (node.version, node.data) for path, node in dumped(step).items() if path.startswith(SUBJECTS)}
 
 
-def recorded_alter_partitions(step: int) -> list[tuple[events.AlterPartitionReceived, Any]]:
+def recorded_alter_partitions(step: int) -> list[tuple[events.RequestEvent[Any], Any]]:
     """The AlterPartitions that Kafka's controller was sent before that step, with its answers, as JSON."""
     found = []
     for each in story.requests_before(step, "ALTER_PARTITION"):
         version = each["header"]["requestApiVersion"]
         request = kcore.from_json("AlterPartitionRequest", version, each["request"])
-        found.append((events.AlterPartitionReceived(next(_REQUEST_IDS), request, version), each["response"]))
+        found.append((events.RequestEvent(next(_REQUEST_IDS), request, version), each["response"]))
     return found
 
 
-def ask(cluster: Cluster, kind: type[events.RequestEvent], request: Message, *version: int, now_ms: int = 0) -> Any:
-    """The answer, None if there is none yet."""
+def ask(
+    cluster: Cluster,
+    request: Message,
+    version: int | None = None,
+    requester: events.Requester = events.NO_REQUESTER,
+    *,
+    now_ms: int = 0,
+) -> Any:
+    """The response, None if there is none yet; without `version` the request has the newest."""
     request_id = next(_REQUEST_IDS)
-    cluster.run(kind(request_id, request, *version), now_ms)
+    version = type(request).versions.highest if version is None else version
+    cluster.run(events.RequestEvent(request_id, request, version, requester), now_ms)
     return cluster.answers.get(request_id)
+
+
+def controlled_shutdown(request_id: int, broker: int, epoch: int) -> events.RequestEvent[Message]:
+    """A broker's ControlledShutdown."""
+    request = schema.ControlledShutdownRequest(broker_id=broker, broker_epoch=epoch)
+    return events.RequestEvent(request_id, request, 3)
 
 
 def alter_partition(
@@ -134,7 +148,7 @@ def alter_partition(
             )
         ],
     )
-    response = ask(cluster, events.AlterPartitionReceived, request, version)
+    response = ask(cluster, request, version)
     assert kcore.encode(response, version) is not None
     if response.error_code:
         return Errors(response.error_code)

@@ -11,7 +11,6 @@ from controller.zk.admin import small
 from controller.zk.tree import Cluster
 from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
 from kcore.controller.zk.admin.acls import FAILED, TOO_LARGE, describe_acls
-from kcore.controller.zk.admin_events import CreateAcls, DeleteAcls
 from kcore.controller.zk.authorizer_settings import ACL_AUTHORIZER, AclAuthorizerSettings, acl_authorizer_settings
 from kcore.errors import TableError
 from kcore.metadata.acl_codes import (
@@ -81,7 +80,7 @@ def creation(
 
 
 def create(cluster: Cluster, *rows: AclCreation) -> list[tuple[Errors, str]]:
-    response = admin.ask(cluster, CreateAcls, CreateAclsRequest(creations=[*rows]))
+    response = admin.ask(cluster, CreateAclsRequest(creations=[*rows]))
     decoded = kcore.decode("CreateAclsResponse", 3, kcore.encode(response, 3))
     return [(Errors(each.error_code), each.error_message) for each in decoded.results]
 
@@ -102,7 +101,7 @@ def a_filter(
 
 def delete(cluster: Cluster, *filters: DeleteAclsFilter) -> list[list[str]]:
     """The names and principals that each filter found."""
-    response = admin.ask(cluster, DeleteAcls, DeleteAclsRequest(filters=[*filters]))
+    response = admin.ask(cluster, DeleteAclsRequest(filters=[*filters]))
     decoded = kcore.decode("DeleteAclsResponse", 3, kcore.encode(response, 3))
     assert {each.error_code for each in decoded.filter_results} == {0}
     return [
@@ -219,7 +218,7 @@ def test_whoever_is_always_faster_wins() -> None:
 
     cluster.before = before
     [(error, message)] = create(cluster, creation(principal="User:bob"))
-    assert error is Errors.UNKNOWN_SERVER_ERROR and "10 tries" in message
+    assert error is Errors.UNKNOWN_SERVER_ERROR and "10 attempts" in message
     assert described(cluster) == [(TOPIC, LITERAL, "t", ["User:alice"])]
 
 
@@ -262,7 +261,7 @@ def test_a_znode_that_cannot_be_read_is_left_alone() -> None:
 def test_without_an_authorizer_there_are_no_acls() -> None:
     cluster = small([1])
     assert create(cluster, creation()) == [(Errors.SECURITY_DISABLED, "No Authorizer is configured.")]
-    [found] = admin.ask(cluster, DeleteAcls, DeleteAclsRequest(filters=[a_filter()])).filter_results
+    [found] = admin.ask(cluster, DeleteAclsRequest(filters=[a_filter()])).filter_results
     assert found.error_code == Errors.SECURITY_DISABLED
     assert describe_acls(None, DescribeAclsRequest()).error_code == Errors.SECURITY_DISABLED  # type: ignore[attr-defined]
 
@@ -270,7 +269,7 @@ def test_without_an_authorizer_there_are_no_acls() -> None:
 def test_who_is_no_controller_says_so_of_every_entry() -> None:
     cluster = Cluster(authorizer=SETTINGS)
     assert create(cluster, creation(), creation()) == [(Errors.NOT_CONTROLLER, None)] * 2
-    [found] = admin.ask(cluster, DeleteAcls, DeleteAclsRequest(filters=[a_filter()])).filter_results
+    [found] = admin.ask(cluster, DeleteAclsRequest(filters=[a_filter()])).filter_results
     assert found.error_code == Errors.NOT_CONTROLLER
 
 

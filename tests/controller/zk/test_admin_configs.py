@@ -9,7 +9,6 @@ from controller.zk import admin
 from controller.zk.admin import small
 from controller.zk.tree import Cluster
 from kcore import schema
-from kcore.controller.zk import events
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import WriteNodes
 from kcore.protocol_errors import Errors
@@ -36,7 +35,7 @@ def resource(
 
 def alter(cluster: Cluster, *resources: Any, validate_only: bool = False, version: int = 1) -> list[tuple[Errors, Any]]:
     request = schema.IncrementalAlterConfigsRequest(resources=[*resources], validate_only=validate_only)
-    response = admin.ask(cluster, events.IncrementalAlterConfigs, request)
+    response = admin.ask(cluster, request)
     decoded = kcore.decode("IncrementalAlterConfigsResponse", version, kcore.encode(response, version))
     assert [each.resource_name for each in decoded.responses] == [each.resource_name for each in resources]
     return [(Errors(each.error_code), each.error_message) for each in decoded.responses]
@@ -188,7 +187,7 @@ def describe(
         DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys) for name in names
     ]
     request = schema.DescribeConfigsRequest(resources=resources, include_synonyms=version >= 1)
-    response = admin.ask(cluster, events.DescribeConfigs, request, version)
+    response = admin.ask(cluster, request, version)
     return kcore.decode("DescribeConfigsResponse", version, kcore.encode(response, version)).results
 
 

@@ -36,7 +36,7 @@ def grow(
 
 def grow_all(cluster: Cluster, *topics: CreatePartitionsTopic, **options: Any) -> dict[str, tuple[Errors, str | None]]:
     request = schema.CreatePartitionsRequest(topics=list(topics), **{"timeout_ms": 5000} | options)
-    response = admin.ask(cluster, events.CreatePartitions, request)
+    response = admin.ask(cluster, request)
     decoded = kcore.decode("CreatePartitionsResponse", 3, kcore.encode(response, 3))
     return {each.name: (Errors(each.error_code), each.error_message) for each in decoded.results}
 
@@ -160,7 +160,7 @@ def test_growth_waits_for_leaders_until_time_is_up() -> None:
     cluster.run()
     grown = CreatePartitionsTopic(name="t", count=2, assignments=None)
     request = schema.CreatePartitionsRequest(topics=[grown], timeout_ms=5_000)
-    assert admin.ask(cluster, events.CreatePartitions, request) is None, "partition 0 is led by nobody"
+    assert admin.ask(cluster, request) is None, "partition 0 is led by nobody"
     [request_id] = cluster.active.waiting
     cluster.run(events.Tick(), 5_000)
     assert cluster.answers[request_id].results[0].error_code == Errors.REQUEST_TIMED_OUT

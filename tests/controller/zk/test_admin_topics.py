@@ -40,7 +40,7 @@ def create(
 ) -> Any:
     """The result of each topic, as a client of that version reads it; None while there is no answer."""
     request = schema.CreateTopicsRequest(topics=list(topics), timeout_ms=timeout_ms, validate_only=validate_only)
-    response = admin.ask(cluster, events.CreateTopics, request, now_ms=now_ms)
+    response = admin.ask(cluster, request, now_ms=now_ms)
     return response and kcore.decode("CreateTopicsResponse", version, kcore.encode(response, version)).topics
 
 
@@ -342,7 +342,7 @@ def delete(
     else:
         states = [DeleteTopicState(name=name) for name in names] + [DeleteTopicState(topic_id=each) for each in ids]
         request = schema.DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms)
-    return errors_of(admin.ask(cluster, events.DeleteTopics, request, version, now_ms=now_ms), version)
+    return errors_of(admin.ask(cluster, request, version, now_ms=now_ms), version)
 
 
 def errors_of(response: Any, version: int = 6) -> dict[str | None, Errors] | None:
@@ -377,7 +377,7 @@ def test_topics_that_there_are_not() -> None:
 def test_a_name_and_an_id_at_once() -> None:
     cluster = small([1, 2])
     both = DeleteTopicState(name="t", topic_id=cluster.active.table.topics.ids[0])
-    response = admin.ask(cluster, events.DeleteTopics, schema.DeleteTopicsRequest(topics=[both]), 6)
+    response = admin.ask(cluster, schema.DeleteTopicsRequest(topics=[both]), 6)
     assert errors_of(response) == {"t": Errors.INVALID_REQUEST}
     assert cluster.tree.children["/admin/delete_topics"] == set()
 

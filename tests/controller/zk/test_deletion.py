@@ -192,7 +192,7 @@ def test_a_replica_that_cannot_be_deleted_halts_the_topic() -> None:
 def test_a_topic_that_is_being_reassigned_is_deleted_after_that() -> None:
     cluster = small([1, 2])
     moves = [ReassignableTopic(name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[3, 2])])]
-    admin.ask(cluster, events.ApiPartitionReassignment, schema.AlterPartitionReassignmentsRequest(topics=moves))
+    admin.ask(cluster, schema.AlterPartitionReassignmentsRequest(topics=moves))
     cluster.requests()
     wish(cluster)
     assert cluster.requests() == []

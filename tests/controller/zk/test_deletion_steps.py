@@ -178,7 +178,7 @@ def test_what_somebody_else_made_below_a_topic_goes_with_it() -> None:
 def test_a_topic_that_somebody_removed_by_hand_is_forgotten_with_all_that_was_known_of_its_deletion() -> None:
     cluster = small([1, 2], [1, 2])
     request = schema.DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=60_000)
-    cluster.run(events.DeleteTopics(77, request, 6))
+    cluster.run(events.RequestEvent(77, request, 6))
     answer_stops(cluster, brokers=[1])
     for path in sorted((path for path in cluster.tree.nodes if path.startswith("/brokers/topics/t")), reverse=True):
         assert cluster.tree.delete(path) is OperationResult.DONE

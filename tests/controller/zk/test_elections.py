@@ -36,7 +36,7 @@ def elect(
     """What became of each partition."""
     named = partitions and [TopicPartitions(topic=name, partitions=each) for name, each in partitions.items()]
     request = schema.ElectLeadersRequest(election_type=kind, topic_partitions=named)
-    response = admin.ask(cluster, events.ElectLeaders, request)
+    response = admin.ask(cluster, request)
     assert response.error_code == Errors.NONE
     return {
         (topic.topic, each.partition_id): (Errors(each.error_code), each.error_message)
@@ -131,7 +131,7 @@ def test_nobody_is_left_to_elect_even_uncleanly() -> None:
 
 
 def test_an_election_of_no_known_kind() -> None:
-    response = admin.ask(small([1]), events.ElectLeaders, schema.ElectLeadersRequest(election_type=2))
+    response = admin.ask(small([1]), schema.ElectLeadersRequest(election_type=2))
     assert response.error_code == Errors.INVALID_REQUEST
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from controller.zk import admin
 from controller.zk.clusters import told
 from controller.zk.tree import Cluster
 from kcore.controller.zk import events
@@ -22,7 +23,7 @@ def brokers(*ids: int, **config: Any) -> Cluster:
 
 
 def ask(made: Cluster, request_id: int) -> None:
-    made.run(events.ControlledShutdownReceived(request_id, events.ControlledShutdown(1, -1)))
+    made.run(admin.controlled_shutdown(request_id, 1, -1))
 
 
 @pytest.mark.covers("article D.2")
@@ -264,7 +265,7 @@ def test_a_request_that_finds_out_that_we_are_deposed_is_answered_too() -> None:
 def test_those_who_wait_are_answered_when_it_resigns() -> None:
     made = brokers()
     made.elect()
-    waiting = events.ControlledShutdownReceived(7, events.ControlledShutdown(1, -1))
+    waiting = admin.controlled_shutdown(7, 1, -1)
     made.active.waiting[7] = waiting
     made.run(events.SessionLost())
     assert made.answers[7].error_code == Errors.NOT_CONTROLLER

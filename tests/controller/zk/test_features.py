@@ -45,7 +45,7 @@ def update(
         for name, level, kind in updates
     ]
     request = schema.UpdateFeaturesRequest(feature_updates=keys, validate_only=validate_only)
-    response = admin.ask(made, events.UpdateFeatures, request, version)
+    response = admin.ask(made, request, version)
     response = kcore.decode("UpdateFeaturesResponse", version, kcore.encode(response, version))
     assert response.error_code == Errors.NONE
     return {each.feature: (Errors(each.error_code), each.error_message) for each in response.results}
@@ -177,10 +177,10 @@ def test_without_versioning_there_is_nothing_to_update() -> None:
     made = cluster({"f": 4}, {}, inter_broker_protocol="2.6")
     assert live(made) == [1], "what was finalized is dropped"
     request = schema.UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature="f", max_version_level=1)])
-    response = admin.ask(made, events.UpdateFeatures, request, 1)
+    response = admin.ask(made, request, 1)
     assert (response.error_code, response.error_message) == (
         Errors.INVALID_REQUEST,
         "Feature versioning system is disabled.",
     )
     made.run(events.SessionLost())
-    assert admin.ask(made, events.UpdateFeatures, request, 1).error_code == Errors.NOT_CONTROLLER
+    assert admin.ask(made, request, 1).error_code == Errors.NOT_CONTROLLER

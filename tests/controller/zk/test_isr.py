@@ -6,7 +6,6 @@ from controller.zk import admin
 from controller.zk.admin import alter_partition, epoch_of, small
 from controller.zk.tree import Cluster
 from kcore import schema
-from kcore.controller.zk import events
 from kcore.controller.zk.effects import Send, SendResponse
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import ReadNodes, WriteStates
@@ -76,7 +75,7 @@ def test_what_there_is_not() -> None:
     assert answer.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION
     for version in (1, 3):
         request = _request(cluster, [9, 0])
-        response = admin.ask(cluster, events.AlterPartitionReceived, request, version)
+        response = admin.ask(cluster, request, version)
         codes = {each.partition_index: each.error_code for each in response.topics[0].partitions}
         assert codes == {9: Errors.UNKNOWN_TOPIC_OR_PARTITION, 0: Errors.NONE}
 
@@ -218,7 +217,7 @@ def test_b7_a_replica_that_restarted_does_not_join_through_its_old_fetch() -> No
 def test_one_request_for_many_partitions_makes_one_write_and_one_request() -> None:
     cluster = small(*[[1, 2, 3]] * 50)
     cluster.effects.clear()
-    response = admin.ask(cluster, events.AlterPartitionReceived, _request(cluster, list(range(50))), 3)
+    response = admin.ask(cluster, _request(cluster, list(range(50))), 3)
     assert {each.error_code for each in response.topics[0].partitions} == {Errors.NONE}
     assert [type(each) for each in cluster.effects] == [WriteStates, SendResponse, Send]
     assert [each[:2] for each in cluster.story()] == [("UpdateMetadata", [1, 2, 3, 4])]

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from controller.zk import admin
 from controller.zk.clusters import told
 from controller.zk.tree import Cluster, endpoint
 from kcore.controller.zk import events
@@ -26,7 +27,7 @@ def cluster(*brokers: int, **config: Any) -> Cluster:
 
 
 def shut_down(made: Cluster, broker: int, epoch: int, request_id: int = 1) -> Any:
-    made.run(events.ControlledShutdownReceived(request_id, events.ControlledShutdown(broker, epoch)))
+    made.run(admin.controlled_shutdown(request_id, broker, epoch))
     return made.answers[request_id]
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from controller.zk import admin
 from controller.zk.clusters import columns_of, told
 from controller.zk.tree import TOPIC_ID, Cluster
 from kcore.controller.zk import events
@@ -180,6 +181,6 @@ def test_a_shutdown_does_not_move_leaders_to_lost_directories() -> None:
     made = cluster()
     made.active.offline_dirs[1] = {1}
     epoch = made.tree.nodes[znodes.broker_path(2)].czxid
-    made.run(events.ControlledShutdownReceived(1, events.ControlledShutdown(2, epoch)))
+    made.run(admin.controlled_shutdown(1, 2, epoch))
     assert [each.partition_index for each in made.answers[1].remaining_partitions] == [1]
     assert made.state("t", 0)[0] == 1 and made.state("t", 1)[0] == 2

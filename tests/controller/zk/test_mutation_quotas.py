@@ -9,7 +9,7 @@ from controller.zk.admin import small
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.controller.zk.admin_events import AlterClientQuotas
+from kcore.metadata.principal import KafkaPrincipal
 from kcore.metadata.zookeeper import znodes
 from kcore.protocol_errors import Errors
 from kcore.schema.partitions import CreatePartitionsTopic
@@ -19,7 +19,13 @@ from kcore.schema.topics import CreatableTopic, DeleteTopicState
 RATE = "controller_mutation_rate"
 BURST_S = 11  # Seconds' worth of tokens in a full bucket.
 REFUSED = Errors.THROTTLING_QUOTA_EXCEEDED
-ASKER = events.Asker("u", "c")
+
+
+def a_requester(user: str, client_id: str | None) -> events.Requester:
+    return events.Requester(KafkaPrincipal(user), client_id)
+
+
+REQUESTER = a_requester("u", "c")
 
 
 def limited(path: str = "users/u", rate: str = "1.0") -> Cluster:
@@ -48,13 +54,13 @@ def create(
     *,
     version: int = 7,
     at_ms: int = 0,
-    asker: events.Asker = ASKER,
+    requester: events.Requester = REQUESTER,
     validate_only: bool = False,
 ) -> tuple[Errors, int]:
     """The topic's error, and how long the client is to wait."""
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
     request = schema.CreateTopicsRequest(topics=[topic], timeout_ms=1000, validate_only=validate_only)
-    response = admin.ask(cluster, events.CreateTopics, request, version, asker, now_ms=at_ms)
+    response = admin.ask(cluster, request, version, requester, now_ms=at_ms)
     [result] = response.topics
     assert result.error_message is None
     return Errors(result.error_code), response.throttle_time_ms
@@ -66,14 +72,14 @@ def grow(cluster: Cluster, count: int, *, version: int = 3, validate_only: bool 
         timeout_ms=1000,
         validate_only=validate_only,
     )
-    response = admin.ask(cluster, events.CreatePartitions, request, version, ASKER)
+    response = admin.ask(cluster, request, version, REQUESTER)
     assert response.results[0].error_message is None
     return Errors(response.results[0].error_code), response.throttle_time_ms
 
 
 def delete(cluster: Cluster, *names: str, version: int = 6) -> tuple[list[Errors], int]:
     request = schema.DeleteTopicsRequest(topics=[DeleteTopicState(name=each) for each in names], timeout_ms=0)
-    response = admin.ask(cluster, events.DeleteTopics, request, version, ASKER)
+    response = admin.ask(cluster, request, version, REQUESTER)
     return [Errors(each.error_code) for each in response.responses], response.throttle_time_ms
 
 
@@ -130,7 +136,7 @@ def test_what_is_only_validated_or_refused_does_not_count() -> None:
         assert create(cluster, "a", BURST_S + 1, validate_only=True) == (Errors.NONE, 0)
         assert grow(cluster, 10 + BURST_S + number, validate_only=True) == (Errors.NONE, 0)
     request = schema.CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=90, replication_factor=1)])
-    admin.ask(cluster, events.CreateTopics, request, 7, ASKER)
+    admin.ask(cluster, request, 7, REQUESTER)
     assert create(cluster, "a", BURST_S)[0] == Errors.NONE
 
 
@@ -152,16 +158,16 @@ def test_whose_bucket_it_is(path: str, is_whose: set[tuple[str, str]]) -> None:
     refused = {
         (user, client)
         for user, client in (("u", "c"), ("u", "d"), ("v", "c"), ("v", "d"))
-        if create(cluster, f"{user}{client}", asker=events.Asker(user, client))[0] == REFUSED
+        if create(cluster, f"{user}{client}", requester=a_requester(user, client))[0] == REFUSED
     }
     assert refused == is_whose
 
 
 def test_a_name_is_found_as_it_is_written_in_a_znode() -> None:
     cluster = limited("users/CN=a%20b%2Fc")
-    asker = events.Asker("CN=a b/c", None)
-    create(cluster, "a", BURST_S + 1, asker=asker)
-    assert create(cluster, "b", asker=asker)[0] == REFUSED
+    requester = a_requester("CN=a b/c", None)
+    create(cluster, "a", BURST_S + 1, requester=requester)
+    assert create(cluster, "b", requester=requester)[0] == REFUSED
 
 
 def test_changes_of_brokers_and_of_this_controller_are_followed() -> None:
@@ -177,7 +183,7 @@ def test_changes_of_brokers_and_of_this_controller_are_followed() -> None:
         ops=[OpData(key=RATE, value=1.0)],
     )
     request_id: Any = 99_000_001
-    altered = AlterClientQuotas(request_id, AlterClientQuotasRequest(entries=[entry]))
+    altered = events.RequestEvent(request_id, AlterClientQuotasRequest(entries=[entry]), 1)
     cluster.run(altered, settle=False)  # No watch has fired yet.
     create(cluster, "d", BURST_S + 1)
     assert create(cluster, "e")[0] == REFUSED

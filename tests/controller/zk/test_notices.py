@@ -78,7 +78,7 @@ def test_an_isr_that_a_leader_changed_is_a_detail() -> None:
 def test_topics_are_created_grow_and_are_deleted() -> None:
     cluster = started()
     topics = [CreatableTopic(name=name, num_partitions=3, replication_factor=2) for name in ("b", "a")]
-    ask(cluster, events.CreateTopics, schema.CreateTopicsRequest(topics=topics, timeout_ms=1000))
+    ask(cluster, schema.CreateTopicsRequest(topics=topics, timeout_ms=1000))
     assert cluster.told() == ["2 topics of 6 partitions created: a, b", "new partitions: 6 partitions created"]
     cluster.write_topic("grown", [1, 2])
     cluster.run()
@@ -90,7 +90,7 @@ def test_topics_are_created_grow_and_are_deleted() -> None:
         "new partitions: 2 partitions created",
     ]
     request = schema.DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in ("a", "b")], timeout_ms=60_000)
-    ask(cluster, events.DeleteTopics, request, 6)
+    ask(cluster, request, 6)
     answer_stops(cluster)
     assert cluster.told() == [
         "2 topics of 6 partitions to be deleted: a, b",
@@ -108,8 +108,8 @@ def test_a_deletion_that_waits_says_for_what_once() -> None:
     answer_stops(cluster)
     assert cluster.told() == [
         "1 topic of 1 partition to be deleted: t",
-        "1 topic of 1 partition cannot be deleted yet: a broker that has replicas of them is away, "
-        "or has failed to delete one: t",
+        "1 topic of 1 partition cannot be deleted yet: a broker with replicas is not live, "
+        "or failed to delete a replica: t",
     ]
     cluster.register(2)
     cluster.run()
@@ -121,7 +121,7 @@ def test_a_reassignment_begins_and_ends() -> None:
     cluster = started([1, 2], [1, 2])
     moves = [ReassignablePartition(partition_index=index, replicas=[3, 2]) for index in (0, 1)]
     topics = [ReassignableTopic(name="t", partitions=moves)]
-    ask(cluster, events.ApiPartitionReassignment, schema.AlterPartitionReassignmentsRequest(topics=topics))
+    ask(cluster, schema.AlterPartitionReassignmentsRequest(topics=topics))
     assert cluster.told() == ["2 reassignments begun: t-0, t-1", "reassignment: 2 leader epochs raised"]
     admin.alter_partition(cluster, 1, [1, 2, 3])
     assert cluster.told() == [
@@ -143,9 +143,9 @@ def test_elections() -> None:
     cluster.run()
     admin.alter_partition(cluster, 2, [2, 1])
     cluster.told()
-    ask(cluster, events.ElectLeaders, schema.ElectLeadersRequest(topic_partitions=None))
+    ask(cluster, schema.ElectLeadersRequest(topic_partitions=None))
     assert cluster.told() == [
-        "preferred election of 1 partition, asked for by a client: 1 partition moved to another leader"
+        "preferred election of 1 partition, requested by a client: 1 partition moved to another leader"
     ]
     cluster.tree.create(
         znodes.config_path("topics", "t"), znodes.encode_config({"unclean.leader.election.enable": "true"})
@@ -160,8 +160,8 @@ def test_elections() -> None:
     )
     details = [line for each in cluster.notices for line in each.details()]
     assert not details
-    ask(cluster, events.ElectLeaders, schema.ElectLeadersRequest(election_type=1, topic_partitions=None))
-    assert cluster.told() == ["unclean election of 1 partition, asked for by a client: no replica can be elected"]
+    ask(cluster, schema.ElectLeadersRequest(election_type=1, topic_partitions=None))
+    assert cluster.told() == ["unclean election of 1 partition, requested by a client: no replica can be elected"]
 
 
 def test_a_log_directory_fails_and_is_back() -> None:
@@ -176,7 +176,7 @@ def test_a_log_directory_fails_and_is_back() -> None:
 
     cluster.tree.create_sequential("/log_dir_event_notification/log_dir_event_", znodes.encode_log_dir_event(1))
     cluster.run()
-    assert cluster.told() == ["broker 1 reported a failed log directory; its states are sent again"]
+    assert cluster.told() == ["broker 1 reported a failed log directory; LeaderAndIsr is sent again"]
     answer(Errors.KAFKA_STORAGE_ERROR, Errors.KAFKA_STORAGE_ERROR)
     assert cluster.told() == [
         "log directory of broker 1 failed: 2 replicas offline",
@@ -188,12 +188,12 @@ def test_a_log_directory_fails_and_is_back() -> None:
 
 def test_a_controlled_shutdown() -> None:
     cluster = started([1, 2], [1])
-    cluster.run(events.ControlledShutdownReceived(5, events.ControlledShutdown(1, -1)))
+    cluster.run(admin.controlled_shutdown(5, 1, -1))
     assert cluster.told() == [
         "controlled shutdown of broker 1: 1 partition moved to another leader",
         "controlled shutdown of broker 1: it still leads 0 partitions",
     ]
-    cluster.run(events.ControlledShutdownReceived(6, events.ControlledShutdown(9, -1)))
+    cluster.run(admin.controlled_shutdown(6, 9, -1))
     assert cluster.told() == ["controlled shutdown of broker 9 (epoch -1) is refused: BROKER_NOT_AVAILABLE"]
 
 

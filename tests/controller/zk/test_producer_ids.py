@@ -22,7 +22,7 @@ def allocate(cluster: Cluster, broker: int, epoch: int | None = None) -> Any:
     request = schema.AllocateProducerIdsRequest(
         broker_id=broker, broker_epoch=epoch_of(cluster, broker) if epoch is None else epoch
     )
-    response = admin.ask(cluster, events.AllocateProducerIds, request)
+    response = admin.ask(cluster, request)
     if response.error_code:
         return Errors(response.error_code)
     assert response.producer_id_len == 1000

@@ -9,7 +9,6 @@ from controller.zk import admin
 from controller.zk.admin import small
 from controller.zk.tree import Cluster
 from kcore.controller.zk.admin.quotas import as_text
-from kcore.controller.zk.admin_events import AlterClientQuotas, DescribeClientQuotas
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import WriteNodes
 from kcore.protocol_errors import Errors
@@ -35,7 +34,7 @@ def entry(entity: Parts, **quotas: float | None) -> AlterClientQuotasRequestEntr
 
 def alter(cluster: Cluster, *entries: Any, validate_only: bool = False) -> list[tuple[Errors, str | None]]:
     request = AlterClientQuotasRequest(entries=[*entries], validate_only=validate_only)
-    response = admin.ask(cluster, AlterClientQuotas, request)
+    response = admin.ask(cluster, request)
     decoded = kcore.decode("AlterClientQuotasResponse", 1, kcore.encode(response, 1))
     assert [[(part.entity_type, part.entity_name) for part in each.entity] for each in decoded.entries] == [
         [(part.entity_type, part.entity_name) for part in each.entity] for each in entries
@@ -46,7 +45,7 @@ def alter(cluster: Cluster, *entries: Any, validate_only: bool = False) -> list[
 def describe(cluster: Cluster, *components: tuple[str, int, str | None], strict: bool = False) -> Any:
     """Quotas by entity, or the error."""
     made = [ComponentData(entity_type=kind, match_type=how, match=name) for kind, how, name in components]
-    response = admin.ask(cluster, DescribeClientQuotas, DescribeClientQuotasRequest(components=made, strict=strict))
+    response = admin.ask(cluster, DescribeClientQuotasRequest(components=made, strict=strict))
     decoded = kcore.decode("DescribeClientQuotasResponse", 1, kcore.encode(response, 1))
     if decoded.error_code:
         return Errors(decoded.error_code), decoded.error_message
@@ -125,7 +124,7 @@ def test_whoever_is_always_faster_wins() -> None:
 
     cluster.before = before
     [(error, message)] = alter(cluster, entry({"user": "a"}, consumer_byte_rate=8.0))
-    assert error is Errors.UNKNOWN_SERVER_ERROR and message is not None and "tries" in message
+    assert error is Errors.UNKNOWN_SERVER_ERROR and message is not None and "attempts" in message
     assert stored(cluster, path) == {"SCRAM-SHA-256": "x"}
 
 

@@ -67,7 +67,7 @@ class AdministeredWorld(World):
         wanted = None if self.random.random() < 0.2 else target
         moves = [ReassignablePartition(partition_index=int(partition), replicas=wanted)]
         topics = [ReassignableTopic(name=topic, partitions=moves)]
-        admin.ask(self.made, events.ApiPartitionReassignment, schema.AlterPartitionReassignmentsRequest(topics=topics))
+        admin.ask(self.made, schema.AlterPartitionReassignmentsRequest(topics=topics))
 
     def delete(self, _: int) -> None:
         names = sorted({name.split("-")[0] for name in self.states()})
@@ -79,7 +79,7 @@ class AdministeredWorld(World):
         if names:
             topic = CreatePartitionsTopic(name=self.random.choice(names), count=4, assignments=None)
             request = schema.CreatePartitionsRequest(topics=[topic], timeout_ms=1)
-            admin.ask(self.made, events.CreatePartitions, request)
+            admin.ask(self.made, request)
 
     def step(self) -> None:
         if self.random.random() < 0.5:

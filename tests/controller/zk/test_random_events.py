@@ -94,8 +94,8 @@ class World(Kernel):
         self.start(broker)
 
     def shut_down(self, broker: int) -> None:
-        asked = events.ControlledShutdown(broker, self.views[broker].epoch if broker in self.views else 0)
-        self.made.run(events.ControlledShutdownReceived(self.random.getrandbits(60), asked))
+        epoch = self.views[broker].epoch if broker in self.views else 0
+        self.made.run(admin.controlled_shutdown(self.random.getrandbits(60), broker, epoch))
         self.made.run()
         self.deliver()
         self.kill(broker)
@@ -126,7 +126,7 @@ class World(Kernel):
             admin.alter_partition(self.made, state.leader, isr, topic=topic, partition=int(partition))
 
     def prefer(self, _: int) -> None:
-        admin.ask(self.made, events.ElectLeaders, schema.ElectLeadersRequest(topic_partitions=None))
+        admin.ask(self.made, schema.ElectLeadersRequest(topic_partitions=None))
 
     def take_over(self, broker: int) -> None:
         """A broker comes or goes while nobody controls."""

@@ -20,7 +20,7 @@ def reassign(cluster: Cluster, moves: dict[int, list[int] | None], topic: str = 
     """The error of each partition."""
     partitions = [ReassignablePartition(partition_index=index, replicas=each) for index, each in moves.items()]
     request = schema.AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=topic, partitions=partitions)])
-    response = admin.ask(cluster, events.ApiPartitionReassignment, request)
+    response = admin.ask(cluster, request)
     assert response.error_code == Errors.NONE
     return {each.partition_index: Errors(each.error_code) for topic in response.responses for each in topic.partitions}
 
@@ -38,7 +38,7 @@ def under_way(cluster: Cluster, topics: dict[str, list[int]] | None = None) -> d
         ListPartitionReassignmentsTopics(name=name, partition_indexes=each) for name, each in topics.items()
     ]
     request = schema.ListPartitionReassignmentsRequest(topics=asked)
-    response = admin.ask(cluster, events.ListPartitionReassignments, request)
+    response = admin.ask(cluster, request)
     return {
         (topic.name, each.partition_index): (each.replicas, each.adding_replicas, each.removing_replicas)
         for topic in response.topics

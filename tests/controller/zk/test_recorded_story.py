@@ -131,8 +131,7 @@ def test_after_step_7_the_last_leader_asks_to_stop() -> None:
         if each["api"] == "CONTROLLED_SHUTDOWN" and each["request"]["brokerId"] == 2
     ]
     controlled = cluster(7, controller_id=3)
-    shutdown = events.ControlledShutdown(request["brokerId"], request["brokerEpoch"])
-    controlled.run(events.ControlledShutdownReceived(1, shutdown))
+    controlled.run(admin.controlled_shutdown(1, request["brokerId"], request["brokerEpoch"]))
     response = controlled.answers[1]
     left = [(each.topic_name, each.partition_index) for each in response.remaining_partitions]
     wanted = [(each["topicName"], each["partitionIndex"]) for each in answer["remainingPartitions"]]
@@ -152,12 +151,12 @@ def test_the_whole_story_in_one_go() -> None:
     _alter_partitions(told_story, 3)
     assert admin.subjects(told_story) == admin.recorded_subjects(3)
 
-    admin.ask(told_story, events.ElectLeaders, schema.ElectLeadersRequest(topic_partitions=None))
+    admin.ask(told_story, schema.ElectLeadersRequest(topic_partitions=None))
     assert admin.subjects(told_story) == admin.recorded_subjects(4)
 
     target = ReassignablePartition(partition_index=0, replicas=[1, 2])
     move = schema.AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t2", partitions=[target])])
-    admin.ask(told_story, events.ApiPartitionReassignment, move)
+    admin.ask(told_story, move)
     _alter_partitions(told_story, 5)
     assert admin.subjects(told_story) == admin.recorded_subjects(5)
 

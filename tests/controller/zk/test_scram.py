@@ -11,7 +11,6 @@ import kcore
 from controller.zk import admin
 from controller.zk.admin import small
 from controller.zk.tree import Cluster
-from kcore.controller.zk import events
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_names import sanitized
 from kcore.metadata.zookeeper.znode_operations import WriteNodes
@@ -42,7 +41,7 @@ def alter(cluster: Cluster, *changes: Any) -> dict[str, tuple[Errors, str | None
         upsertions=[each for each in changes if isinstance(each, ScramCredentialUpsertion)],
         deletions=[each for each in changes if isinstance(each, ScramCredentialDeletion)],
     )
-    response = admin.ask(cluster, events.AlterUserScramCredentials, request)
+    response = admin.ask(cluster, request)
     decoded = kcore.decode("AlterUserScramCredentialsResponse", 0, kcore.encode(response, 0))
     return {each.user: (Errors(each.error_code), each.error_message) for each in decoded.results}
 
@@ -50,7 +49,7 @@ def alter(cluster: Cluster, *changes: Any) -> dict[str, tuple[Errors, str | None
 def describe(cluster: Cluster, *users: str) -> dict[str, Any]:
     """Iterations by mechanism, or the error, by user."""
     request = DescribeUserScramCredentialsRequest(users=[UserName(name=each) for each in users] or None)
-    response = admin.ask(cluster, events.DescribeUserScramCredentials, request)
+    response = admin.ask(cluster, request)
     decoded = kcore.decode("DescribeUserScramCredentialsResponse", 0, kcore.encode(response, 0))
     return {
         each.user: Errors(each.error_code)
@@ -145,7 +144,7 @@ def test_the_limits_themselves_are_fine() -> None:
 
 def test_what_is_told_of_users_that_are_not_described() -> None:
     request = DescribeUserScramCredentialsRequest(users=[UserName(name=each) for each in ("none", "twice", "twice")])
-    response = admin.ask(small([1]), events.DescribeUserScramCredentials, request)
+    response = admin.ask(small([1]), request)
     assert [(each.user, each.error_message, each.credential_infos) for each in response.results] == [
         ("none", "Attempt to describe a user credential that does not exist: none", []),
         ("twice", "Cannot describe SCRAM credentials for the same user twice in a single request: twice", []),
@@ -195,13 +194,13 @@ def test_who_is_no_controller_says_so_of_every_user() -> None:
     request = AlterUserScramCredentialsRequest(
         upsertions=[upsertion("a")], deletions=[ScramCredentialDeletion(name="b", mechanism=1)]
     )
-    response = admin.ask(cluster, events.AlterUserScramCredentials, request)
+    response = admin.ask(cluster, request)
     assert [(each.user, each.error_code) for each in response.results] == [
         ("a", Errors.NOT_CONTROLLER),
         ("b", Errors.NOT_CONTROLLER),
     ]
     everybody = DescribeUserScramCredentialsRequest(users=None)
-    assert admin.ask(cluster, events.DescribeUserScramCredentials, everybody).error_code == Errors.NOT_CONTROLLER
+    assert admin.ask(cluster, everybody).error_code == Errors.NOT_CONTROLLER
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from controller.zk.admin import small
 from controller.zk.tree import Cluster
 from kcore.controller.rules.tokens import MOST_RENEWERS, OfTokens
 from kcore.controller.zk.admin import tokens
-from kcore.controller.zk.admin_events import Asking, ExpireTokens, TokenRequest
+from kcore.controller.zk.events import ExpireTokens, Requester, RequestEvent
 from kcore.errors import TableError
 from kcore.metadata.delegation_token import Token
 from kcore.metadata.principal import KafkaPrincipal
@@ -54,7 +54,8 @@ def ask(
 ) -> Any:
     request_id = next(IDS)
     version = 2 if isinstance(request, RenewDelegationTokenRequest | ExpireDelegationTokenRequest) else version
-    cluster.run(TokenRequest(request_id, request, version, Asking(who, now_ms, lambda token_id, owner: sees_all)))
+    requester = Requester(who, wall_ms=now_ms, may_describe_token=lambda token_id, owner: sees_all)
+    cluster.run(RequestEvent(request_id, request, version, requester))
     response = cluster.answers[request_id]
     assert kcore.encode(response, version)
     assert type(response).__name__ == type(request).__name__.replace("Request", "Response")

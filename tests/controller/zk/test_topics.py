@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from controller.zk import admin
 from controller.zk.clusters import told
 from controller.zk.tree import Cluster
 from kcore.controller.zk import events
@@ -312,7 +313,7 @@ def test_both_rolls_of_kip_380(protocol: str, versions: tuple[int, int, int]) ->
     made.write_topic("t", [1, 2, 3])
     made.run()
     epoch = made.tree.nodes[znodes.broker_path(1)].czxid
-    made.run(events.ControlledShutdownReceived(1, events.ControlledShutdown(3, -1)))
+    made.run(admin.controlled_shutdown(1, 3, -1))
     sent = {each.message.__name__: each.version for each in made.sent}
     names = ("UpdateMetadataRequest", "LeaderAndIsrRequest", "StopReplicaRequest")
     assert tuple(sent[name] for name in names) == versions
@@ -388,7 +389,7 @@ def test_a_broker_that_starts_may_lead_uncleanly_where_its_topic_allows_it() -> 
 
 def test_a_broker_that_shuts_down_is_given_nothing_new() -> None:
     made = cluster()
-    made.run(events.ControlledShutdownReceived(1, events.ControlledShutdown(3, -1)))
+    made.run(admin.controlled_shutdown(1, 3, -1))
     made.sent.clear()
     made.write_topic("t", [3, 1, 2])
     made.run()

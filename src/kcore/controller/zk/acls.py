@@ -1,7 +1,7 @@
-"""The ACLs in ZooKeeper, as a node of ZooKeeper mode knows them. Source: AclAuthorizer's caches.
+"""A node's copy of the ACLs in ZooKeeper, and the authorizer that decides by it. Source: AclAuthorizer of 3.9.1.
 
-They are read when the process starts and whenever a notification names their resource. Whoever writes a resource's
-entries makes them true here, too. They outlive an election: every node decides by them who may ask what of it.
+The node reads all ACLs when it starts, and those of a resource when a notification names the resource. A node that
+writes the entries of a resource updates its copy at once. Elections do not change the copy.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,20 +16,20 @@ from kcore.metadata.zookeeper.znode_acls import AclBinding, Resource
 
 
 class ZkAcls(AclsByResource[AclBinding, AclBinding]):
-    """Entries by resource."""
+    """The ACL entries by resource."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.is_read = False  # Until all are known nobody but super users may do anything.
+        self.is_read = False  # Until all entries are read, only super users are allowed anything.
         self._unreadable: set[Resource] = set()
 
     @property
     def resources(self) -> set[Resource]:
-        """Those that have entries."""
+        """The resources that have entries."""
         return {*self._by_resource}
 
     def update(self, resource: Resource, bindings: Sequence[AclBinding] | None) -> None:
-        """All entries of a resource; None where its znode cannot be read: then it is denied to all but super users."""
+        """Sets all entries of a resource. None: its znode is unreadable, so only super users may use the resource."""
         for each in [*self.of_pattern(resource)]:
             self.remove(each, each)
         self._unreadable.discard(resource)
@@ -40,12 +40,12 @@ class ZkAcls(AclsByResource[AclBinding, AclBinding]):
             self.add(each, each)
 
     def keep_only(self, resources: Iterable[Resource]) -> None:
-        """Other resources have no entries any more."""
+        """Removes the entries of all other resources."""
         for each in self.resources - {*resources}:
             self.update(each, ())
 
     def every(self) -> Iterator[AclBinding]:
-        """All entries that could be read, by resource."""
+        """All readable entries, ordered by resource."""
         for resource in sorted(self.resources - self._unreadable):
             yield from self.of_pattern(resource)
 
@@ -70,7 +70,7 @@ class AclAuthorizer(NamedTuple):
         return is_allowed(self.settings, self.acls, principal, client_address, operation, resource_type, name)
 
     def allows_on_any(self, principal: KafkaPrincipal, client_address: str, operation: int, resource_type: int) -> bool:
-        """Whether there may be a resource of that type on which it is allowed the operation."""
+        """Whether the principal may do the operation on any resource of that type."""
         if not self.acls.is_read:
             return str(principal) in self.settings.super_users
         return is_allowed_on_any(self.settings, self.acls, principal, client_address, operation, resource_type)

@@ -1,8 +1,8 @@
-"""What a controller makes of an event: outputs as data, in the order in which they may take effect.
+"""A controller's decision about an event: data, of which each part takes effect after the one before it.
 
-1. `changes` are the conditional writes of partition states; ZooKeeper must have taken them first.
-2. `ZkController.replay(decision)` makes the decision true in the controller's table.
-3. `ZkController.requests(decision)` is what may leave then.
+1. `changes` are conditional writes of partition states, which ZooKeeper must accept first.
+2. `ZkController.replay(decision)` applies the decision to the controller's table.
+3. `ZkController.requests(decision)` are the control requests that may be sent then.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def no_rows() -> Int32s:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The outcome of one event. Nothing has changed yet."""
+    """The outcome of one event; the table has not changed yet."""
 
     changes: UnwrittenChanges
     failed: tuple[int, ...] = ()  # broker ids
@@ -36,13 +36,13 @@ class Decision:
 
     @property
     def is_nothing(self) -> bool:
-        """No state is written and no broker came, went or is going."""
+        """True if no state is written, and no broker started, failed or shuts down."""
         return not (len(self.changes) or self.failed or self.started or self.shutting_down)
 
 
 @dataclass(frozen=True, slots=True)
 class StateWrite:
-    """One conditional write: the znode, the version it must have, and what it then holds."""
+    """A conditional write of a znode, which must have the expected version."""
 
     path: str
     expected_version: int
@@ -50,7 +50,7 @@ class StateWrite:
 
 
 def state_writes(table: PartitionTable, changes: UnwrittenChanges, controller_epoch: int) -> Iterator[StateWrite]:
-    """The writes of `/brokers/topics/<topic>/partitions/<n>/state`."""
+    """The writes of the changed `/brokers/topics/<topic>/partitions/<n>/state` znodes."""
     rows = changes.rows
     paths = partition_paths(table.topics.names, table.topic_row__p[rows], table.partition_index__p[rows])
     states = encode_states(changes, controller_epoch)

@@ -1,9 +1,10 @@
-"""The effects that a handler of the active controller yields to the edge: data, performed in order.
+"""The effects that a handler of the active controller yields: data, which the server performs in order.
 
-A handler is a generator. It yields an effect and is sent its result, so that it reads like sequential code without
-access to ZooKeeper or sockets; `kcore.server` performs them for real, tests in a tree in memory. Every write is fenced:
-it is made only if `/controller_epoch` still has the version that the controller set it to. If it has another,
-`ControllerMovedError` is raised where the handler waits.
+A handler is a generator that yields an effect and gets its result back, so it reads like sequential code.
+`kcore.server` performs effects with ZooKeeper and sockets, tests with a tree of znodes in memory.
+
+Every write is fenced: ZooKeeper makes it only if `/controller_epoch` still has the version that this controller wrote.
+Otherwise `ControllerMovedError` is raised in the handler.
 """
 
 from collections.abc import Generator, Sequence
@@ -38,14 +39,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Control requests, to each broker in this order; those to stopped brokers are dropped. No result."""
+    """Send control requests to each broker in this order; requests to stopped brokers are dropped. No result."""
 
     requests: Sequence[ControlRequest]
 
 
 @dataclass(frozen=True, slots=True)
 class SendResponse:
-    """The response to a request that came in as an event. No result."""
+    """Send the response to the request of a RequestEvent. No result."""
 
     request_id: int
     response: Message
@@ -53,14 +54,14 @@ class SendResponse:
 
 @dataclass(frozen=True, slots=True)
 class HandleLater:
-    """An event of our own, to be handled after all that are queued now: long work is done in parts. No result."""
+    """Handle this event after all queued events; long work is split by such events. No result."""
 
     event: Event
 
 
 @dataclass(frozen=True, slots=True)
 class LogNotice:
-    """A line for the operator's log. No result."""
+    """Write a line to the operator's log. No result."""
 
     notice: Notice
 
@@ -70,31 +71,31 @@ Steps: TypeAlias = Generator[Effect, Any, T]  # `yield from` one of the function
 
 
 def read_nodes(paths: Sequence[str], *, watch: bool = False) -> Steps[list[Node | None]]:
-    """What is at each path."""
+    """Reads the znode at each path; None where there is no znode."""
     nodes: list[Node | None] = yield ReadNodes(paths, watch)
     return nodes
 
 
 def read_node(path: str, *, watch: bool = False) -> Steps[Node | None]:
-    """What is at one path."""
+    """Reads one znode; None if it does not exist."""
     [node] = yield from read_nodes([path], watch=watch)
     return node
 
 
 def read_children(path: str, *, watch: bool = False) -> Steps[list[str]]:
-    """The names below a path, sorted; none where there is no such znode."""
+    """The names of a znode's children, sorted; empty if the znode does not exist."""
     [children] = yield ReadChildren([path], watch)
     return sorted(children or [])
 
 
 def read_states(rows: Int32s) -> Steps[States]:
-    """The states of partitions that have one (`znode_reading.read_states` makes sense of them)."""
+    """Reads the state znodes of partitions, unchecked; handlers use `znode_reading.read_states`, which checks them."""
     states: States = yield ReadStates(rows)
     return states
 
 
 def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> Steps[list[OperationResult]]:
-    """The result of each operation. One that is too large for ZooKeeper is not tried: it would cost the session."""
+    """The result of each operation. One that is too large is not tried: ZooKeeper would close the session."""
     tried = [each for each in operations if isinstance(each, Delete) or len(each.data) <= MOST_BYTES]
     outcomes: list[OperationResult]
     if len(tried) == len(operations):
@@ -108,16 +109,16 @@ def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> Ste
 
 
 def delete_partitions(rows: Int32s) -> Steps[None]:
-    """The znodes of these partitions go."""
+    """Deletes the znodes of these partitions."""
     yield DeletePartitions(rows)
 
 
 def log_notice(notice: Notice) -> Steps[None]:
-    """Logs a notice for the operator."""
+    """Writes a notice to the operator's log."""
     yield LogNotice(notice)
 
 
 def write_states(changes: UnwrittenChanges) -> Steps[Bools]:
-    """Which of the changes were taken."""
+    """Writes partition states; returns a mask of the changes that ZooKeeper accepted."""
     taken: Bools = yield WriteStates(changes)
     return taken

@@ -1,39 +1,34 @@
-"""The events of a controller."""
+"""The events of a controller: requests, responses of brokers, changes in ZooKeeper, and the controller's own timers.
+
+Source: KafkaController's ControllerEvents of 3.9.1.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
-from kcore.controller.rules.error_responses import refused
+from kcore.controller.rules import error_responses, tokens
+from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.protocol_errors import Errors
 from kcore.schema import (
-    AllocateProducerIdsRequest,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
-    AlterPartitionRequest,
-    ControlledShutdownResponse,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    DescribeConfigsRequest,
-    ElectLeadersRequest,
-    IncrementalAlterConfigsRequest,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
-    UpdateFeaturesRequest,
-    UpdateMetadataResponse,
 )
-from kcore.schema.configs import AlterConfigsRequest
-from kcore.schema.scram import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message
 from kcore.types import Int32s
 from kcore.wire.columns import Columns
 
+Request = TypeVar("Request", bound=Message, covariant=True)
+
+# Inputs of `ZkController`, which decides and neither reads nor writes ZooKeeper.
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerFailed:
-    """Brokers without a registration any more, by id."""
+    """The registrations of these brokers are gone from `/brokers/ids`."""
 
     broker_ids: Sequence[int]
 
@@ -47,12 +42,12 @@ class BrokerStarted:
     endpoints: Sequence[Endpoint] = ()
     rack: str | None = None
     features: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # Lowest and highest level (KIP-584).
-    coordinates: bool = True  # Groups and transactions; else internal topics are not placed there.
+    coordinates: bool = True  # False: no replica of an internal topic is placed on it.
 
 
 @dataclass(frozen=True, slots=True)
 class ControlledShutdown:
-    """A broker asks to have its leaders moved away. `broker_epoch` -1: from before KIP-380, not checked."""
+    """A broker asks the controller to move its leaders away. `broker_epoch` -1 (before KIP-380) is not checked."""
 
     broker_id: int
     broker_epoch: int
@@ -60,53 +55,67 @@ class ControlledShutdown:
 
 @dataclass(frozen=True, slots=True)
 class PreferredElection:
-    """Lead where the first replica can: the partitions in `rows`, or all whose leader is another."""
+    """Elect the preferred replica of the partitions in `rows`, or of all that another replica leads."""
 
     rows: Int32s | None = None
 
 
-# The active controller's events (KafkaController's ControllerEvents of 3.9.1). Those with a `request_id` are answered.
+# Inputs of `ActiveController`.
 
 
 class Event:
-    """Whatever `ActiveController.handle` takes."""
+    """An event that `ActiveController.handle` takes."""
 
     __slots__ = ()
 
+    @property
+    def name(self) -> str:
+        """The kind of event, in log lines and metrics."""
+        return type(self).__name__
 
-class RequestEvent(Event):
-    """An event that is a request, and needs a response."""
 
-    __slots__ = ()
-    request_id: int  # The edge's id of the request.
-    request: Any
+class Requester(NamedTuple):
+    """The client of a request: its quotas count it, and rights to delegation tokens depend on it."""
+
+    principal: KafkaPrincipal = ANONYMOUS
+    client_id: str | None = ""
+    wall_ms: int = 0  # When the request came, in ms since 1970: time stamps of tokens.
+    may_describe_token: tokens.MayDescribe = lambda token_id, owner: True
+
+
+NO_REQUESTER: Final = Requester()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEvent(Event, Generic[Request]):
+    """A client or a broker sent a request, which needs one response."""
+
+    request_id: int  # The server's number for the request.
+    request: Request
+    version: int
+    requester: Requester = NO_REQUESTER
+    is_proxied: bool = False  # A broker proxies it (KIP-590's document): it may alter the settings of any broker.
+
+    @property
+    def name(self) -> str:
+        """The API."""
+        return type(self.request).__name__.removesuffix("Request")
 
     def refused(self, error: Errors) -> Message:
-        """The error response: nothing was done. Where a controller in ZooKeeper mode has one of its own, it says so."""
-        return refused(self.request, error)
-
-
-class Asker(NamedTuple):
-    """Who asks, for quotas: the name of the principal, and the client's id."""
-
-    user: str
-    client_id: str | None
-
-
-ANYBODY: Final = Asker("ANONYMOUS", "")
-
-
-class PartitionMutation(RequestEvent):
-    """A request that creates or deletes partitions: a quota on mutations counts them (KIP-599)."""
-
-    __slots__ = ()
-    version: int  # Of the request.
-    asker: Asker
+        """The error response. For reassignments KafkaController names no partitions in it."""
+        match self.request:
+            case AlterPartitionReassignmentsRequest():
+                return AlterPartitionReassignmentsResponse(error_code=error, error_message=None)
+            case ListPartitionReassignmentsRequest():
+                return ListPartitionReassignmentsResponse(error_code=error, error_message=None)
+        if isinstance(self.request, tokens.OfTokens):
+            return tokens.refused(self.request, self.version, self.requester.principal, error)
+        return error_responses.refused(self.request, error)
 
 
 @dataclass(frozen=True, slots=True)
 class Elected(Event):
-    """`/controller` is ours: the epoch that was written with it, and the version of `/controller_epoch` then."""
+    """This node wrote `/controller` and the next epoch to `/controller_epoch`, which then had `epoch_version`."""
 
     epoch: int
     epoch_version: int
@@ -114,12 +123,12 @@ class Elected(Event):
 
 @dataclass(frozen=True, slots=True)
 class SessionLost(Event):
-    """The ZooKeeper session has expired, and `/controller` with it."""
+    """The ZooKeeper session has expired, and `/controller` is deleted with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerChange(Event):
-    """`/controller` changed or was deleted: there may be another controller."""
+    """`/controller` changed or was deleted: another node may be the controller."""
 
     broker_id: int  # The controller's id; -1 for none.
 
@@ -131,7 +140,7 @@ class BrokerChange(Event):
 
 @dataclass(frozen=True, slots=True)
 class BrokerModifications(Event):
-    """A broker's znode changed: other endpoints."""
+    """The znode of a broker changed: its endpoints may be others."""
 
     broker_id: int
 
@@ -143,19 +152,19 @@ class TopicChange(Event):
 
 @dataclass(frozen=True, slots=True)
 class PartitionModifications(Event):
-    """A topic's assignment changed: more partitions, perhaps."""
+    """The znode of a topic changed: it may have more partitions."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True)
 class LogDirEventNotification(Event):
-    """Brokers noted in ZooKeeper that log directories failed."""
+    """Brokers wrote notifications to ZooKeeper: log directories failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange(Event):
-    """There is a notification in ZooKeeper that a configuration changed."""
+    """A notification of changed settings was created below `/config/changes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +176,7 @@ class TopicUncleanLeaderElectionEnable(Event):
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsrResponseReceived(Event):
-    """A broker's response as columns, since it has all partitions; `broker_epoch`: to which the request was sent."""
+    """A broker responded to the LeaderAndIsr that was sent to this broker epoch."""
 
     broker_id: int
     broker_epoch: int
@@ -175,87 +184,13 @@ class LeaderAndIsrResponseReceived(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateMetadataResponseReceived(Event):
-    """A broker's answer."""
-
-    broker_id: int
-    broker_epoch: int
-    response: UpdateMetadataResponse
-
-
-@dataclass(frozen=True, slots=True)
-class ControlledShutdownReceived(RequestEvent):
-    """ControlledShutdown."""
-
-    request_id: int
-    request: ControlledShutdown
-
-    def refused(self, error: Errors) -> Message:
-        """No partitions are named."""
-        return ControlledShutdownResponse(error_code=error)
-
-
-# ISRs, reassignments, elections, deletions; and what administrators ask for.
-
-
-@dataclass(frozen=True, slots=True)
-class AlterPartitionReceived(RequestEvent):
-    """AlterPartition; `version` is the request's."""
-
-    request_id: int
-    request: AlterPartitionRequest
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
 class IsrChangeNotification(Event):
-    """Leaders from before 2.7 noted in ZooKeeper that they changed ISRs there."""
-
-
-@dataclass(frozen=True, slots=True)
-class ApiPartitionReassignment(RequestEvent):
-    """An administrator moves partitions to other brokers, or calls that off."""
-
-    request_id: int
-    request: AlterPartitionReassignmentsRequest
-
-    def refused(self, error: Errors) -> Message:
-        """No partitions are named."""
-        return AlterPartitionReassignmentsResponse(error_code=error, error_message=None)
-
-
-@dataclass(frozen=True, slots=True)
-class ListPartitionReassignments(RequestEvent):
-    """An administrator asks what is being moved."""
-
-    request_id: int
-    request: ListPartitionReassignmentsRequest
-
-    def refused(self, error: Errors) -> Message:
-        """No partitions are named."""
-        return ListPartitionReassignmentsResponse(error_code=error, error_message=None)
+    """Leaders from before 2.7 wrote notifications to ZooKeeper: they changed ISRs in the state znodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZkPartitionReassignment(Event):
     """`/admin/reassign_partitions` was created."""
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateFeatures(RequestEvent):
-    """An administrator wants other levels of features; `version` is the request's."""
-
-    request_id: int
-    request: UpdateFeaturesRequest
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
-class ElectLeaders(RequestEvent):
-    """An administrator wants elections."""
-
-    request_id: int
-    request: ElectLeadersRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +200,7 @@ class ZkReplicaLeaderElection(Event):
 
 @dataclass(frozen=True, slots=True)
 class AutoPreferredReplicaLeaderElection(Event):
-    """It is time to bring leaders back to their preferred replicas: leader.imbalance.check.interval.seconds."""
+    """The timer of leader.imbalance.check.interval.seconds fired: move leaders to their preferred replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,24 +210,24 @@ class TopicDeletion(Event):
 
 @dataclass(frozen=True, slots=True)
 class PartitionModificationsStep(Event):
-    """The znodes of topics that PartitionModifications named are to be read; the controller's own."""
+    """Read the znodes of the topics that PartitionModifications events named; the controller's own event."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentStep(Event):
-    """Moves whose new replicas are in the ISRs are to be ended; the controller's own."""
+    """Complete the reassignments whose new replicas are all in the ISRs; the controller's own event."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDeletionStep(Event):
-    """The next part of a deletion that is too large for one event (`topics/deletion_steps.py`)."""
+    """Continue a deletion that is too large for one event (`topics/deletion_steps.py`); the controller's own event."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopReplicaResponseReceived(Event):
-    """A broker's response, as columns, to a StopReplica sent to this broker epoch.
+    """A broker responded to the StopReplica that was sent to this broker epoch.
 
-    `delete`: the request was to delete all the replicas in the response; else to stop them.
+    `delete`: the request deleted all the replicas in the response; False: it only stopped them.
     """
 
     broker_id: int
@@ -303,85 +238,11 @@ class StopReplicaResponseReceived(Event):
 
 @dataclass(frozen=True, slots=True)
 class Tick(Event):
-    """Time has passed: what has waited too long is answered."""
+    """A timer fired: answer the requests whose time-out is over."""
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTopics(PartitionMutation):
-    """CreateTopics."""
+class ExpireTokens(Event):
+    """The timer of delegation.token.expiry.check.interval.ms fired: remove expired tokens."""
 
-    request_id: int
-    request: CreateTopicsRequest
-    version: int = 7
-    asker: Asker = ANYBODY
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteTopics(PartitionMutation):
-    """DeleteTopics."""
-
-    request_id: int
-    request: DeleteTopicsRequest
-    version: int
-    asker: Asker = ANYBODY
-
-
-@dataclass(frozen=True, slots=True)
-class CreatePartitions(PartitionMutation):
-    """CreatePartitions."""
-
-    request_id: int
-    request: CreatePartitionsRequest
-    version: int = 3
-    asker: Asker = ANYBODY
-
-
-@dataclass(frozen=True, slots=True)
-class AlterUserScramCredentials(RequestEvent):
-    """AlterUserScramCredentials."""
-
-    request_id: int
-    request: AlterUserScramCredentialsRequest
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeUserScramCredentials(RequestEvent):
-    """DescribeUserScramCredentials."""
-
-    request_id: int
-    request: DescribeUserScramCredentialsRequest
-
-
-@dataclass(frozen=True, slots=True)
-class AlterConfigs(RequestEvent):
-    """AlterConfigs: replaces all settings of topics, or of this node."""
-
-    request_id: int
-    request: AlterConfigsRequest
-    is_proxied: bool = False  # As KIP-590's document has it: it may be about any broker.
-
-
-@dataclass(frozen=True, slots=True)
-class IncrementalAlterConfigs(RequestEvent):
-    """IncrementalAlterConfigs, of topics."""
-
-    request_id: int
-    request: IncrementalAlterConfigsRequest
-    is_proxied: bool = False  # As of AlterConfigs.
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeConfigs(RequestEvent):
-    """DescribeConfigs, of topics; `version` is the request's."""
-
-    request_id: int
-    request: DescribeConfigsRequest
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
-class AllocateProducerIds(RequestEvent):
-    """A broker wants a block of producer ids."""
-
-    request_id: int
-    request: AllocateProducerIdsRequest
+    wall_ms: int  # Now, in ms since 1970.

@@ -1,7 +1,7 @@
-"""A newly elected controller reads the cluster, and finishes what the last controller did not.
+"""A newly elected controller reads the cluster and finishes the work of the previous controller.
 
-Source: KafkaController.onControllerFailover of 3.9.1. The order matters: watches are set before the watched data is
-read, and brokers get the live brokers before LeaderAndIsr names leaders (KAFKA-4443).
+The order matters: watches are set before the watched data is read, and brokers are sent the list of live brokers
+before a LeaderAndIsr names leaders (KAFKA-4443). Source: KafkaController.onControllerFailover of 3.9.1.
 """
 
 from typing import Final
@@ -37,7 +37,7 @@ WATCHED_CHILDREN: Final = (
 
 
 def on_controller_failover(context: ControllerContext, epoch: int) -> Steps[None]:
-    """The failover, up to the steps that the functions of RESUMED continue with."""
+    """Reads the cluster and sends all states; the functions in `handlers.RESUMED` do the rest of the failover."""
     context.finalized = yield from features.set_up(context.config.inter_broker_protocol)
     for path in WATCHED_CHILDREN:
         yield from read_children(path, watch=True)
@@ -55,14 +55,14 @@ def on_controller_failover(context: ControllerContext, epoch: int) -> Steps[None
 
 
 def delete_children(path: str) -> Steps[None]:
-    """Deletes old notifications: what they are about is read again anyway (KAFKA-5879)."""
+    """Deletes old notifications, because the data that they announce is read again anyway (KAFKA-5879)."""
     names = yield from read_children(path)
     if names:
         yield from write_nodes([Delete(f"{path}/{name}") for name in names])
 
 
 def _read_cluster(context: ControllerContext, epoch: int) -> Steps[None]:
-    """KafkaController.initializeControllerContext."""
+    """Fills the table from ZooKeeper (KafkaController.initializeControllerContext)."""
     brokers = yield from _read_brokers(context)
     names = yield from read_children(znodes.TOPICS)
     nodes = yield from read_nodes([znodes.topic_path(name) for name in names], watch=True)
@@ -106,14 +106,14 @@ def _read_brokers(context: ControllerContext) -> Steps[BrokerTable]:
 
 
 def start_state_machines(context: ControllerContext) -> Steps[None]:
-    """ReplicaStateMachine.startup and PartitionStateMachine.startup, in bulk; then all states are sent.
+    """Elects leaders where needed and sends all states (ReplicaStateMachine and PartitionStateMachine.startup).
 
-    Every live replica gets its state, changed or not: the last controller may have died before it was sent.
+    Unchanged states are sent, too: the previous controller may have died before it sent them.
     """
     decisions, table = context.decisions, context.table
     every = np.flatnonzero(table.topic_row__p != NO_TOPIC).astype(np.int32)
     yield from assignments.replace_unfit(context, every)
-    assignments.tell_of_unfit(context)
+    assignments.warn_of_unfit(context)
     yield from unclean.learn(context, every)
     yield from carry_out(context, decisions.on_failover, "failover, replicas that are offline")
     yield from carry_out(context, decisions.on_offline_partitions, "failover, partitions without a leader")

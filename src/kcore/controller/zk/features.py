@@ -1,6 +1,6 @@
-"""Finalized features, which are set up at failover (KIP-584).
+"""Finalized features, which the controller reads and repairs at failover (KIP-584).
 
-Source: KafkaController of 3.9.1 (maybeSetupFeatureVersioning).
+Source: KafkaController.maybeSetupFeatureVersioning of 3.9.1.
 """
 
 from typing import Final, NamedTuple
@@ -15,17 +15,17 @@ VERSIONING_SINCE: Final = "2.7-IV0"
 
 
 class Finalized(NamedTuple):
-    """The finalized features of the cluster."""
+    """The content of the /feature znode."""
 
     node: znodes.Feature
-    version: int  # Of the znode.
+    version: int  # The version of the znode.
 
 
 NOTHING_FINALIZED: Final = Finalized(znodes.Feature(False, {}), NO_EPOCH)
 
 
 def set_up(inter_broker_protocol: str) -> Steps[Finalized]:
-    """Finalized features are kept, and dropped below 2.7."""
+    """Reads the finalized features and writes the znode if it must change; below 2.7 no features are finalized."""
     enabled = at_least(inter_broker_protocol, VERSIONING_SINCE)
     version = 2 if at_least(inter_broker_protocol, "3.3-IV0") else 1
     node = yield from read_node(znodes.FEATURE)

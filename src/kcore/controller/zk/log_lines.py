@@ -1,7 +1,7 @@
-"""Log lines for the operator: one for each event, with ids and counts, and one for each partition with `--verbose`. A
-notice is an effect (`effects.LogNotice`): a handler yields it once ZooKeeper has accepted the writes, and the edge logs
-it. Equal events give equal lines, so tests compare them. The lines have the content of Kafka's controller log and
-state-change log.
+"""Log lines for the operator: one for each event, with ids and counts, and with `--verbose` one for each partition.
+
+A handler yields a notice in `effects.LogNotice` once ZooKeeper has accepted the writes, and the server logs it. Equal
+events give equal lines, which tests compare. The lines have the content of Kafka's controller and state-change logs.
 
 Source: KafkaController and StateChangeLogger of 3.9.1.
 """
@@ -19,14 +19,14 @@ from kcore.metadata.table.changes import PartitionChanges
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.types import Bools, Int16s, Int32s
 
-# detail: only where --verbose asks for it. warning: something is left out that a person must mend.
+# detail: logged only with --verbose. warning: the controller skips something that an operator must repair.
 Level: TypeAlias = Literal["detail", "info", "warning"]
 NEW_PARTITIONS: Final = "new partitions"
-MOST_NAMED: Final = 10  # Topics or partitions in a line; the details name all.
+MOST_NAMED: Final = 10  # Topics or partitions that a line names; the lines of `details` name all.
 
 
 class Notice:
-    """A line for the log: `str` of it."""
+    """An entry of the log; `str(notice)` is its line."""
 
     __slots__ = ()
     level: Level = "info"
@@ -35,23 +35,23 @@ class Notice:
     def __str__(self) -> str: ...
 
     def details(self) -> Iterator[str]:
-        """More lines, one for each partition or topic."""
+        """The lines for --verbose, one for each partition or topic."""
         yield from ()
 
 
 def named(names: Collection[str]) -> str:
-    """The first names, and how many more there are."""
+    """The first names in order, and the number of the others: "a, b and 3 more"."""
     shown = ", ".join(sorted(names)[:MOST_NAMED])
     return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED:,} more"
 
 
-def counted(count: int, what: str) -> str:
-    """1 partition, 2 partitions."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: "1 partition", "2 partitions"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def named_brokers(broker_ids: Iterable[int]) -> str:
-    """broker 1; brokers 1, 2."""
+    """Broker ids in words: "broker 1", "brokers 1, 2"."""
     ids = sorted(broker_ids)
     return f"broker{'' if len(ids) == 1 else 's'} {', '.join(map(str, ids)) or 'none'}"
 
@@ -62,7 +62,7 @@ class TextNotice(Notice):
 
     text: str
     level: Level = "info"
-    request: str = ""  # The API whose request asks for the line, though it may change nothing: at a bounded rate.
+    request: str = ""  # The API of the request that causes the line; the server bounds the rate of these lines.
 
     def __str__(self) -> str:
         return self.text
@@ -70,10 +70,10 @@ class TextNotice(Notice):
 
 @dataclass(frozen=True, slots=True)
 class BrokersChanged(Notice):
-    """Brokers came and went in `/brokers/ids`; each as broker id and epoch."""
+    """Brokers registered or left in `/brokers/ids`; each is a broker id and an epoch."""
 
     registered: Sequence[tuple[int, int]]
-    bounced: Sequence[tuple[int, int]]  # Registered again before their absence was noticed; the new epoch.
+    bounced: Sequence[tuple[int, int]]  # Restarted before the controller saw that they had left; the new epochs.
     died: Sequence[tuple[int, int]]
     live: Sequence[int]  # afterwards
 
@@ -89,46 +89,48 @@ class BrokersChanged(Notice):
 
 @dataclass(frozen=True, slots=True)
 class Topics(Notice):
-    """Something became of topics."""
+    """Topics were created, deleted or changed."""
 
-    what: str  # has happened to them
+    change: str  # A participle: "created", "deleted".
     partitions: dict[str, int]  # by topic name
 
     def __str__(self) -> str:
         topics, partitions = len(self.partitions), sum(self.partitions.values())
-        return f"{counted(topics, 'topic')} of {counted(partitions, 'partition')} {self.what}: {named(self.partitions)}"
+        return (
+            f"{counted(topics, 'topic')} of {counted(partitions, 'partition')} {self.change}: {named(self.partitions)}"
+        )
 
     def details(self) -> Iterator[str]:
         for name, count in sorted(self.partitions.items()):
-            yield f"topic {name} of {counted(count, 'partition')} {self.what}"
+            yield f"topic {name} of {counted(count, 'partition')} {self.change}"
 
 
 @dataclass(frozen=True, slots=True)
 class Reassignments(Notice):
-    """Reassignments that begin or end; replicas by partition."""
+    """Reassignments begin or end."""
 
-    what: str
-    replicas: dict[str, tuple[int, ...]]
+    change: str  # A participle: "begun", "ended".
+    replicas: dict[str, tuple[int, ...]]  # by partition
 
     def __str__(self) -> str:
-        return f"{counted(len(self.replicas), 'reassignment')} {self.what}: {named(self.replicas)}"
+        return f"{counted(len(self.replicas), 'reassignment')} {self.change}: {named(self.replicas)}"
 
     def details(self) -> Iterator[str]:
         for name, replicas in sorted(self.replicas.items()):
-            yield f"reassignment of {name} {self.what}: replicas {list(replicas)}"
+            yield f"reassignment of {name} {self.change}: replicas {list(replicas)}"
 
 
 @dataclass(frozen=True, slots=True)
 class StatesBefore:
-    """The states of p partitions, as columns of the table, before a decision about them was replayed."""
+    """The states of p partitions, as columns of the table, before a decision is replayed."""
 
     leaders: Int16s  # broker rows
     isr__pi: Int16s
-    is_new: Bools  # There is no state yet.
+    is_new: Bools  # The partition has no state yet.
 
     @classmethod
     def of(cls, table: PartitionTable, rows: Int32s) -> "StatesBefore":
-        """As they are now."""
+        """The current states of the partitions in these rows."""
         return cls(table.leader__p[rows], table.isr__pi[rows], table.leader_epoch__p[rows] < 0)
 
 
@@ -137,7 +139,7 @@ class PartitionsChanged(Notice):
     """States that were written to ZooKeeper and are sent to brokers: leaders before and after."""
 
     why: str
-    names: Mapping[int, str]  # of their topics, by topic row
+    names: Mapping[int, str]  # topic names by topic row
     topic_rows: Int32s  # p
     indexes: Int32s  # p
     leaders_before: Int32s  # p, broker ids
@@ -151,7 +153,7 @@ class PartitionsChanged(Notice):
     def of(
         cls, why: str, table: PartitionTable, before: StatesBefore, changes: PartitionChanges, level: Level
     ) -> "PartitionsChanged":
-        """Of a decision that has been replayed; `before`: the states of the same partitions."""
+        """The notice for replayed changes; `before` has the states of the same partitions."""
         rows, leaders = changes.rows, table.leader__p[changes.rows]
         ids = np.append(table.brokers.ids, np.int32(NO_LEADER))
         was_in_sync = (before.isr__pi == leaders[:, None]).any(axis=1)
@@ -182,7 +184,7 @@ class PartitionsChanged(Notice):
             "offline": was_led & ~is_led,
             "online again": ~was_led & is_led & ~self.is_new,
         }
-        parts = [f"{counted(int(mask.sum()), 'partition')} {what}" for what, mask in counts.items() if mask.any()]
+        parts = [f"{counted(int(mask.sum()), 'partition')} {change}" for change, mask in counts.items() if mask.any()]
         if unclean := int(self.is_unclean.sum()):
             parts.append(f"{unclean:,} of them led from outside the ISR (unclean)")
         if others := int((self.has_other_isr & (before == after)).sum()):

@@ -1,6 +1,6 @@
-"""Performs decisions: states are written to ZooKeeper and replayed; after a refused write they are decided again.
+"""Performs decisions: writes states to ZooKeeper and replays them; after a refused write it decides again.
 
-Source: the retry loops of PartitionStateMachine and ReplicaStateMachine of 3.9.1, in bulk.
+Source: the retry loops of PartitionStateMachine and ReplicaStateMachine of 3.9.1, here for all partitions at once.
 """
 
 from collections.abc import Callable
@@ -19,16 +19,15 @@ from kcore.metadata.table.change_sets import joined, part, same
 from kcore.metadata.table.changes import UnwrittenChanges
 from kcore.types import Int32s
 
-MAX_ATTEMPTS: Final = 10  # Leaders write states too where inter.broker.protocol is below 2.7; one a partition loses.
+MAX_ATTEMPTS: Final = 10  # Below inter.broker.protocol 2.7 leaders write states, too, so that writes conflict.
 
 
 def carry_out(
     context: ControllerContext, decide: Callable[[], Decision], why: str, level: Level = "info"
 ) -> Steps[Decision]:
-    """Decides, writes, replays and logs; returns what took effect.
+    """Decides, writes, replays and logs; returns the part of the decision that took effect.
 
-    `decide` reads the table, again after a refusal. `why` and `level` are the notice's: the event, and whether it is
-    logged without --verbose.
+    `decide` reads the table, and is called again after a refused write. `why` names the event in the log line.
     """
     decision = decide()
     taken, open_rows = [], decision.changes.rows
@@ -52,7 +51,7 @@ def carry_out(
 
 
 def _written(context: ControllerContext, changes: UnwrittenChanges) -> Steps[tuple[UnwrittenChanges, Int32s]]:
-    """The changes that ZooKeeper has now, and the rows whose state was another: that one is in the table now."""
+    """The changes that were written, and the rows of refused writes, whose states in ZooKeeper are now in the table."""
     if not len(changes):
         return changes, changes.rows
     mask = yield from write_states(changes)
@@ -61,9 +60,9 @@ def _written(context: ControllerContext, changes: UnwrittenChanges) -> Steps[tup
     refused = part(changes, ~mask)
     found = yield from read_states(context, refused.rows)
     ours = same(found.changes, refused.written()) & (found.controller_epochs == context.decisions.controller_epoch)
-    # A state of a later controller is left alone: this one is about to be notified of its successor.
+    # A state that a later controller wrote is ignored: the watch on /controller fires soon.
     theirs = ~ours & (found.controller_epochs <= context.decisions.controller_epoch)
     others = part(found.changes, theirs)
     context.table.apply(others, controller_epoch=found.controller_epochs[theirs], check_epochs=False)
-    mask |= np.isin(changes.rows, found.changes.rows[ours])  # An answer was lost: the write was not.
+    mask |= np.isin(changes.rows, found.changes.rows[ours])  # The write was made, but its response was lost.
     return part(changes, mask), others.rows

@@ -1,7 +1,7 @@
-"""The partition and replica state machines as tables: which state may follow which (003.10).
+"""The partition and replica state machines as tables of legal transitions (003.10).
 
-Partition states are not stored: they follow from the table, and every decision that takes effect is held against
-the table of transitions. Source: PartitionState and ReplicaState of 3.9.1 (validPreviousStates).
+Partition states are not stored but computed from the partition table; every decision that takes effect is checked
+against the transitions. Source: PartitionState and ReplicaState of 3.9.1 (validPreviousStates).
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from kcore.types import Int8s, Int32s
 
 
 class PartitionState(IntEnum):
-    """Kafka's numbers."""
+    """The states of a partition, with Kafka's numbers."""
 
     NEW_PARTITION = 0
     ONLINE_PARTITION = 1
@@ -25,7 +25,7 @@ class PartitionState(IntEnum):
 
 
 class ReplicaState(IntEnum):
-    """Kafka's numbers."""
+    """The states of a replica, with Kafka's numbers."""
 
     NEW_REPLICA = 1
     ONLINE_REPLICA = 2
@@ -38,7 +38,7 @@ class ReplicaState(IntEnum):
 
 _P, _R = PartitionState, ReplicaState
 
-# Each state and those that it may follow.
+# For each state, the states that it may follow.
 PARTITION_TRANSITIONS: Final[dict[PartitionState, frozenset[PartitionState]]] = {
     _P.NEW_PARTITION: frozenset({_P.NON_EXISTENT_PARTITION}),
     _P.ONLINE_PARTITION: frozenset({_P.NEW_PARTITION, _P.ONLINE_PARTITION, _P.OFFLINE_PARTITION}),
@@ -61,17 +61,17 @@ _LEGAL: Final = np.array([[before in PARTITION_TRANSITIONS[after] for after in _
 
 
 class IllegalTransitionError(AssertionError):
-    """A bug of ours: a partition or a replica in a state that its last one does not lead to."""
+    """A bug in kcore: a partition or a replica has made an illegal transition."""
 
 
 def check_replica(replica: str, before: ReplicaState, after: ReplicaState) -> None:
-    """IllegalTransitionError, naming the partition or replica, unless the one state may follow the other."""
+    """Raises IllegalTransitionError, which names the replica, unless `after` may follow `before`."""
     if before not in REPLICA_TRANSITIONS[after]:
         raise IllegalTransitionError(f"replica {replica}: {before.name} to {after.name}")
 
 
 def partition_states(table: PartitionTable, rows: Int32s, situation: ReplicaAvailability) -> Int8s:
-    """Each partition's state: without a state znode it is new, without a leader that is online it is offline."""
+    """The state of each partition: new without a state znode, offline without an online leader."""
     leaders = table.leader__p[rows]
     led = ((table.replicas__ps[rows] == leaders[:, None]) & ~situation.offline(rows)).any(axis=1) & (leaders >= 0)
     states = np.where(led, _P.ONLINE_PARTITION, _P.OFFLINE_PARTITION)
@@ -80,19 +80,20 @@ def partition_states(table: PartitionTable, rows: Int32s, situation: ReplicaAvai
 
 
 def check_partitions(table: PartitionTable, rows: Int32s, before: Int8s, after: Int8s) -> None:
-    """IllegalTransitionError, with the first partition's story, unless all transitions are legal."""
+    """Raises IllegalTransitionError, which names the first wrong partition, unless all transitions are legal."""
     wrong = ~_LEGAL[before, after]
     if wrong.any():
         first = int(np.flatnonzero(wrong)[0])
-        story = f"{_P(before[first]).name} to {_P(after[first]).name}"
-        raise IllegalTransitionError(f"{table.state(int(rows[first]))}: {story}; {np.count_nonzero(wrong)} such")
+        change = f"{_P(before[first]).name} to {_P(after[first]).name}"
+        count = np.count_nonzero(wrong)
+        raise IllegalTransitionError(f"{table.state(int(rows[first]))}: {change}; {count} illegal transitions in all")
 
 
 _State = TypeVar("_State", bound=IntEnum)
 
 
 def diagram(transitions: Mapping[_State, frozenset[_State]]) -> str:
-    """The table as a Mermaid state diagram, for the documentation."""
+    """A table of transitions as a Mermaid state diagram, for the documentation."""
     lines = [f"    {_camel(before)} --> {_camel(after)}" for after, all_of in transitions.items() for before in all_of]
     return "\n".join(["stateDiagram-v2", *sorted(lines)]) + "\n"
 

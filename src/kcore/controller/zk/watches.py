@@ -1,4 +1,4 @@
-"""Which event a change in ZooKeeper is (the znode handlers of KafkaController 3.9.1)."""
+"""Maps the watches that fire in ZooKeeper to events (the znode handlers of KafkaController 3.9.1)."""
 
 from typing import Final, Literal, TypeAlias
 
@@ -7,7 +7,7 @@ from kcore.metadata.zookeeper import znodes
 
 Kind: TypeAlias = Literal["created", "changed", "deleted", "children"]
 
-# A path whose children changed -> the event.
+# The events of paths whose children change.
 CHILDREN: Final[dict[str, type[events.Event]]] = {
     znodes.BROKER_IDS: events.BrokerChange,
     znodes.TOPICS: events.TopicChange,
@@ -16,7 +16,7 @@ CHILDREN: Final[dict[str, type[events.Event]]] = {
     znodes.LOG_DIR_EVENT_NOTIFICATION: events.LogDirEventNotification,
     znodes.CONFIG_CHANGES: events.ConfigChange,
 }
-# A path that was made -> the event.
+# The events of paths that are created.
 CREATED: Final[dict[str, type[events.Event]]] = {
     znodes.REASSIGN_PARTITIONS: events.ZkPartitionReassignment,
     znodes.PREFERRED_REPLICA_ELECTION: events.ZkReplicaLeaderElection,
@@ -24,7 +24,7 @@ CREATED: Final[dict[str, type[events.Event]]] = {
 
 
 def event_of(path: str, kind: Kind) -> events.Event | None:
-    """The event of a watch that fired; None for a deleted broker znode, since the watch on its parent fires, too."""
+    """The event of a watch that fired. None for a deleted broker znode, because the watch on its parent fires, too."""
     if kind == "children":
         return CHILDREN[path]() if path in CHILDREN else None
     if kind == "created" and path in CREATED:

@@ -1,7 +1,7 @@
-"""The state of an active controller, and the operations on it that all subjects share.
+"""The state of an active controller, and the operations on it that all handlers share.
 
-Source: ControllerContext of 3.9.1, and KafkaController's fields. The subjects (topics/, leaders/, brokers/, admin/) are
-functions over it; `active.py` dispatches events to them.
+The handlers in topics/, leaders/, brokers/ and admin/ are functions over this state; `active.py` calls them. Source:
+ControllerContext of 3.9.1, and KafkaController's fields.
 """
 
 from collections.abc import Callable, Collection
@@ -12,10 +12,10 @@ import numpy as np
 from kcore.constants import INTERNAL_TOPICS, NO_EPOCH
 from kcore.controller.rules.features import Supported
 from kcore.controller.rules.mutation_quotas import RATE, MutationQuotas
-from kcore.controller.zk import events
 from kcore.controller.zk.acls import ZkAcls
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Send, SendResponse, Steps
+from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.features import NOTHING_FINALIZED, Finalized
 from kcore.controller.zk.requests.builder import RequestBatch, add_decision
 from kcore.controller.zk.topics.deletion_progress import TopicDeletions
@@ -31,50 +31,50 @@ from kcore.types import Int32s, Uuid
 
 
 class LeadersAwaited(NamedTuple):
-    """A CreateTopics or CreatePartitions that is answered when its topics are led (`admin/leaders_awaited.py`)."""
+    """A CreateTopics or CreatePartitions that waits until its topics have leaders (`admin/leaders_awaited.py`)."""
 
     deadline_ms: int
     names: frozenset[str]
-    response: Callable[[Collection[str]], Message]  # The answer where these topics lack a leader.
+    response: Callable[[Collection[str]], Message]  # The response, given the topics that have no leader yet.
 
 
 class Hooks(NamedTuple):
-    """Which subjects go on after one another; `handlers.py` has the table."""
+    """The functions that continue waiting work after an event of another subject; `handlers.HOOKS` has them."""
 
-    # After brokers started and were sent what they hold; by broker ids.
+    # Brokers started, and were sent the partitions that they have replicas of; the argument has their ids.
     brokers_started: "tuple[Callable[[ControllerContext, list[int]], Steps[None]], ...]"
-    # Replicas of topics being deleted went offline; by broker id and partition rows.
+    # Replicas of topics being deleted went offline; the arguments are the broker id and the partition rows.
     deletion_offline: "tuple[Callable[[ControllerContext, int, Int32s], Steps[None]], ...]"
-    # Topics are deleted, with all that there was of them; by name.
+    # Topics and all their znodes are deleted; the argument has their names.
     topics_deleted: "tuple[Callable[[ControllerContext, list[str]], Steps[None]], ...]"
 
 
 class ControllerContext:
-    """The cluster as it is decided and written, and everything that waits."""
+    """The cluster as ZooKeeper has it, and all waiting work."""
 
-    decisions: ZkController  # The table, the controller epoch, the decisions over them.
-    epoch_version: int  # The version of /controller_epoch that every write is fenced by.
+    decisions: ZkController  # The table, the controller epoch, and the functions that decide.
+    epoch_version: int  # The version of /controller_epoch that fences every write.
     is_active: bool
-    deletion: TopicDeletions  # How far the topics to be deleted are.
-    reassigned: dict[int, None]  # Partition rows whose moves may be over: the next ReassignmentStep looks.
-    modified_topics: dict[str, None]  # Whose znodes changed: the next PartitionModificationsStep reads them.
-    written_topics: dict[str, bytes]  # What this controller wrote to topics' znodes: its own watch tells of that, too.
-    waiting: dict[int, events.RequestEvent]  # By request id: those that have no answer yet.
+    deletion: TopicDeletions  # The progress of topic deletions.
+    reassigned: dict[int, None]  # Partition rows whose reassignment may be complete: the next ReassignmentStep checks.
+    modified_topics: dict[str, None]  # Topics whose znodes changed: the next PartitionModificationsStep reads them.
+    written_topics: dict[str, bytes]  # Data that this controller wrote to topic znodes, whose watches it ignores.
+    waiting: dict[int, RequestEvent[Message]]  # By request id: requests without a response yet.
     leaders_awaited: dict[int, LeadersAwaited]  # By request id.
     config_changes_seen: set[str]  # Children of /config/changes.
-    passed_over: set[str]  # Unreadable znodes that were logged.
+    passed_over: set[str]  # Errors of unreadable znodes that were logged.
     finalized: Finalized  # Features (KIP-584).
     features_of: dict[int, Supported]  # The features that live brokers support, by id.
-    not_coordinating: set[int]  # Brokers that coordinate no groups and no transactions, by id, as they registered last.
+    not_coordinating: set[int]  # Ids of the brokers that registered as coordinating no groups and no transactions.
     acls: ZkAcls | None  # Outlives elections; None without an authorizer.
-    mutation_quotas: MutationQuotas  # What is left of quotas on mutations; outlives elections.
-    mutation_rates: ZnodeQuotas  # These quotas, once a request needs them.
-    now_ms: int  # When the event came, by a clock of the edge that only goes forward: deadlines are counted in it.
+    mutation_quotas: MutationQuotas  # The use of the mutation quotas; outlives elections.
+    mutation_rates: ZnodeQuotas  # The mutation quotas, read when a request first needs them.
+    now_ms: int  # When the event is handled, by the server's monotonic clock; deadlines use it.
 
     def __init__(
         self, config: ControllerConfig, new_uuid: Callable[[], Uuid], hooks: Hooks, acls: ZkAcls | None = None
     ) -> None:
-        """`new_uuid` gives ids for topics that have none; `acls`: of the cluster, where there is an authorizer."""
+        """`new_uuid` makes topic ids; `acls` is the node's copy of the ACLs, which is unused without an authorizer."""
         self.config, self.new_uuid, self._hooks = config, new_uuid, hooks
         self.acls = None if config.authorizer is None else acls or ZkAcls()
         self.mutation_quotas = MutationQuotas(
@@ -84,7 +84,7 @@ class ControllerContext:
         self.clear()
 
     def clear(self) -> None:
-        """Clears the state: only what is read again may be used (KAFKA-12315)."""
+        """Clears the state, so that nothing of an earlier term is used (KAFKA-12315)."""
         nothing = np.empty((0, 0), np.int32)
         table = PartitionTable.from_arrays(
             nothing, topics=TopicTable([]), topic_rows=[], brokers=BrokerTable.from_arrays(np.empty(0, np.int32))
@@ -110,12 +110,12 @@ class ControllerContext:
 
     @property
     def table(self) -> PartitionTable:
-        """The cluster as it is decided and written."""
+        """The partition table: the states that ZooKeeper has accepted."""
         return self.decisions.table
 
     @property
     def offline_dirs(self) -> dict[int, set[int]]:
-        """Broker id -> partition rows: replicas on failed log directories (replicasOnOfflineDirs)."""
+        """Replicas on failed log directories: partition rows by broker id (replicasOnOfflineDirs)."""
         return self.decisions.offline_dirs
 
     @property
@@ -124,38 +124,38 @@ class ControllerContext:
         return self.decisions.topics_to_be_deleted
 
     def unfit_for(self, topic: str) -> set[int]:
-        """Brokers that the topic's replicas are not placed on: this controller, unless its id is a live broker's, too.
+        """Brokers that must not have replicas of the topic.
 
-        The leader of a partition of an internal topic coordinates groups or transactions, which fail on a broker
-        without coordinators.
+        They are this controller, unless its id is also a live broker's, and for internal topics the brokers without
+        coordinators: the leader of such a partition coordinates groups or transactions.
         """
         brokers, own = self.table.brokers, self.config.broker_id
         is_broker = own in brokers and bool(brokers.live[brokers.row(own)])
         return ({*()} if is_broker else {own}) | (self.not_coordinating if topic in INTERNAL_TOPICS else {*()})
 
     def after_brokers_started(self, broker_ids: list[int]) -> Steps[None]:
-        """Reassignments and deletions that waited for them go on."""
+        """Continues the reassignments and deletions that wait for these brokers."""
         for resume in self._hooks.brokers_started:
             yield from resume(self, broker_ids)
 
     def after_replicas_offline(self, broker_id: int, rows: Int32s) -> Steps[None]:
-        """Deletions that wait for these replicas fail for now."""
+        """Suspends the deletions that wait for these replicas."""
         deleted = rows[self.decisions.situation().being_deleted(rows)]
         for fail in self._hooks.deletion_offline if len(deleted) else ():
             yield from fail(self, broker_id, deleted)
 
     def after_topics_deleted(self, names: list[str]) -> Steps[None]:
-        """Whatever else spoke of these topics forgets them."""
+        """Removes these topics from other waiting work."""
         for forget in self._hooks.topics_deleted:
             yield from forget(self, names)
 
     def answer(self, request_id: int, response: Message) -> Steps[None]:
-        """The one answer to a request that came in as an event."""
+        """Sends the response to a waiting request."""
         del self.waiting[request_id]
         yield SendResponse(request_id, response)
 
     def batch(self) -> RequestBatch:
-        """A batch of control requests from what is known now."""
+        """A new batch of control requests, built from the current state."""
         return RequestBatch(
             self.config.broker_id,
             self.decisions.controller_epoch,
@@ -170,7 +170,7 @@ class ControllerContext:
         )
 
     def send(self, batch: RequestBatch) -> Steps[None]:
-        """Sends the collected requests."""
+        """Sends the requests of a batch."""
         if requests := batch.requests():
             yield Send(requests)
 

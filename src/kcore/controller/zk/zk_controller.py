@@ -1,4 +1,4 @@
-"""The ZooKeeper-mode controller: a thin class over tables and decisions, without sockets, clock or ZooKeeper.
+"""The decisions of the ZooKeeper-mode controller, over its partition table, without sockets, clock or ZooKeeper.
 
 Source: KafkaController of 3.9.1 (onBrokerFailure, onBrokerStartup, doControlledShutdown, onReplicaElection).
 """
@@ -45,24 +45,24 @@ class ZkController:
         inter_broker_protocol: str = "3.9",
         unclean: bool = False,
     ) -> None:
-        """`unclean`: unclean.leader.election.enable of all topics. UnsupportedVersionError for an unknown protocol."""
+        """`unclean`: unclean.leader.election.enable for all topics. UnsupportedVersionError for an unknown protocol."""
         self.controller_id = controller_id
         self.controller_epoch = controller_epoch
         self.table = table
         self.versions = request_versions(inter_broker_protocol)
-        self.unclean: bool | Bools = unclean  # Of all topics, or by partition.
-        self.offline_dirs: dict[int, set[int]] = {}  # Broker id -> rows: replicas on failed log directories.
-        self.topics_to_be_deleted: set[str] = set()  # No decision touches them.
-        self.places = BrokerPlaces()  # For requests.
-        # The one rule of 3.9.1's elections that the protocol version decides.
+        self.unclean: bool | Bools = unclean  # For all topics, or by partition.
+        self.offline_dirs: dict[int, set[int]] = {}  # Replicas on failed log directories: rows by broker id.
+        self.topics_to_be_deleted: set[str] = set()  # Decisions leave these topics as they are.
+        self.places = BrokerPlaces()  # The brokers' endpoints, for requests.
+        # The only rule of 3.9.1's elections that depends on the protocol version.
         self._level = "3.9.1" if self.versions.leader_recovery_supported else "zookeeper:3.1-IV0"
 
     def situation(self) -> ReplicaAvailability:
-        """Failed directories and deletions, as requests and decisions see them."""
+        """The failed log directories and the deletions, which decisions and requests take into account."""
         return ReplicaAvailability(self.table, self.topics_to_be_deleted, self.offline_dirs)
 
     def on_broker_failed(self, event: BrokerFailed) -> Decision:
-        """Elect where a lost broker led, take it out of every ISR. Brokers that are not live are ignored."""
+        """Elect new leaders and shrink the ISRs of failed brokers. Brokers that are not live are ignored."""
         known = self.table.brokers
         failed = tuple(broker for broker in event.broker_ids if broker in known and known.live[known.row(broker)])
         if not failed:
@@ -70,14 +70,14 @@ class ZkController:
         return Decision(self._elect("offline", leaving=failed), failed=failed)
 
     def on_broker_started(self, event: BrokerStarted) -> Decision:
-        """Add a broker, and elect where only it was missing; nothing if this incarnation is live already.
+        """Add a broker, and elect where no other replica could lead; nothing if this incarnation is live already.
 
-        A higher epoch than a live broker's is a bounce: failure first, then start-up (KIP-380); TableError without.
+        TableError if a live broker has a lower epoch: it bounced, and must fail first (KIP-380).
         """
         return self.on_brokers_started([event])
 
     def on_brokers_started(self, events: Sequence[BrokerStarted]) -> Decision:
-        """The same for several at once."""
+        """`on_broker_started` for several brokers at once."""
         changes = tuple(event for event in events if not self._is_live(event))
         if not changes:
             return Decision(no_changes())
@@ -99,35 +99,35 @@ class ZkController:
         return True
 
     def on_failover(self) -> Decision:
-        """What ReplicaStateMachine.startup finds: replicas that are offline go out of the ISRs, others lead."""
+        """Remove offline replicas from the ISRs and elect other leaders (ReplicaStateMachine.startup)."""
         brokers = self.table.brokers
         dead = brokers.ids[~brokers.live].tolist()
         return Decision(self._elect("offline", leaving=dead) if dead else no_changes())
 
     def on_offline_partitions(self, rows: Int32s | None = None) -> Decision:
-        """PartitionStateMachine.triggerOnlinePartitionStateChange: elect where there is no leader, if possible."""
+        """Elect leaders for partitions without one (PartitionStateMachine.triggerOnlinePartitionStateChange)."""
         return Decision(self._elect("offline", rows=None if rows is None else _led_by_nobody(self.table, rows)))
 
     def on_new_partitions(self, rows: Int32s) -> Decision:
-        """The first states of partitions that have none; none yet where no replica is online."""
+        """The first states of new partitions; a partition without an online replica gets none yet."""
         rows = rows[self.table.leader_epoch__p[rows] < 0]
         rows = rows[~self.situation().being_deleted(rows)]
         return Decision(new_partitions.initial_states(self.table, rows, ~self.situation().offline(rows)))
 
     def on_replicas_offline(self, broker_id: int, rows: Int32s) -> Decision:
-        """Log directories of a live broker failed: as if it had failed, for these partitions alone."""
+        """Log directories of a live broker failed: decide as if the broker had failed for these partitions."""
         changes = self._elect("offline", leaving=(broker_id,))
         return Decision(part(changes, np.isin(changes.rows, rows)))
 
     def on_controlled_shutdown(self, event: ControlledShutdown) -> Decision:
-        """Move the leaders of a broker that wants to stop, take it out of the ISRs that it follows in."""
+        """Elect other leaders for a broker that shuts down, and remove it from the ISRs of other leaders."""
         error = self._refusal(event)
         if error is not Errors.NONE:
             return Decision(no_changes(), response=ControlledShutdownResponse(error_code=error))
         changes = self._elect("controlled-shutdown", leaving=(event.broker_id,))
         row = self.table.brokers.row(event.broker_id)
         held = self._replicated(self.table.index.rows(row))
-        held = held[~self.situation().being_deleted(held)]  # They go anyway (linkedin f19b6935d).
+        held = held[~self.situation().being_deleted(held)]  # They are deleted anyway (linkedin f19b6935d).
         followed = held[(self.table.leader__p[held] != row) & (self.table.leader_epoch__p[held] >= 0)]
         decision = Decision(
             changes,
@@ -138,7 +138,7 @@ class ZkController:
         return replace(decision, response=self.shutdown_response(event, decision))
 
     def shutdown_response(self, event: ControlledShutdown, decision: Decision) -> ControlledShutdownResponse:
-        """The answer to what was decided, or to the part of it that was written: what the broker leads still."""
+        """The response to the part of the decision that was written: the partitions that the broker still leads."""
         if decision.response is not None and decision.response.error_code:
             return decision.response
         row = self.table.brokers.row(event.broker_id)
@@ -149,7 +149,7 @@ class ZkController:
         return ControlledShutdownResponse(remaining_partitions=self._names(np.setdiff1d(led, moved)))
 
     def on_preferred_election(self, event: PreferredElection) -> Decision:
-        """Elect the first replica where it is live and in the ISR; nothing where it leads already."""
+        """Elect the first replica where it is live, in the ISR and not the leader already."""
         rows = event.rows
         if rows is not None:
             rows = rows[self.table.leader__p[rows] != self.table.replicas__ps[rows, 0]]
@@ -163,13 +163,13 @@ class ZkController:
         leaving: Sequence[int] = (),
         table: PartitionTable | None = None,
     ) -> UnwrittenChanges:
-        """One election in bulk; not of topics that are being deleted, and with regard to failed log directories."""
+        """Elect for many partitions at once; skips topics being deleted, and considers failed log directories."""
         table = self.table if table is None else table
         changes: UnwrittenChanges = zookeeper_elect(
             table, kind, rows=rows, leaving=leaving, unclean=self.unclean, level=self._level
         )
         stateless = table.leader_epoch__p[changes.rows] < 0
-        if stateless.any():  # Their first state is on_new_partitions' to give.
+        if stateless.any():  # `on_new_partitions` decides the first states.
             changes = part(changes, ~stateless)
         if self.offline_dirs:
             changes = directories.corrected(
@@ -184,7 +184,7 @@ class ZkController:
         return list(state_writes(self.table, decision.changes, self.controller_epoch))
 
     def replay(self, decision: Decision) -> None:
-        """Make the decision true: the one mutator. A decision that is replayed twice is made once."""
+        """Apply a decision to the table: the only mutator. A second replay of the same decision changes nothing."""
         brokers = self.table.brokers
         for broker_id in decision.failed:
             brokers.set_gone(broker_id)
@@ -210,7 +210,7 @@ class ZkController:
         return Errors.NONE
 
     def _replicated(self, rows: Int32s) -> Int32s:
-        """Those with more than one replica: a single one has no other leader, and shutdown does not wait for it."""
+        """The partitions with more than one replica: a single replica cannot be replaced, so shutdown ignores it."""
         if self.table.replicas__ps.shape[1] < 2:
             return rows[:0]
         replicated: Int32s = rows[self.table.replicas__ps[rows, 1] >= 0]
@@ -227,7 +227,7 @@ class ZkController:
 
 
 def _led_by_nobody(table: PartitionTable, rows: Int32s) -> Int32s:
-    """Partitions with a state whose leader is none or not live."""
+    """The partitions that have a state, and no leader or one that is not live."""
     leaders = table.leader__p[rows]
     led_by_nobody: Int32s = rows[(table.leader_epoch__p[rows] >= 0) & ((leaders < 0) | ~table.brokers.live[leaders])]
     return led_by_nobody

@@ -1,7 +1,7 @@
-"""Quotas of one name as they are in ZooKeeper: of users, of clients, of users' clients.
+"""A copy of one quota in ZooKeeper, by user, client id, or user and client id.
 
-controller_mutation_rate is read when a request needs it for the first time, request_percentage at the start; then
-whatever notifications of changed settings name.
+The controller reads controller_mutation_rate when a request first needs it, and request_percentage at the start. After
+that it reads the settings that change notifications name.
 """
 
 import math
@@ -12,7 +12,7 @@ from kcore.metadata.image.image_state import QuotaEntity
 
 
 class ZnodeQuotas:
-    """`of` is what the rules decide by."""
+    """The values of one quota; the quota rules read `of`."""
 
     def __init__(self, key: str) -> None:
         self._key = key
@@ -20,7 +20,7 @@ class ZnodeQuotas:
         self.of: dict[QuotaEntity, Mapping[str, float]] = {}
 
     def keep(self, entity: Entity, configs: Mapping[str, str]) -> None:
-        """The settings of a user, a client, or a user's client are these. A negative quota is none."""
+        """Stores the quota in an entity's settings. A value that is negative or not a number counts as no quota."""
         key: QuotaEntity = tuple(sorted(entity.items(), key=lambda part: part[0]))
         self.of.pop(key, None)
         try:

@@ -1,9 +1,10 @@
-"""Znodes of others, checked before use: unreadable ones are skipped, and logged once. Anyone with a ZooKeeper shell can
-write anything. One znode that is not as Kafka writes it may cost the cluster that one topic, partition or broker, but
-not its controller. A controller that starts refuses such a cluster instead (`server/zk_controller/eligibility.py`): an
-operator is there to read why.
+"""Checks znodes that other nodes wrote: the controller skips unreadable ones, and logs each once.
 
-Source: TopicZNode, BrokerIdZNode and TopicPartitionStateZNode of 3.9.1, which read nothing out of what is not JSON.
+Anyone with a ZooKeeper shell can write anything. A znode that Kafka would not write may cost the cluster that topic,
+partition or broker, but not its controller. A controller that starts refuses a cluster with unreadable znodes
+(`server/zk_controller/eligibility.py`), because an operator then reads the error.
+
+Source: TopicZNode, BrokerIdZNode and TopicPartitionStateZNode of 3.9.1, which take data that is not JSON for empty.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,64 +29,64 @@ from kcore.metadata.zookeeper.znode_topics import TopicAssignments, decode_topic
 from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.types import Bools, Int32s
 
-MOST_REMEMBERED: Final = 10_000  # Znodes that were skipped; of more, some are logged again.
-REMEMBERED_BYTES: Final = 1_024  # Of a registration; those of Kafka's brokers have some 200 to 400.
+MOST_REMEMBERED: Final = 10_000  # Skipped znodes that are not logged again.
+REMEMBERED_BYTES: Final = 1_024  # Larger registrations are not cached; those of Kafka's brokers have 200 to 400 bytes.
 
 
 def pass_over(passed_over: set[str], errors: Iterable[Exception]) -> Steps[None]:
-    """Each error, which names its znode, is a warning; but once while the znode stays as it is."""
+    """Logs each error, which names its znode, as a warning; a znode that does not change is logged once."""
     for text in map(str, errors):
         if text not in passed_over:
             if len(passed_over) >= MOST_REMEMBERED:
                 passed_over.clear()
             passed_over.add(text)
-            yield from log_notice(TextNotice(f"skipped: {text}", "warning"))
+            yield from log_notice(TextNotice(f"skipped an unreadable znode: {text}", "warning"))
 
 
 def broker_id_of(name: str) -> int:
-    """The id that a child of `/brokers/ids` is named after; TableError if it is none."""
+    """The broker id in the name of a child of `/brokers/ids`; TableError if the name is not a broker id."""
     if not (name.isascii() and name.isdecimal() and int(name) < 2**31):
-        raise TableError(f"{znodes.BROKER_IDS}/{name}: no broker id")
+        raise TableError(f"{znodes.BROKER_IDS}/{name}: the name is not a broker id")
     return int(name)
 
 
 def read_broker(name: str, data: bytes) -> tuple[int, BrokerNode]:
-    """A registration by its znode's name; TableError if it is unreadable.
+    """Decodes a registration; TableError if it is unreadable.
 
-    All of them are read again whenever a broker comes or goes, and nearly all are as they were.
+    Decoded registrations are cached, because all are read again whenever a broker starts or fails.
     """
     broker_id = broker_id_of(name)
     decode = _remembered if len(data) <= REMEMBERED_BYTES else decode_broker
     return broker_id, decode(broker_id, data)
 
 
-_remembered = lru_cache(maxsize=10_000)(decode_broker)  # Nobody changes a BrokerNode.
+_remembered = lru_cache(maxsize=10_000)(decode_broker)  # A BrokerNode is never mutated.
 
 
 def read_topic(name: str, data: bytes) -> TopicAssignment:
-    """A topic's assignment; TableError for one that no topic can have."""
+    """Decodes a topic's assignment; TableError if it is impossible."""
     assignment = znodes.decode_topic(name, data)
     for index, each in assignment.partitions.items():
         moving = {*each.adding_replicas, *each.removing_replicas}
         if index < 0 or not are_replicas(each.replicas) or not moving <= {*each.replicas}:
-            raise TableError(f"{znodes.topic_path(name)}: partition {index} cannot have {each}")
+            raise TableError(f"{znodes.topic_path(name)}: partition {index} has the impossible assignment {each}")
     return assignment
 
 
 def are_replicas(broker_ids: Sequence[int]) -> bool:
-    """Whether a partition can have its replicas there; or nowhere, as Kafka's tools write while they make a topic."""
+    """Whether these can be a partition's replicas; or none at all, as Kafka's tools write while they create a topic."""
     distinct = {*broker_ids}
     return len(distinct) == len(broker_ids) <= MAX_REPLICAS and min(distinct, default=0) >= 0
 
 
 def read_topics(data: Mapping[str, bytes]) -> tuple[TopicAssignments, list[TableError]]:
-    """All readable topics, and the errors of the others."""
+    """Decodes all readable topics; also returns the errors of the unreadable ones."""
     try:
         topics = decode_topics(data)
         if _are_sound(topics):
             return topics, []
     except TableError:
-        pass  # Decode one by one to find which.
+        pass  # Decode one by one, to find the unreadable topics.
     errors, readable = [], {}
     for name, each in data.items():
         try:
@@ -97,7 +98,7 @@ def read_topics(data: Mapping[str, bytes]) -> tuple[TopicAssignments, list[Table
 
 
 def _are_sound(topics: TopicAssignments) -> bool:
-    """Whether `read_topic` would take all of them; replicas that are on the move are left to it."""
+    """A fast check: True if `read_topic` would accept all topics, False if it must check them or one is reassigned."""
     if topics.adding_replicas or topics.removing_replicas or (topics.partition_indexes < 0).any():
         return False
     ids = topics.replicas
@@ -110,19 +111,19 @@ def _are_sound(topics: TopicAssignments) -> bool:
 
 
 def read_states(context: ControllerContext, rows: Int32s) -> Steps[States]:
-    """The states of those of the partitions that have one that can be read."""
+    """Reads the states of partitions; a partition with no readable state is left out."""
     states, errors = sound_states(context.table, (yield from effects.read_states(rows)))
     yield from pass_over(context.passed_over, errors)
     return states
 
 
 def sound_states(table: PartitionTable, states: States) -> tuple[States, list[TableError]]:
-    """The possible states, and the errors of the others."""
+    """The states that are possible, and the errors of the others."""
     sound = _are_states(states.changes)
     errors = [*states.unreadable]
     for row in states.changes.rows[~sound].tolist():
         path = znodes.state_path(table.topics.names[table.topic_row__p[row]], int(table.partition_index__p[row]))
-        errors.append(TableError(f"{path}: no partition can have this leader, leader epoch and ISR"))
+        errors.append(TableError(f"{path}: the leader, leader epoch and ISR are impossible"))
     return States(part(states.changes, sound), states.controller_epochs[sound]), errors
 
 

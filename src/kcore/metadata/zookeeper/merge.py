@@ -1,7 +1,4 @@
-"""A later UpdateMetadata, merged into the table that earlier ones made: what a broker's metadata cache does.
-
-Source: ZkMetadataCache.updateMetadata of 3.9.1.
-"""
+"""Merges an UpdateMetadata into a broker's partition table (ZkMetadataCache.updateMetadata of 3.9.1)."""
 
 import numpy as np
 
@@ -16,10 +13,10 @@ from kcore.types import Int32s, Int64s
 
 
 def merge(table: PartitionTable, columns: RequestColumns) -> list[str]:
-    """Takes the live brokers and the partitions of a decoded UpdateMetadata, and removes topics being deleted.
+    """Merges the live brokers and the partitions of a decoded UpdateMetadata, and removes topics being deleted.
 
-    Leaves out topics with an invalid name and returns their names. TableError if the request makes no table, or more
-    brokers than a table has: then nothing has changed.
+    Skips topics with invalid names, and returns those names. TableError, and no change, if the request is invalid or
+    there are too many brokers.
     """
     received = PartitionTable.from_columns(columns)
     _merge_brokers(table.brokers, received.brokers)
@@ -36,7 +33,7 @@ def merge(table: PartitionTable, columns: RequestColumns) -> list[str]:
 
 
 def _merge_states(table: PartitionTable, received: PartitionTable, taken: Int64s, topic_rows: Int64s) -> None:
-    """Writes the states of the received rows `taken`; `topic_rows`: the table's row of each received topic."""
+    """Writes the states of the received rows `taken`; `topic_rows` has the table's row of each received topic."""
     rows = table.rows_of(topic_rows[received.topic_row__p[taken]], received.partition_index__p[taken])
     ascending = np.argsort(rows)
     rows, order = rows[ascending], taken[ascending]
@@ -47,9 +44,9 @@ def _merge_states(table: PartitionTable, received: PartitionTable, taken: Int64s
 
 
 def _merge_brokers(known: BrokerTable, received: BrokerTable) -> None:
-    """All received brokers get a row; exactly those received as live are live.
+    """Adds and updates the received brokers; exactly those received as live are live.
 
-    TableError, before any change, for too many.
+    TableError, before any change, for too many brokers.
     """
     if new := [broker_id for broker_id in received.ids.tolist() if broker_id not in known]:
         known.add(new)
@@ -60,21 +57,21 @@ def _merge_brokers(known: BrokerTable, received: BrokerTable) -> None:
 
 
 def _remove_topics(table: PartitionTable, columns: RequestColumns, received: TopicTable) -> None:
-    """Topics with a partition that is being deleted, and topics that were made again: under the name, another id."""
+    """Removes topics that are being deleted, and topics that were deleted and created again: their id has changed."""
     states = columns.topic_states.partition_states
     deleted = np.diff(np.append(0, np.cumsum(states.leader == LEADER_DURING_DELETE))[states.row_offsets])
-    for name, going in zip(columns.topic_states.topic_name, deleted.tolist(), strict=True):
+    for name, is_deleted in zip(columns.topic_states.topic_name, deleted.tolist(), strict=True):
         if name not in table.topics:
             continue
-        known_id, told_id = table.topics.ids[table.topics.row(name)], received.ids[received.row(name)]
-        if going or (any(known_id) and any(told_id) and known_id != told_id):
+        known_id, received_id = table.topics.ids[table.topics.row(name)], received.ids[received.row(name)]
+        if is_deleted or (any(known_id) and any(received_id) and known_id != received_id):
             table.remove_topic(name)
         else:
-            table.topics.set_id(name, told_id)  # Ids come with an upgrade and go with a downgrade.
+            table.topics.set_id(name, received_id)  # An upgrade adds ids, and a downgrade removes them.
 
 
 def _add_unknown(table: PartitionTable, received: PartitionTable, topic_row: int, name: str) -> None:
-    """Rows for the partitions of one topic that the table lacks."""
+    """Adds the partitions of a topic that the table lacks."""
     rows = received.rows_of_topic(name)
     known = table.rows_of_topic(name) if name in table.topics else np.empty(0, np.int32)
     partitions = received.partition_index__p[rows]
@@ -104,6 +101,6 @@ def _changes(received: PartitionTable, rows: Int32s, order: Int64s) -> Partition
 
 
 def _ids(brokers: BrokerTable, rows: np.ndarray) -> Int32s:
-    """Broker ids of rows, -1 for none."""
+    """The broker ids of rows; -1 for row -1."""
     ids: Int32s = np.append(brokers.ids, np.int32(NO_BROKER_ROW))[rows]
     return ids

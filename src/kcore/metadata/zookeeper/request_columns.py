@@ -1,4 +1,4 @@
-"""A decoded full UpdateMetadata or LeaderAndIsr, in columns, read as a cluster."""
+"""Reads a decoded UpdateMetadata or LeaderAndIsr, which is in columns, as the arrays of a partition table."""
 
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ _PLAINTEXT = SECURITY_PROTOCOLS["PLAINTEXT"]
 
 
 class RequestColumns(Protocol):
-    """The column view of a message: an attribute a field, `topic_states.partition_states.isr` and so on.
+    """A message in columns: each field is an attribute, such as `topic_states.partition_states.isr`.
 
     Lists have `offsets` and `values`, structs `row_offsets`; strings are iterable; a uuid is a row of 16 bytes.
     """
@@ -29,7 +29,7 @@ class RequestColumns(Protocol):
 
 
 def arrays_of_request(columns: RequestColumns) -> TableArrays:
-    """The cluster that the request shows. TableError if it is another message."""
+    """The arrays of the cluster in the request. TableError for another message."""
     message = getattr(columns, "message", None)
     name = message.__name__ if isinstance(message, type) else type(columns).__name__
     if name == "UpdateMetadataRequest":
@@ -40,9 +40,9 @@ def arrays_of_request(columns: RequestColumns) -> TableArrays:
 
 
 def _arrays_of_update_metadata(columns: RequestColumns) -> TableArrays:
-    """Partitions being deleted are left out, as in Kafka's MetadataCache.
+    """The cluster in an UpdateMetadata, without partitions being deleted, as in Kafka's MetadataCache.
 
-    Brokers that are named as replicas and not listed as live are not live; no broker's epoch is known.
+    Replicas that are not listed as live brokers are not live. The epochs of brokers are unknown.
     """
     states = columns.topic_states.partition_states
     brokers = columns.live_brokers
@@ -60,9 +60,9 @@ def _arrays_of_update_metadata(columns: RequestColumns) -> TableArrays:
 
 
 def _arrays_of_leader_and_isr(columns: RequestColumns) -> TableArrays:
-    """The partitions of the receiving broker.
+    """The partitions of the broker that receives a LeaderAndIsr.
 
-    Leaders and ISR members count as live: the request lists no other brokers.
+    Leaders and ISR members count as live, because the request lists no other brokers.
     """
     states = columns.topic_states.partition_states
     leaders = columns.live_leaders
@@ -84,7 +84,7 @@ def _arrays_of_leader_and_isr(columns: RequestColumns) -> TableArrays:
 
 def _arrays_of_states(columns: RequestColumns, partition_epochs: Array, kept: Bools) -> TableArrays:
     topics, states = columns.topic_states, columns.topic_states.partition_states
-    # Before topics were grouped (KIP-380) a request may come back to a topic: its rows then share a topic row.
+    # Before KIP-380 grouped topics, a request may have a topic several times; its partitions share a topic row.
     names = list(topics.topic_name)
     rows = {name: row for row, name in enumerate(dict.fromkeys(names))}
     ids = dict(zip(names, (Uuid(each.tobytes()) for each in topics.topic_id), strict=True))
@@ -112,8 +112,10 @@ def _distinct(ids: Array) -> set[int]:
 
 
 def _endpoints(brokers: Any) -> list[list[Endpoint]]:
-    """Every broker's listeners, as UpdateMetadataRequest.liveBrokers has them: before version 3 a listener is named
-    after its protocol, and version 0 has one of plain text."""
+    """The listeners of each broker (UpdateMetadataRequest.liveBrokers).
+
+    Before version 3 a listener has the name of its protocol, and version 0 has one plaintext listener.
+    """
     each = brokers.endpoints
     listeners = zip(each.port.tolist(), each.host, each.listener, each.security_protocol.tolist(), strict=True)
     flat = [Endpoint(port, host, name or _protocol_name(id_), id_) for port, host, name, id_ in listeners]

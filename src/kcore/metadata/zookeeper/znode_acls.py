@@ -1,6 +1,6 @@
-"""ACLs in znodes, both ways: one znode for each resource, and notifications that a resource's entries changed.
+"""Encodes and decodes the znodes of ACLs: one for each resource, and notifications of changed resources.
 
-Source: ZkAclStore, ZkAclChangeStore and AclEntry of 3.9.1. Decoders raise TableError with the path.
+Decoders raise TableError with the path. Source: ZkAclStore, ZkAclChangeStore and AclEntry of 3.9.1.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ Resource: TypeAlias = tuple[int, int, str]  # Type, pattern type and name.
 
 
 class AclBinding(NamedTuple):
-    """An entry with its resource; codes are Kafka's."""
+    """An ACL entry with its resource, in Kafka's codes."""
 
     resource_type: int
     pattern_type: int
@@ -37,7 +37,7 @@ def _pascal(name: str) -> str:
 _TYPE_NAMES: Final = {code: _pascal(name) for code, name in RESOURCE_TYPES.items()}
 _OPERATION_NAMES: Final = {code: _pascal(name) for code, name in OPERATIONS.items()}
 _PERMISSION_NAMES: Final = {code: _pascal(name) for code, name in PERMISSIONS.items()}
-# The znodes that are there as soon as ACLs are used, in this order (KafkaZkClient.createAclPaths).
+# The znodes that a node with an authorizer creates, in this order (KafkaZkClient.createAclPaths).
 PERSISTENT_PATHS: Final = (
     *(f"{root}/{each}" for root in ROOTS.values() for each in _TYPE_NAMES.values()),
     *CHANGES.values(),
@@ -54,19 +54,19 @@ def types_and_paths() -> list[tuple[int, int, str]]:
 
 
 def resource_path(resource: Resource) -> str:
-    """Of a resource's entries (ResourceZNode)."""
+    """The path of a resource's entries (ResourceZNode)."""
     resource_type, pattern_type, name = resource
     return f"{ROOTS[pattern_type]}/{_TYPE_NAMES[resource_type]}/{name}"
 
 
 def resource_text(resource: Resource) -> str:
-    """A resource for a line of the log."""
+    """A resource in a log line."""
     resource_type, pattern_type, name = resource
     return f"{RESOURCE_TYPES[resource_type]} {PATTERN_TYPES[pattern_type]} {name!r:.100}"
 
 
 def encode_acls(bindings: Iterable[AclBinding]) -> bytes:
-    """The entries of one resource, in the order given (AclEntry.toJsonCompatibleMap)."""
+    """The znode with the entries of one resource, in this order (AclEntry.toJsonCompatibleMap)."""
     entries = [
         {
             "principal": each.principal,
@@ -96,7 +96,7 @@ def decode_acls(resource: Resource, data: bytes) -> tuple[AclBinding, ...]:
 
 
 def encode_acl_change(resource: Resource) -> bytes:
-    """A notification about a resource: the form of LITERAL patterns is older than pattern types."""
+    """The notification of a changed resource; LITERAL patterns have an older form than other pattern types."""
     resource_type, pattern_type, name = resource
     if pattern_type == LITERAL:
         return f"{RESOURCE_TYPES[resource_type]}:{name}".encode()
@@ -105,7 +105,7 @@ def encode_acl_change(resource: Resource) -> bytes:
 
 
 def decode_acl_change(path: str, pattern_type: int, data: bytes) -> Resource:
-    """The resource that a notification below `CHANGES[pattern_type]` names."""
+    """The resource in a notification below `CHANGES[pattern_type]`."""
     if pattern_type == LITERAL:
         kind, colon, name = data.decode(errors="replace").partition(":")
         if not colon:
@@ -119,8 +119,8 @@ def decode_acl_change(path: str, pattern_type: int, data: bytes) -> Resource:
 
 
 def _code(path: str, name: str, names: dict[int, str]) -> int:
-    """The code of a name in either spelling: CLUSTER_ACTION, or ClusterAction as znodes have it."""
+    """The code of a name, in either spelling: CLUSTER_ACTION, or ClusterAction as in znodes."""
     for code, each in names.items():
         if name.upper() == each or name == _pascal(each):
             return code
-    raise fault(path, f"{name[:40]!r} is none of {', '.join(names.values())}")
+    raise fault(path, f"{name[:40]!r} is not one of {', '.join(names.values())}")

@@ -1,4 +1,4 @@
-"""/brokers/ids/<id>: a broker's registration in ZooKeeper, both ways (BrokerIdZNode of 3.9.1)."""
+"""Encodes and decodes /brokers/ids/<id>, a broker's registration in ZooKeeper (BrokerIdZNode of 3.9.1)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,26 +9,26 @@ from kcore.metadata.table.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.zookeeper.znode_json import Fields, encode_json, fault, immutable_order
 from kcore.metadata.zookeeper.znodes import broker_path
 
-NEWEST_VERSION: Final = 5  # Of 2.7 and later; 3.9.1 was the last release that registers in ZooKeeper.
-_ENDPOINT: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?\d{1,9})")  # SocketServerConfigs' own.
+NEWEST_VERSION: Final = 5  # Since 2.7; 3.9 is the last release that registers in ZooKeeper.
+_ENDPOINT: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?\d{1,9})")  # As in SocketServerConfigs.
 COORDINATES: Final = "kcore.coordinates"  # Kafka ignores unknown fields.
 _PROTOCOL_NAMES: Final = {number: name for name, number in SECURITY_PROTOCOLS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerNode:
-    """The registration that a broker writes. Its epoch is the czxid of the znode (KIP-380), not in the data."""
+    """A broker's registration. The broker epoch is not in the data: it is the czxid of the znode (KIP-380)."""
 
     endpoints: Sequence[Endpoint]
     rack: str | None = None
-    features: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # lowest and highest level supported
+    features: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # lowest and highest supported level
     jmx_port: int = -1
     version: int = NEWEST_VERSION  # 4 below metadata version 2.7, 2 below 0.10.0
-    coordinates: bool = True  # Groups and transactions; kcore's brokers do not, and have their own field for it.
+    coordinates: bool = True  # False for kcore's brokers, which coordinate no groups and transactions.
 
 
 def encode_broker(broker: BrokerNode, timestamp_ms: int) -> bytes:
-    """Host and port of the first PLAINTEXT listener are also fields of their own, for old clients."""
+    """The znode's data; old clients read the host and port of the first PLAINTEXT listener in separate fields."""
     plain = [endpoint for endpoint in broker.endpoints if endpoint.security_protocol == SECURITY_PROTOCOLS["PLAINTEXT"]]
     fields: dict[str, Any] = {}
     if broker.version >= 5:
@@ -49,12 +49,12 @@ def encode_broker(broker: BrokerNode, timestamp_ms: int) -> bytes:
 
 
 def decode_broker(broker_id: int, data: bytes) -> BrokerNode:
-    """Any version; a listener without a protocol of its own is named after it (before version 4)."""
+    """Decodes any version; before version 4 a listener has the name of its protocol."""
     path = broker_path(broker_id)
     fields = Fields.of(path, data)
     version = fields.integer("version")
     if not 1 <= version <= NEWEST_VERSION:
-        raise fault(path, f"version {version}; known are 1 to {NEWEST_VERSION}")
+        raise fault(path, f"version {version} is not one of 1 to {NEWEST_VERSION}")
     features = fields.object("features", {})
     return BrokerNode(
         _endpoints(fields) if version > 1 else [_first_endpoint(fields)],
@@ -80,7 +80,7 @@ def _connection_string(endpoint: Endpoint) -> str:
 
 
 def _first_endpoint(fields: Fields) -> Endpoint:
-    """Version 1 has no list."""
+    """The endpoint of version 1, which has no list."""
     return Endpoint(fields.integer("port"), fields.text("host"), "PLAINTEXT", SECURITY_PROTOCOLS["PLAINTEXT"])
 
 

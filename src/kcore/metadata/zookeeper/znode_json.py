@@ -1,4 +1,4 @@
-"""JSON as Kafka puts it into znodes, and reads it there: Jackson over Scala's maps (kafka.utils.Json of 3.9.1)."""
+"""Encodes and decodes JSON in znodes as Kafka does: Jackson over Scala's maps (kafka.utils.Json of 3.9.1)."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -7,22 +7,22 @@ from typing import Any, Final
 from kcore.errors import TableError
 from kcore.java_hash import string_hash
 
-_SMALL_MAP: Final = 4  # Scala's immutable maps of so many entries keep the order in which they were made.
+_SMALL_MAP: Final = 4  # Up to this size Scala's immutable maps keep the order of insertion.
 _REQUIRED: Final = object()
 
 
 def encode_json(value: Any) -> bytes:
-    """Without white space, and with no character escaped that need not be."""
+    """JSON without white space and unnecessary escapes."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def fault(path: str, what: str) -> TableError:
-    """The error for a znode's data."""
-    return TableError(f"{path}: not as Kafka writes it: {what}")
+def fault(path: str, problem: str) -> TableError:
+    """The error for invalid data in a znode."""
+    return TableError(f"{path}: not as Kafka writes it: {problem}")
 
 
 class Fields:
-    """A JSON object that stands in a znode; whatever is not as it should be is a TableError with the znode's path."""
+    """A JSON object in a znode; its methods raise TableError with the znode's path for missing and invalid values."""
 
     __slots__ = ("path", "values")
 
@@ -33,7 +33,7 @@ class Fields:
 
     @classmethod
     def of(cls, path: str, data: bytes) -> "Fields":
-        """The object that `data` is."""
+        """Decodes the object in `data`."""
         try:
             return cls(path, json.loads(data.decode()))
         except (ValueError, RecursionError) as error:
@@ -48,19 +48,19 @@ class Fields:
         return iter(self.values)
 
     def integer(self, name: str, default: Any = _REQUIRED, *, bits: int = 32) -> Any:
-        """An integer of that size; `default` where there is none, if one is given."""
+        """An integer of this size; `default`, if given, for a missing value."""
         value = self._value(name, default)
         return value if value is default else as_integer(self.path, value, name, bits)
 
     def integers(self, name: str, default: Any = _REQUIRED) -> Any:
-        """A tuple of int32."""
+        """A tuple of int32; `default`, if given, for a missing value."""
         value = self._value(name, default)
         if value is default:
             return value
         return tuple(as_integer(self.path, each, name) for each in self._list(name, value))
 
     def text(self, name: str, default: Any = _REQUIRED) -> Any:
-        """A string; `default` for null too, if one is given."""
+        """A string; `default`, if given, for a missing value or null."""
         value = self._value(name, default)
         if value is default or (value is None and default is not _REQUIRED):
             return default
@@ -69,12 +69,12 @@ class Fields:
         return value
 
     def number_in_text(self, name: str) -> int:
-        """An int64 that is written as a string."""
+        """An int64 in the form of a string."""
         text = self.text(name)
         return parse_integer(self.path, text, 64)
 
     def object(self, name: str, default: Any = _REQUIRED) -> "Fields":
-        """An object within; `default` is a dict."""
+        """An object; `default`, if given, is a dict."""
         return Fields(self.path, self._value(name, default), name)
 
     def objects(self, name: str) -> "list[Fields]":
@@ -101,7 +101,7 @@ class Fields:
 
 
 def as_integer(path: str, value: Any, name: str, bits: int = 32) -> int:
-    """`value` if it is an integer of that size."""
+    """`value`, if it is an integer of this size; otherwise TableError."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise fault(path, f"{name!r} must be integers, not {value!r:.40}")
     if not -(1 << bits - 1) <= value < 1 << bits - 1:
@@ -110,20 +110,20 @@ def as_integer(path: str, value: Any, name: str, bits: int = 32) -> int:
 
 
 def parse_integer(path: str, text: str, bits: int = 32) -> int:
-    """A number written in decimal."""
+    """The number in a decimal text."""
     digits = text.removeprefix("-")
     if not (0 < len(digits) <= 19 and digits.isascii() and digits.isdigit()):
-        raise fault(path, f"{text[:40]!r} is no number")
+        raise fault(path, f"{text[:40]!r} is not a number")
     return as_integer(path, int(text), text, bits)
 
 
 def _spread(value: int) -> int:
-    """The hash as both mutable maps mix it."""
+    """Mixes a hash as mutable.HashMap and java.util.Properties do."""
     return value ^ value >> 16
 
 
 def _improved(value: int) -> int:
-    """The hash as scala.collection.Hashing mixes it."""
+    """Mixes a hash as scala.collection.Hashing does."""
     value = value + ~(value << 9) & 0xFFFFFFFF
     value ^= value >> 14
     value = value + (value << 4) & 0xFFFFFFFF
@@ -131,27 +131,27 @@ def _improved(value: int) -> int:
 
 
 def mutable_order(keys: Iterable[str]) -> list[str]:
-    """The keys as scala.collection.mutable.HashMap lists them, put into an empty one in the order given."""
+    """The keys in the order of a scala.collection.mutable.HashMap that they are inserted into in this order."""
     hashes = {key: _spread(string_hash(key)) for key in keys}
     last = _buckets(len(hashes)) - 1
     return sorted(hashes, key=lambda key: (hashes[key] & last, _signed(hashes[key])))
 
 
 def properties_order(keys: Iterable[str]) -> list[str]:
-    """The keys as java.util.Properties lists them; of keys in one bucket the order is a guess."""
+    """The keys in the order of java.util.Properties; the order of keys in the same bucket is a guess."""
     hashes = {key: _spread(string_hash(key)) for key in keys}
     last = _buckets(len(hashes)) - 1
     return sorted(hashes, key=lambda key: hashes[key] & last)
 
 
 def immutable_order(keys: Iterable[str]) -> list[str]:
-    """The keys as scala.collection.immutable.Map lists them, made in the order given."""
+    """The keys in the order of a scala.collection.immutable.Map that they are inserted into in this order."""
     listed = list(keys)
     return listed if len(listed) <= _SMALL_MAP else _trie_order({key: _improved(string_hash(key)) for key in listed}, 0)
 
 
 def _trie_order(hashes: dict[str, int], shift: int) -> list[str]:
-    """immutable.HashMap: at each node first the keys that are alone in their branch, then the branches of many."""
+    """The order of immutable.HashMap: at each node first branches with one key, then branches with several."""
     if shift >= 32:
         return list(hashes)
     branches: dict[int, dict[str, int]] = {}
@@ -163,7 +163,7 @@ def _trie_order(hashes: dict[str, int], shift: int) -> list[str]:
 
 
 def _buckets(count: int) -> int:
-    """Both mutable maps begin with 16 buckets, and double them when the entries come to three quarters of those."""
+    """The number of buckets of a map: 16, doubled when the entries reach three quarters of the buckets."""
     buckets = 16
     while count * 4 >= buckets * 3:
         buckets *= 2

@@ -1,6 +1,7 @@
-"""Operations on ZooKeeper as data: reads and conditional writes of znodes, and their results. A controller or a broker
-yields them; `kcore.zookeeper` performs them over a session, tests in a tree in memory. States of partitions are
-addressed by row of the table: a million of them are columns, not objects.
+"""Operations on ZooKeeper as data: reads and conditional writes of znodes, and their results.
+
+A controller or a broker yields them; `kcore.zookeeper` performs them over a session, tests in a tree in memory. State
+znodes are addressed by rows of the partition table, so that a million states are columns, not objects.
 """
 
 from collections.abc import Sequence
@@ -12,19 +13,19 @@ from kcore.errors import TableError
 from kcore.metadata.table.changes import PartitionChanges, UnwrittenChanges
 from kcore.types import Int32s
 
-MOST_BYTES: Final = 900_000  # Data of a znode: ZooKeeper closes the session for a request above 1 MiB.
+MOST_BYTES: Final = 900_000  # Data of a znode; ZooKeeper closes the connection for a request above 1 MiB.
 
 
 class Node(NamedTuple):
     """A znode that was read."""
 
     data: bytes
-    version: int  # of the data
-    czxid: int  # of its creation; of /brokers/ids/<id> it is the broker epoch (KIP-380)
+    version: int  # The version of the data.
+    czxid: int  # The transaction that created it; for /brokers/ids/<id> the broker epoch (KIP-380).
 
 
 class Create(NamedTuple):
-    """A persistent znode; `sequential`: ZooKeeper appends the next number to the path."""
+    """Create a persistent znode; with `sequential` ZooKeeper appends the next number to the path."""
 
     path: str
     data: bytes = b""
@@ -32,7 +33,7 @@ class Create(NamedTuple):
 
 
 class SetData(NamedTuple):
-    """Only if the znode has that version; -1 for any."""
+    """Set the data if the znode has this version; -1 is any version."""
 
     path: str
     data: bytes
@@ -40,7 +41,7 @@ class SetData(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Only if the znode has that version; -1 for any."""
+    """Delete the znode if it has this version; -1 is any version."""
 
     path: str
     version: int = -1
@@ -50,20 +51,20 @@ Operation: TypeAlias = Create | SetData | Delete
 
 
 class OperationResult(Enum):
-    """What became of an operation."""
+    """The result of an operation."""
 
     DONE = "done"
-    NO_NODE = "there is no such znode, or no parent for it"
+    NO_NODE = "the znode or its parent does not exist"
     NODE_EXISTS = "the znode exists"
     BAD_VERSION = "the znode has another version"
     NOT_EMPTY = "the znode has children"
-    TOO_LARGE = "ZooKeeper takes no znode of that size"
+    TOO_LARGE = "the data is too large for a znode"
     NOT_TRIED = "another operation of the same transaction failed"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadNodes:
-    """For each path its Node, None where there is none. `watch`: a change, a creation or a removal becomes an event."""
+    """Read znodes: a Node for each path, or None. `watch`: the next change, creation or deletion becomes an event."""
 
     paths: Sequence[str]
     watch: bool = False
@@ -71,7 +72,7 @@ class ReadNodes:
 
 @dataclass(frozen=True, slots=True)
 class ReadChildren:
-    """For each path the names below it, None where there is no such znode. `watch`: another set becomes an event."""
+    """Read the names of children for each path, or None. `watch`: the next change of the names becomes an event."""
 
     paths: Sequence[str]
     watch: bool = False
@@ -79,14 +80,14 @@ class ReadChildren:
 
 @dataclass(frozen=True, slots=True)
 class ReadStates:
-    """The state znodes of these partitions, by row of the table: `States` of those that have one."""
+    """Read the state znodes of partitions, by row of the table: `States` of those that have one."""
 
     rows: Int32s
 
 
 @dataclass(frozen=True, slots=True)
 class WriteNodes:
-    """In order, each on its own; or all or none of them, in one transaction. For each an OperationResult."""
+    """Do operations in order, each independently, or all or none with `atomic`: an OperationResult for each."""
 
     operations: Sequence[Operation]
     atomic: bool = False
@@ -94,9 +95,9 @@ class WriteNodes:
 
 @dataclass(frozen=True, slots=True)
 class WriteStates:
-    """State znodes of partitions, each on its own: a mask of the changes that were taken.
+    """Write state znodes, each independently: a mask of the changes that ZooKeeper accepted.
 
-    Of a znode whose version is to be -1, those above it are created, too.
+    With version -1 the znode and its parents are created.
     """
 
     changes: UnwrittenChanges
@@ -104,9 +105,9 @@ class WriteStates:
 
 @dataclass(frozen=True, slots=True)
 class DeletePartitions:
-    """The znodes of these partitions, by row of the table: each one's state, then the znode above it.
+    """Delete the state znodes of partitions, by row of the table, and then their parents.
 
-    Missing znodes are skipped, and so are znodes that have other children. There is no result.
+    Missing znodes and parents with other children are skipped. No result.
     """
 
     rows: Int32s
@@ -117,8 +118,8 @@ Writing: TypeAlias = WriteNodes | WriteStates | DeletePartitions
 
 
 class States(NamedTuple):
-    """State znodes that were read: c partitions, ascending by row."""
+    """The state znodes of c partitions, ascending by row."""
 
-    changes: PartitionChanges  # `partition_epochs` are the versions found.
-    controller_epochs: Int32s  # c: who wrote it
-    unreadable: Sequence[TableError] = ()  # Of partitions that are left out: each names its znode.
+    changes: PartitionChanges  # `partition_epochs` are the versions of the znodes.
+    controller_epochs: Int32s  # c: the epoch of the controller that wrote the state
+    unreadable: Sequence[TableError] = ()  # The errors of unreadable states; each names its znode.

@@ -1,4 +1,4 @@
-"""States of many partitions, as columns to and from the JSON of their znodes."""
+"""Encodes and decodes the state znodes of many partitions at once, as columns."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -12,23 +12,23 @@ from kcore.metadata.table.changes import UnwrittenChanges
 from kcore.metadata.zookeeper import znodes
 from kcore.types import Int8s, Int32s, Int64s, UInt8s
 
-_LONGEST_PATH_PART = 64  # What stands beside a topic's name in the path of a state.
-_UNREADABLE: Final = znodes.PartitionStateNode(NO_LEADER, NO_EPOCH, (), NO_EPOCH)  # In the place of what is none.
+_LONGEST_PATH_PART = 64  # Characters in the path of a state beside the topic's name.
+_UNREADABLE: Final = znodes.PartitionStateNode(NO_LEADER, NO_EPOCH, (), NO_EPOCH)  # Stands for an unreadable state.
 
 
 class Texts(NamedTuple):
-    """Many texts one behind the other."""
+    """Many texts in one array."""
 
     text: UInt8s
     offsets: Int64s  # one more than the texts
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """The number of texts."""
         return len(self.offsets) - 1
 
     def at(self, row: int) -> bytes:
-        """One of them."""
+        """The text in this row."""
         return self.text[self.offsets[row] : self.offsets[row + 1]].tobytes()
 
 
@@ -44,14 +44,14 @@ class StateColumns(NamedTuple):
 
 
 def texts_of(values: Sequence[bytes]) -> Texts:
-    """Those texts."""
+    """Concatenates texts."""
     return Texts(np.frombuffer(b"".join(values), np.uint8), np.cumsum([0, *map(len, values)], dtype=np.int64))
 
 
 def partition_paths(
     topics: Sequence[str], topic_rows: Int32s, partitions: Int32s, *, chroot: str = "", below: str = "/state"
 ) -> Texts:
-    """The paths of partitions' states, or of what else is `below` each partition's znode."""
+    """The paths of partitions' states, or of another path `below` each partition's znode."""
     topics_used, inverse = np.unique(topic_rows, return_inverse=True)
     rows: Int32s = inverse.astype(np.int32)
     names = texts_of([topics[row].encode() for row in topics_used.tolist()])
@@ -72,12 +72,12 @@ def partition_paths(
 
 
 def encode_states(changes: UnwrittenChanges, controller_epoch: int) -> Texts:
-    """What the state znodes hold once the changes are written (TopicPartitionStateZNode)."""
+    """The data of state znodes with these changes (TopicPartitionStateZNode)."""
     out = np.empty(kernel.state_bytes(len(changes), len(changes.isr)), np.uint8)
     offsets = np.empty(len(changes) + 1, np.int64)
     columns = (changes.leaders, changes.leader_epochs, changes.isr)
     leaders, epochs, isr = (np.ascontiguousarray(column, np.int32) for column in columns)
-    isr_offsets = np.array(changes.isr_offsets, np.int32)  # A copy: the kernel's checks hold until it is done.
+    isr_offsets = np.array(changes.isr_offsets, np.int32)  # A copy, which cannot change after the kernel's checks.
     recovery = np.ascontiguousarray(changes.recovery, np.int8)
     kernel.write_states(leaders, epochs, isr_offsets, isr, recovery, controller_epoch, out, offsets)
     return Texts(out, offsets)
@@ -90,13 +90,13 @@ def decode_states(
     path: Callable[[int], str],
     on_error: Callable[[int, TableError], None] | None = None,
 ) -> StateColumns:
-    """State c is `text[begins[c]:ends[c]]`, `path(c)` its znode, which a TableError names.
+    """Decodes states: state c is `text[begins[c]:ends[c]]`, and `path(c)` is its znode's path for errors.
 
-    With `on_error` nothing is raised: it is called for each unreadable state, whose columns are then undefined.
+    With `on_error` no TableError is raised: it is called for each unreadable state, whose columns are then undefined.
     """
     count = len(begins)
     text = np.frombuffer(text, np.uint8)
-    begins, ends = begins.copy(), ends.copy()  # The kernel's checks hold until it is done.
+    begins, ends = begins.copy(), ends.copy()  # Copies, which cannot change after the kernel's checks.
     values, recovery = np.empty((3, count), np.int32), np.empty(count, np.int8)
     offsets, isr = np.empty(count + 1, np.int32), np.empty(int((ends - begins).sum()) // 2 + 1, np.int32)
     is_read = np.empty(count, np.uint8)
@@ -116,7 +116,7 @@ def decode_states(
 
 
 def _with_states(columns: StateColumns, rows: Int64s, states: list[znodes.PartitionStateNode]) -> StateColumns:
-    """Decodes a state that the kernel left to Python's json."""
+    """Adds states that the kernel could not decode, and Python's json has decoded."""
     columns.leaders[rows] = [state.leader for state in states]
     columns.leader_epochs[rows] = [state.leader_epoch for state in states]
     columns.controller_epochs[rows] = [state.controller_epoch for state in states]

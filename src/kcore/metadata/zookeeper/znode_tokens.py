@@ -1,6 +1,6 @@
-"""Delegation tokens in znodes, both ways: no secret is in them.
+"""Encodes and decodes the znodes of delegation tokens, which contain no secrets.
 
-Source: DelegationTokenInfoZNode and DelegationTokenManager of 3.9.1. The decoder raises TableError with the path.
+The decoder raises TableError with the path. Source: DelegationTokenInfoZNode and DelegationTokenManager of 3.9.1.
 """
 
 from typing import Final
@@ -18,12 +18,12 @@ _VERSION: Final = 3
 
 
 def token_path(token_id: str) -> str:
-    """Of a token."""
+    """The path of a token's znode."""
     return f"{TOKENS}/{token_id}"
 
 
 def encode_token(token: Token) -> bytes:
-    """DelegationTokenManager.toJsonCompatibleMap"""
+    """The znode's data (DelegationTokenManager.toJsonCompatibleMap)."""
     values = {
         "version": _VERSION,
         "owner": sanitized(str(token.owner)),
@@ -38,7 +38,7 @@ def encode_token(token: Token) -> bytes:
 
 
 def decode_token(path: str, data: bytes) -> Token:
-    """DelegationTokenManager.fromBytes"""
+    """The token in a znode (DelegationTokenManager.fromBytes)."""
     fields = Fields.of(path, data)
     version = fields.integer("version")
     if not 0 < version <= _VERSION:
@@ -57,5 +57,5 @@ def decode_token(path: str, data: bytes) -> Token:
 def _principal(path: str, text: str) -> KafkaPrincipal:
     kind, colon, name = desanitized(text).partition(":")
     if not colon:
-        raise fault(path, f"{text[:40]!r} is no principal")
+        raise fault(path, f"{text[:40]!r} is not a principal")
     return KafkaPrincipal(name, kind)

@@ -1,6 +1,6 @@
-"""The assignments of many topics at once, as columns: what a controller reads when it takes over.
+"""Decodes the assignments of many topics into columns, for a controller's failover.
 
-`znodes.decode_topic` does the same for one topic, with a ReplicaAssignment object a partition, and is ten times slower.
+`znodes.decode_topic` decodes one topic into an object for each partition, and is ten times slower.
 """
 
 import json
@@ -22,14 +22,14 @@ _MOVES: Final = ("adding_replicas", "removing_replicas")
 
 @dataclass(frozen=True, slots=True)
 class TopicAssignments:
-    """t topics with p partitions: topic by topic, by ascending index. Partitions without replicas are left out."""
+    """t topics with p partitions, by topic and ascending index; partitions without replicas are left out."""
 
     names: list[str]
     topic_ids: list[Uuid | None]  # t
-    topic_rows: Int32s  # p: which of the names
+    topic_rows: Int32s  # p: indexes of `names`
     partition_indexes: Int32s  # p
     replicas: Int32s  # p by slot: broker ids, padded with -1
-    adding_replicas: dict[int, list[int]]  # By place among the p.
+    adding_replicas: dict[int, list[int]]  # By index among the p partitions.
     removing_replicas: dict[int, list[int]]
 
 
@@ -42,7 +42,7 @@ class _Topic:
 
 
 def decode_topics(data: Mapping[str, bytes]) -> TopicAssignments:
-    """TopicZNode of 3.9.1, any version, by topic name. TableError names the znode that is not as Kafka writes it."""
+    """Decodes topics of any version, by name (TopicZNode of 3.9.1). TableError names the invalid znode."""
     topics = [_decoded(name, each) for name, each in data.items()]
     if not all(_are_integers(topic.replicas) for topic in topics):
         topics = [_careful(name, each) for name, each in data.items()]
@@ -74,7 +74,7 @@ def decode_topics(data: Mapping[str, bytes]) -> TopicAssignments:
 
 
 def _decoded(name: str, data: bytes) -> _Topic:
-    """The fast path for data as Kafka writes it; other data takes the path that checks every number."""
+    """Decodes valid data fast; other data is given to `_careful`, which checks every number."""
     try:
         fields = json.loads(data)
         by_index = sorted((int(text), brokers) for text, brokers in fields["partitions"].items() if brokers != [])
@@ -100,7 +100,7 @@ def _careful(name: str, data: bytes) -> _Topic:
 
 
 def _are_integers(replicas: Any) -> bool:
-    """Whether these are lists of int32, and of nothing else."""
+    """Whether these are lists of integers."""
     try:
         kinds = {*map(type, chain.from_iterable(replicas))}
         return {*map(type, replicas)} <= {list} and kinds <= {int}

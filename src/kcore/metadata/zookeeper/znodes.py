@@ -1,7 +1,7 @@
-"""The znodes of Kafka 3.9, both ways: where they are and what they hold, byte for byte as 3.9.1 writes it.
+"""The paths of Kafka's znodes, and encoders and decoders of their data, byte for byte as 3.9.1 writes it.
 
-Source: kafka.zk.ZkData. Decoders raise TableError with the path for data that is not what Kafka writes.
-States of many partitions at once are in `znode_states`, brokers in `znode_brokers`.
+Decoders raise TableError with the path for data that Kafka would not write. `znode_states` encodes states of many
+partitions, `znode_brokers` registrations. Source: kafka.zk.ZkData.
 """
 
 from collections.abc import Iterable, Mapping
@@ -59,37 +59,37 @@ PERSISTENT_PATHS: Final = (
 
 
 def broker_path(broker_id: int) -> str:
-    """Of a broker's registration."""
+    """The path of a broker's registration."""
     return f"{BROKER_IDS}/{broker_id}"
 
 
 def topic_path(topic: str) -> str:
-    """Of a topic's assignment."""
+    """The path of a topic's assignment."""
     return f"{TOPICS}/{topic}"
 
 
 def partitions_path(topic: str) -> str:
-    """Of the znode above a topic's partitions."""
+    """The path of the znode above a topic's partitions."""
     return f"{TOPICS}/{topic}/partitions"
 
 
 def partition_path(topic: str, partition: int) -> str:
-    """Of the znode above a partition's state."""
+    """The path of the znode above a partition's state."""
     return f"{TOPICS}/{topic}/partitions/{partition}"
 
 
 def state_path(topic: str, partition: int) -> str:
-    """Of a partition's state."""
+    """The path of a partition's state."""
     return f"{TOPICS}/{topic}/partitions/{partition}/state"
 
 
 def config_path(entity_type: str, entity_name: str) -> str:
-    """Of an entity's configuration; `entity_type` is one of CONFIG_TYPES."""
+    """The path of an entity's settings; `entity_type` is one of CONFIG_TYPES."""
     return f"{CONFIG}/{entity_type}/{entity_name}"
 
 
 def delete_topic_path(topic: str) -> str:
-    """Of the request to delete a topic."""
+    """The path of the request to delete a topic."""
     return f"{DELETE_TOPICS}/{topic}"
 
 
@@ -136,7 +136,7 @@ class TopicAssignment(NamedTuple):
 
 
 def encode_topic(assignment: TopicAssignment) -> bytes:
-    """TopicZNode, version 3"""
+    """TopicZNode, version 3."""
     by_text = {str(partition): replicas for partition, replicas in assignment.partitions.items()}
     adding = mutable_order(text for text, replicas in by_text.items() if replicas.adding_replicas)
     removing = mutable_order(text for text, replicas in by_text.items() if replicas.removing_replicas)
@@ -186,7 +186,7 @@ class PartitionStateNode(NamedTuple):
 
 
 def encode_state(state: PartitionStateNode) -> bytes:
-    """TopicPartitionStateZNode; a state that is RECOVERED is left out."""
+    """TopicPartitionStateZNode; the recovery state is left out if it is RECOVERED."""
     recovering = {"leader_recovery_state": state.leader_recovery_state} if state.leader_recovery_state else {}
     return encode_json(
         {
@@ -221,18 +221,18 @@ def encode_config(config: Mapping[str, str]) -> bytes:
 
 
 def decode_config(path: str, data: bytes) -> dict[str, str]:
-    """ConfigEntityZNode; a znode without data, or without a config, configures nothing."""
+    """ConfigEntityZNode; a znode without data or without `config` has no settings."""
     config = Fields.of(path, data or b"{}").object("config", {})
     return {name: config.text(name) for name in config}
 
 
 def encode_config_change(entity_path: str) -> bytes:
-    """ConfigEntityChangeNotificationSequenceZNode; `entity_path` is such as topics/<topic>."""
+    """ConfigEntityChangeNotificationSequenceZNode; `entity_path` is, for example, topics/<topic>."""
     return encode_json({"version": 2, "entity_path": entity_path})
 
 
 def decode_config_change(path: str, data: bytes) -> str:
-    """The entity's path under /config, of either version (ZkConfigManager.ConfigChangedNotificationHandler)."""
+    """The entity's path under /config, in either version (ZkConfigManager.ConfigChangedNotificationHandler)."""
     fields = Fields.of(path, data)
     version = fields.integer("version")
     if version not in (1, 2):
@@ -280,7 +280,7 @@ def encode_log_dir_event(broker_id: int) -> bytes:
 
 
 def decode_log_dir_event(path: str, data: bytes) -> int:
-    """LogDirEventNotificationSequenceZNode: the broker."""
+    """LogDirEventNotificationSequenceZNode: the id of the broker."""
     broker_id: int = Fields.of(path, data).integer("broker")
     return broker_id
 
@@ -295,13 +295,13 @@ def encode_reassign_partitions(replicas: Mapping[TopicPartition, Iterable[int]])
 
 
 def decode_reassign_partitions(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
-    """ReassignPartitionsZNode; of a partition that is named twice the last counts."""
+    """ReassignPartitionsZNode; if a partition is named twice, the last entry counts."""
     listed = Fields.of(REASSIGN_PARTITIONS, data).objects("partitions")
     return {(each.text("topic"), each.integer("partition")): each.integers("replicas") for each in listed}
 
 
 class ProducerIdsBlock(NamedTuple):
-    """/latest_producer_id_block: the last block of producer ids, and the broker that got it."""
+    """/latest_producer_id_block: the last allocated block of producer ids, and its broker."""
 
     broker_id: int
     first_producer_id: int
@@ -321,7 +321,7 @@ def encode_producer_id_block(block: ProducerIdsBlock) -> bytes:
 
 
 def decode_producer_id_block(data: bytes) -> ProducerIdsBlock | None:
-    """ProducerIdBlockZNode; None while no block was given."""
+    """ProducerIdBlockZNode; None if no block is allocated yet."""
     if not data:
         return None
     fields = Fields.of(LATEST_PRODUCER_ID_BLOCK, data)
@@ -374,7 +374,7 @@ def _level(levels: Fields, version: int) -> int:
 
 
 class Migration(NamedTuple):
-    """/migration: how far a KRaft controller has migrated the metadata (KIP-866)."""
+    """/migration: the progress of the migration to KRaft (KIP-866)."""
 
     kraft_controller_id: int
     kraft_controller_epoch: int

@@ -1,8 +1,8 @@
-"""A ZooKeeper tree as text, one node a line, read as a cluster.
+"""Reads a dump of Kafka's ZooKeeper tree, a text with one node a line, as the arrays of a partition table.
 
 A line is `path TAB version=0 cversion=0 czxid=4 mzxid=4 [ephemeralOwner=0x1] TAB data`, where `<null>` is no data.
-Lines end by newlines alone: other line separators of Unicode are data. docs/guides/files.md documents the format.
-Kafka's layout of the nodes is ZkData.scala's (3.9).
+Only newlines end lines: other line separators of Unicode are data. docs/guides/files.md documents the format. Source:
+ZkData.scala of 3.9.
 """
 
 import re
@@ -33,10 +33,10 @@ _NO_STATE: Final = znodes.encode_state(PartitionStateNode(NO_LEADER, NO_EPOCH, (
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node of the tree: its data and the two numbers that Kafka reads beside it."""
+    """A node in the dump."""
 
-    version: int  # The partition epoch, for a state node.
-    czxid: int  # The broker epoch, for a broker's node (KIP-380).
+    version: int  # For a state node the partition epoch.
+    czxid: int  # For a broker's node the broker epoch (KIP-380).
     data: bytes
 
 
@@ -52,9 +52,8 @@ class ZookeeperDump:
 def parse_zookeeper_dump(text: str) -> ZookeeperDump:
     """Reads brokers, topics, assignments, partition states and the controller; other nodes are ignored.
 
-    A partition without a state node (its topic was created a moment ago) has no leader, an empty ISR and epochs -1. A
-    broker that is named but not registered is not live. TableError names the line or the node that is not as Kafka
-    writes it.
+    A partition without a state node has no leader, an empty ISR and epochs -1. A broker that is only a replica, but not
+    registered, is not live. TableError names the line or node that Kafka would not write.
     """
     nodes = _nodes(text)
     if znodes.BROKER_IDS not in nodes or znodes.TOPICS not in nodes:
@@ -125,7 +124,7 @@ def _arrays(nodes: dict[str, Node]) -> TableArrays:
 def _moves(
     topics: dict[str, TopicAssignment], partitions: list[tuple[int, str, int]], which: int
 ) -> dict[int, list[int]]:
-    """By partition row: field `which` of the assignment, where it is not empty."""
+    """Field `which` of the assignments that have it, by partition row."""
     moves = ((row, topics[name].partitions[part][which]) for row, (_, name, part) in enumerate(partitions))
     return {row: list(brokers) for row, brokers in moves if brokers}
 

@@ -141,7 +141,7 @@ class ZkBrokerServer(BrokerServer):
             self._begin_work()
             self._begin(self._topics.follow_changes(), "topics' configurations")
             for follower in self._followers:
-                self._begin(follower.follow(), follower.what)
+                self._begin(follower.follow(), follower.subject)
             stack.push_async_callback(self._end_work)
             self._closing = stack.pop_all()
         return self

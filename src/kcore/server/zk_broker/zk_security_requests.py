@@ -12,8 +12,8 @@ from kcore.controller.rules.tokens import OfTokens, owner_of
 from kcore.controller.zk.acls import ZkAcls
 from kcore.controller.zk.admin import acls, quotas
 from kcore.controller.zk.admin.tokens import TokenNode, token_response
-from kcore.controller.zk.admin_events import Asking, TokenRequest
 from kcore.controller.zk.effects import Steps
+from kcore.controller.zk.events import Requester, RequestEvent
 from kcore.errors import DecodeError
 from kcore.net.request_context import RequestContext
 from kcore.net.versions import api_name
@@ -65,9 +65,10 @@ class SecurityAdmin(NamedTuple):
         if refused is not None:
             return refused
         rights = None if self.authorizer is None else Rights(self.authorizer, context)
-        may_describe = (lambda token_id, owner: True) if rights is None else rights.may_describe_token
-        asking = Asking(context.principal, self.date_ms(), may_describe)
-        event = TokenRequest(0, request, context.version, asking)
+        requester = Requester(context.principal, wall_ms=self.date_ms())
+        if rights is not None:
+            requester = requester._replace(may_describe_token=rights.may_describe_token)
+        event = RequestEvent(0, request, context.version, requester)
         if isinstance(request, CreateDelegationTokenRequest) and rights is not None:
             owner = owner_of(request, context.principal)
             if not rights.may_make_token(owner):

@@ -1,4 +1,4 @@
-"""The ACLs of a node of ZooKeeper mode, kept as they are in ZooKeeper.
+"""Keeps a node's copy of the ACLs equal to ZooKeeper.
 
 Source: AclAuthorizer.configure, loadCache and AclChangedNotificationHandler of 3.9.1.
 """
@@ -26,9 +26,9 @@ _PATTERN_TYPES: Final = {parent: pattern_type for pattern_type, parent in CHANGE
 
 
 class AclFollower(NotificationFollower):
-    """Keeps `acls`."""
+    """Reads changed ACLs into a ZkAcls."""
 
-    what = "ACLs"
+    subject = "ACLs"
     made_paths = PERSISTENT_PATHS
     parents = tuple(_PATTERN_TYPES)
 
@@ -42,20 +42,20 @@ class AclFollower(NotificationFollower):
         self._acls.keep_only(resources)
         self._acls.is_read = True
 
-    async def _read_noted(self, notes: list[Notification]) -> None:
+    async def _read_changed(self, notifications: list[Notification]) -> None:
         resources: dict[Resource, None] = {}
-        for note in notes:
+        for each in notifications:
             try:
-                resource = decode_acl_change(note.path, _PATTERN_TYPES[note.parent], note.data)
+                resource = decode_acl_change(each.path, _PATTERN_TYPES[each.parent], each.data)
             except TableError as error:
-                logger.warning("skipped: %s", error)
+                logger.warning("skipped an unreadable notification: %s", error)
                 continue
             if is_znode_name(resource[2]):
                 resources[resource] = None
         await self._read([*resources])
 
     async def _resources(self) -> list[Resource]:
-        """All that have a znode."""
+        """The resources that have a znode."""
         kinds = types_and_paths()
         names = await self._zookeeper.read_children([path for _, _, path in kinds])
         return [
@@ -70,5 +70,5 @@ class AclFollower(NotificationFollower):
             try:
                 self._acls.update(resource, () if node is None else decode_acls(resource, node.data))
             except TableError as error:
-                logger.warning("%s; the resource is denied to all but super users", error)
+                logger.warning("%s; until the znode is repaired, only super users may use the resource", error)
                 self._acls.update(resource, None)

@@ -1,4 +1,4 @@
-"""The quotas of IP addresses in ZooKeeper: how many connections of each a node of ZooKeeper mode takes a second.
+"""Keeps the quotas of IP addresses equal to ZooKeeper: the connections a second that a node accepts from an address.
 
 Source: IpConfigHandler of 3.9.1.
 """
@@ -15,22 +15,22 @@ from kcore.zookeeper.client import ZookeeperClient
 logger = logging.getLogger(__name__)
 IPS: Final = f"{znodes.CONFIG}/ips"
 RATE: Final = "connection_creation_rate"
-LOOPBACK: Final = {"localhost": "127.0.0.1"}  # The one name that is taken.
+LOOPBACK: Final = {"localhost": "127.0.0.1"}  # The only host name with a quota.
 
 
 class AddressQuotasFollower(NotificationFollower):
-    """Keeps them as they are in ZooKeeper."""
+    """Reads changed quotas of addresses."""
 
-    what = "quotas of addresses"
+    subject = "quotas of addresses"
     made_paths = (znodes.CONFIG_CHANGES, IPS)
     parents = (znodes.CONFIG_CHANGES,)
 
     def __init__(self, zookeeper: ZookeeperClient) -> None:
         super().__init__(zookeeper)
-        self._rates: dict[str, float] = {}  # By address; the default's.
+        self._rates: dict[str, float] = {}  # By address, and by DEFAULT.
 
     def rate_of(self, address: str) -> float | None:
-        """An address's own, or that of all others; None: it may come as often as it likes."""
+        """The quota of an address, or the default quota; None: connections are unlimited."""
         return self._rates.get(address, self._rates.get(DEFAULT))
 
     async def _read_all(self) -> None:
@@ -38,13 +38,13 @@ class AddressQuotasFollower(NotificationFollower):
         self._rates.clear()
         await self._read(names or [])
 
-    async def _read_noted(self, notes: list[Notification]) -> None:
+    async def _read_changed(self, notifications: list[Notification]) -> None:
         names: dict[str, None] = {}
-        for note in notes:
+        for each in notifications:
             try:
-                kind, _, name = znodes.decode_config_change(note.path, note.data).partition("/")
+                kind, _, name = znodes.decode_config_change(each.path, each.data).partition("/")
             except TableError as error:
-                logger.warning("skipped: %s", error)
+                logger.warning("skipped an unreadable notification: %s", error)
                 continue
             if kind == "ips" and is_znode_name(name):
                 names[name] = None

@@ -1,4 +1,4 @@
-"""Which event a broker's answer to a control request is."""
+"""Makes events of brokers' responses to control requests."""
 
 from typing import Any, Final
 
@@ -8,23 +8,21 @@ from kcore.controller.zk.events import (
     Event,
     LeaderAndIsrResponseReceived,
     StopReplicaResponseReceived,
-    UpdateMetadataResponseReceived,
 )
 from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.controller.zk.requests.states import taken
-from kcore.schema import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
-from kcore.schema.structure import Message
+from kcore.schema import LeaderAndIsrResponse, StopReplicaResponse
 from kcore.wire.columns import Columns, Rows
 
-DELETES_BY_PARTITION: Final = 3  # The version since which StopReplica has the flag for each partition (KIP-570).
-IN_COLUMNS: Final = (LeaderAndIsrResponse, StopReplicaResponse)  # They name every partition: no object for each.
+DELETES_BY_PARTITION: Final = 3  # From this version on StopReplica has a delete flag for each partition (KIP-570).
+IN_COLUMNS: Final = (
+    LeaderAndIsrResponse,
+    StopReplicaResponse,
+)  # Decoded into columns, because they have every partition.
 
 
-def event_of_answer(request: ControlRequest, broker_id: int, broker_epoch: int, response: Message | Columns) -> Event:
-    """`broker_epoch`: of the incarnation that was asked; answers of the kinds IN_COLUMNS come as columns."""
-    if isinstance(response, UpdateMetadataResponse):
-        return UpdateMetadataResponseReceived(broker_id, broker_epoch, response)
-    assert isinstance(response, Columns)
+def event_of_answer(request: ControlRequest, broker_id: int, broker_epoch: int, response: Columns) -> Event:
+    """The event of a response that is decoded into columns; the request was sent to `broker_epoch`."""
     if response.message is LeaderAndIsrResponse:
         return LeaderAndIsrResponseReceived(broker_id, broker_epoch, response)
     if request.version < DELETES_BY_PARTITION:
@@ -36,7 +34,7 @@ def event_of_answer(request: ControlRequest, broker_id: int, broker_epoch: int, 
 
 
 def _of_deleted(response: Columns, request: Columns) -> Columns:
-    """The part of the response for partitions that the request deletes; the others were only stopped (KAFKA-9946)."""
+    """The part of the response for partitions that the request deletes; others were only stopped (KAFKA-9946)."""
     errors = response.partition_errors
     deleted = _deleted(request)
     named = zip(errors.topic_name.tolist(), errors.partition_index.tolist(), strict=True)
@@ -51,7 +49,7 @@ def _of_deleted(response: Columns, request: Columns) -> Columns:
 
 
 def _deleted(request: Columns) -> set[tuple[str | None, int]]:
-    """Topic and index of the partitions that a StopReplica had a broker delete."""
+    """The topics and indexes of the partitions that a StopReplica deletes."""
     topics = request.topic_states
     states = topics.partition_states
     deleted = np.flatnonzero(states.delete_partition)

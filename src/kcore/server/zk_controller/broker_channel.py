@@ -31,20 +31,20 @@ from kcore.wire.columns import Columns
 from kcore.wire.fanout import Fanout
 
 logger = logging.getLogger(__name__)
-SMALL_BYTES: Final = 16  # Of an UpdateMetadataResponse's body there are two or three.
-BACKOFF_S: Final = 0.1  # As RequestSendThread: a broker's port opens 0.3 to 0.7 s after its registration.
+SMALL_BYTES: Final = 16  # Larger than the body of an UpdateMetadataResponse, which has two or three bytes.
+BACKOFF_S: Final = 0.1  # As in RequestSendThread: a broker's port opens 0.3 to 0.7 s after its registration.
 LIMITS: Final = Limits(connect_s=30.0, request_s=30.0, in_flight=1)  # controller.socket.timeout.ms
 
-# What was asked, of which broker, under which epoch, and what it answered.
+# Called with a request, the id and epoch of the broker, and the broker's response.
 OnAnswer: TypeAlias = Callable[[ControlRequest, int, int, Message | Columns], None]
 
 
 class Order(NamedTuple):
-    """A request that is sent, and not answered yet."""
+    """A request that was sent, and has no response yet."""
 
     request: ControlRequest
     fanout: Fanout
-    since_s: float  # When it, or the oldest that it was merged from, came into the outbox.
+    since_s: float  # When the request, or the oldest request merged into it, was added to the outbox.
 
     def __str__(self) -> str:
         return f"{name_of(self.fanout.message, self.fanout.version)}, {len(self.fanout.body):,} bytes"
@@ -52,19 +52,19 @@ class Order(NamedTuple):
 
 @cache
 def name_of(message: type[Message], version: int) -> str:
-    """Name and version of an API."""
+    """An API with its version, for metrics and log lines."""
     return f"{api_name(message)} {version}"
 
 
 class Fanouts:
-    """The bodies of requests, each encoded once for all brokers that it goes to, and kept while the request is."""
+    """A cache of encoded requests, each encoded once for all its brokers, and kept as long as the request exists."""
 
     def __init__(self) -> None:
         self._encoded: WeakKeyDictionary[ControlRequest, Fanout] = WeakKeyDictionary()
 
     def of(self, request: ControlRequest) -> Fanout:
-        """The body."""
-        if len(request.broker_ids) == 1:  # Whoever sends it keeps it.
+        """The encoded request."""
+        if len(request.broker_ids) == 1:  # Only one channel sends it, and keeps the result.
             return request.fanout()
         if (known := self._encoded.get(request)) is None:
             known = self._encoded[request] = request.fanout()
@@ -72,17 +72,17 @@ class Fanouts:
 
 
 class Unacknowledged(NamedTuple):
-    """Leadership that a broker was ordered to take or to follow, and has not acknowledged."""
+    """LeaderAndIsr requests without a response."""
 
-    since_s: float  # of the oldest order
+    since_s: float  # The age of the oldest request.
     partitions: int
 
 
 class BrokerChannel:
     """The outbox and the connection of one incarnation of a broker.
 
-    There is no task a broker: an order is given when there is one and none is under way, and the answer to it gives the
-    next. Only to connect takes a task. It is the `Reply` of each request that it sends.
+    A channel has no task, except to connect: a request is sent when none is in flight, and a response sends the next.
+    The channel is the `Reply` of its requests: the connection calls `set_result` or `set_exception`.
     """
 
     def __init__(
@@ -98,15 +98,15 @@ class BrokerChannel:
         security: Callable[[], Security] | None = None,
     ) -> None:
         self.broker_id, self.broker_epoch = broker_id, broker_epoch
-        self.busy_since_s: float | None = None  # Nothing that is not answered is older; None if there is nothing.
-        self.alarmed_s: float | None = None  # Since when orders are not acknowledged, if an alarm was raised for that.
+        self.busy_since_s: float | None = None  # No request without response is older; None if all are answered.
+        self.alarmed_s: float | None = None  # If an alarm was raised: since when LeaderAndIsr has no response.
         self._endpoint, self._client_id, self._on_answer, self._metrics = endpoint, client_id, on_answer, metrics
         self._outbox, self._fanouts, self._security = outbox, fanouts, security
         self._sent: Order | None = None
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._again: asyncio.Handle | None = None  # When `_go_on` is called next, if that is known.
-        self._last_error = ""  # Of the order that is sent.
+        self._again: asyncio.Handle | None = None  # The scheduled call of `_go_on`.
+        self._last_error = ""  # The last error of the request that is being sent.
         self._closed = False
         self._loop = asyncio.get_running_loop()
 
@@ -118,16 +118,18 @@ class BrokerChannel:
         return f"broker {self.broker_id} (epoch {self.broker_epoch}) at {where}"
 
     def send(self, request: ControlRequest) -> None:
-        """Behind all that was sent before; what waits together becomes one request."""
+        """Queues a request after all earlier ones; waiting requests are merged."""
         now_s = self._loop.time()
         self._outbox.add(request, now_s)
         if self.busy_since_s is None:
             self.busy_since_s = now_s
         if self._sent is None and self._again is None:
-            self._again = self._loop.call_soon(self._go_on)  # Not now: more of the same event may follow.
+            self._again = self._loop.call_soon(
+                self._go_on
+            )  # Later, because more requests of the same event may follow.
 
     def unacknowledged(self) -> Unacknowledged | None:
-        """The orders of leadership that are not answered; None if all are."""
+        """The LeaderAndIsr requests without a response; None if there are none."""
         waiting = [(each.request, each.since_s) for each in self._outbox]
         if self._sent is not None:
             waiting.append((self._sent.request, self._sent.since_s))
@@ -137,7 +139,7 @@ class BrokerChannel:
         return Unacknowledged(min(since_s for _, since_s in orders), sum(request.partitions for request, _ in orders))
 
     def close(self) -> Coroutine[Any, Any, object] | None:
-        """Closes the channel and drops unsent requests. Returns what may be awaited, or None."""
+        """Closes the channel and drops unsent requests. The result, if any, can be awaited for the socket's end."""
         self._closed = True
         self._outbox.clear()
         self._sent = None
@@ -152,7 +154,7 @@ class BrokerChannel:
         return None
 
     def _go_on(self) -> None:
-        """Sends what is to be sent next, or the order once more that was not answered."""
+        """Sends the next request, or again the one that has no response."""
         self._again = None
         if self._sent is None:
             waiting = self._outbox.next()
@@ -196,17 +198,17 @@ class BrokerChannel:
         except NetworkError as error:
             self.set_exception(error)
 
-    # As the `Reply` to the order that is sent.
+    # The methods of `Reply`.
 
     def done(self) -> bool:
         """Whether the channel is closed."""
         return self._closed
 
     def set_exception(self, error: NetworkError, /) -> None:
-        """The order is given again, on a new connection, a little later."""
-        if str(error) != self._last_error:  # Once for each reason.
+        """Sends the request again on a new connection, after a while."""
+        if str(error) != self._last_error:  # Each reason is logged once.
             self._last_error = str(error)
-            logger.info("%s: %s; again every %s s", self, error, BACKOFF_S)
+            logger.info("%s: %s; the request is sent again every %s s", self, error, BACKOFF_S)
         self._metrics.request_retries += 1
         if self._connection is not None:
             self._connection.abort()
@@ -214,7 +216,7 @@ class BrokerChannel:
         self._again = self._loop.call_later(BACKOFF_S, self._go_on)
 
     def set_result(self, body: memoryview, /) -> None:
-        """The broker has answered: the next order follows at once."""
+        """The broker has responded: sends the next request at once."""
         order = self._sent
         assert order is not None
         now_s = self._loop.time()
@@ -233,10 +235,10 @@ class BrokerChannel:
         try:
             if message in IN_COLUMNS:
                 response = decode_columns(message, version, body)
-            else:  # A few bytes, from each of thousands of brokers the same.
+            else:  # A few bytes, which are the same from thousands of brokers.
                 response = (decode_shared if len(body) <= SMALL_BYTES else decode_all)(message, version, bytes(body))
         except DecodeError as error:
-            logger.error("%s: its answer to %s is none: %s", self, order, error)
+            logger.error("%s: its response to %s is invalid and is ignored: %s", self, order, error)
             return
         if error_code := response.error_code:
             logger.error("%s: %s to %s", self, error_name(error_code), order)
@@ -244,12 +246,12 @@ class BrokerChannel:
 
 
 def decode_all(message: type[Message], version: int, body: bytes) -> Message:
-    """A response; DecodeError."""
+    """Decodes a whole response; DecodeError for invalid bytes."""
     response: Message = decode_from(message, version, body)[0]
     return response
 
 
-decode_shared = lru_cache(maxsize=64)(decode_all)  # One object for all equal responses: nobody changes it.
+decode_shared = lru_cache(maxsize=64)(decode_all)  # Equal responses share one object, which is never mutated.
 
 
 class BrokerChannels:
@@ -264,15 +266,15 @@ class BrokerChannels:
         alarm_s: float,
         security: Callable[[], Security] | None = None,
     ) -> None:
-        """`listener`: where brokers listen for each other; `alarm_s`: a LeaderAndIsr must be answered in that time.
+        """`listener`: the brokers' listener for control requests. `alarm_s`: the time limit for LeaderAndIsr responses.
 
-        `security`: what each new connection shows there; None: that listener is plaintext.
+        `security`: TLS and SASL for new connections; None: the listener is plaintext.
         """
         self._client_id, self._listener, self._on_answer, self._metrics = client_id, listener, on_answer, metrics
         self._alarm_s, self._security = alarm_s, security
         self._merges, self._fanouts = SharedMerges(), Fanouts()
         self._channels: dict[int, BrokerChannel] = {}
-        self._kept: tuple[bytes, ...] = ()  # The brokers as `keep_only` saw them last.
+        self._kept: tuple[bytes, ...] = ()  # The brokers in the last call of `keep_only`.
         self._closed: set[asyncio.Task[object]] = set()
 
     def __iter__(self) -> Iterator[BrokerChannel]:
@@ -280,11 +282,11 @@ class BrokerChannels:
 
     @property
     def queued(self) -> int:
-        """Requests that are not answered yet (TotalQueueSize)."""
+        """The number of requests without a response (TotalQueueSize)."""
         return sum(map(len, self._channels.values()))
 
     def send(self, request: ControlRequest, brokers: BrokerTable) -> None:
-        """Queues each request for its broker, if that incarnation is live."""
+        """Queues a request for each of its brokers whose incarnation is live."""
         for broker_id, epoch in zip(request.broker_ids.tolist(), request.broker_epochs.tolist(), strict=True):
             channel = self._channel(broker_id, epoch, brokers)
             if channel is None:
@@ -318,9 +320,9 @@ class BrokerChannels:
         return next((each for each in endpoints if each.listener == self._listener), None)
 
     def keep_only(self, brokers: BrokerTable) -> None:
-        """Drops the queues of incarnations that are not live: they cannot respond any more.
+        """Closes the channels to incarnations that are not live.
 
-        It is called after every event, and does nothing where no broker has come or gone since.
+        It is called after every event, and does nothing if no broker has started or failed since the last call.
         """
         now = brokers.ids.tobytes(), brokers.live.tobytes(), brokers.epochs.tobytes()
         if now == self._kept:
@@ -332,12 +334,12 @@ class BrokerChannels:
                 self._close(broker_id)
 
     def check_acknowledgements(self, now_s: float) -> None:
-        """A broker that leaves leadership unacknowledged for too long raises one alarm, until it has caught up."""
+        """Raises one alarm for a broker that does not respond to LeaderAndIsr in time, until it has caught up."""
         late = 0
         for channel in self._channels.values():
             is_quick = channel.busy_since_s is None or now_s - channel.busy_since_s < self._alarm_s
             if is_quick and channel.alarmed_s is None:
-                continue  # Nearly always; there may be thousands of channels.
+                continue  # The usual case, of thousands of channels.
             open_ = channel.unacknowledged()
             if open_ is None or now_s - open_.since_s < self._alarm_s:
                 if channel.alarmed_s is not None:
@@ -355,12 +357,12 @@ class BrokerChannels:
         self._metrics.unacknowledged_brokers = late
 
     def close(self) -> None:
-        """Drops all queues: this controller is not active any more."""
+        """Closes all channels and drops their requests, because the controller is not active any more."""
         for broker_id in [*self._channels]:
             self._close(broker_id)
 
     async def wait_closed(self) -> None:
-        """Until the sockets of closed channels are closed."""
+        """Waits until the sockets of closed channels are closed."""
         await asyncio.gather(*self._closed, return_exceptions=True)
 
     def _close(self, broker_id: int) -> None:

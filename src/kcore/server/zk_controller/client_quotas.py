@@ -1,4 +1,4 @@
-"""request_percentage of users and clients in ZooKeeper: the request quotas of a node of ZooKeeper mode.
+"""Keeps the request quotas (request_percentage) of users and clients equal to ZooKeeper.
 
 Source: UserConfigHandler, ClientIdConfigHandler and QuotaConfigHandler of 3.9.1.
 """
@@ -22,9 +22,9 @@ CLIENTS: Final = f"{znodes.CONFIG}/clients"
 
 
 class ClientQuotasFollower(NotificationFollower):
-    """Keeps them as they are in ZooKeeper (`kcore.server.security.request_throttle.Known`)."""
+    """Reads changed request quotas (`kcore.server.security.request_throttle.Known`)."""
 
-    what = "quotas of users and clients"
+    subject = "quotas of users and clients"
     made_paths = (znodes.CONFIG_CHANGES, USERS, CLIENTS)
     parents = (znodes.CONFIG_CHANGES,)
 
@@ -35,7 +35,7 @@ class ClientQuotasFollower(NotificationFollower):
 
     @property
     def quotas(self) -> ClientQuotas:
-        """By entity."""
+        """The quotas by entity."""
         return self._kept.of
 
     async def _read_all(self) -> None:
@@ -47,24 +47,24 @@ class ClientQuotasFollower(NotificationFollower):
         self._kept.of.clear()
         await self._read(paths)
 
-    async def _read_noted(self, notes: list[Notification]) -> None:
+    async def _read_changed(self, notifications: list[Notification]) -> None:
         paths: dict[str, None] = {}
-        for note in notes:
+        for each in notifications:
             try:
-                paths[znodes.decode_config_change(note.path, note.data)] = None
+                paths[znodes.decode_config_change(each.path, each.data)] = None
             except TableError as error:
-                logger.warning("skipped: %s", error)
+                logger.warning("skipped an unreadable notification: %s", error)
         await self._read(paths)
 
     async def _read(self, paths: Iterable[str]) -> None:
-        """What lies at these paths below /config; those of other things than users and clients are left."""
+        """Reads the quotas at these paths under /config; other paths than those of users and clients are ignored."""
         entities = {path: entity for path in paths if (entity := entity_of(path)) is not None}
         nodes = await self._zookeeper.read_nodes([f"{znodes.CONFIG}/{path}" for path in entities])
         for (path, entity), node in zip(entities.items(), nodes, strict=True):
             try:
                 configs = {} if node is None else znodes.decode_config(path, node.data)
             except TableError as error:
-                logger.warning("%s; it has no quota", error)
+                logger.warning("%s; until the znode is repaired, no quota applies", error)
                 configs = {}
             self._kept.keep(entity, configs)
         self.changes += 1

@@ -1,7 +1,7 @@
-"""Users and delegation tokens in ZooKeeper, for who comes to a listener of ZooKeeper mode with SCRAM.
+"""Keeps SCRAM credentials and delegation tokens equal to ZooKeeper, for clients that authenticate with SCRAM.
 
-Source: UserConfigHandler, ScramCredentialUtils, DelegationTokenManagerZk of 3.9.1. A user's credentials are settings of
-the user; what is said of one that cannot be read shows nothing of it.
+A user's credentials are settings of the user. Log lines about unreadable credentials do not contain them. Source:
+UserConfigHandler, ScramCredentialUtils, DelegationTokenManagerZk of 3.9.1.
 """
 
 import binascii
@@ -29,10 +29,10 @@ Users = dict[tuple[str, str], ScramCredential]  # By mechanism and name.
 class CredentialsFollower(NotificationFollower):
     """Follows the credentials in ZooKeeper (`Credentials` of `sasl_mechanisms.py`)."""
 
-    what = "users and tokens"
+    subject = "users and tokens"
 
     def __init__(self, zookeeper: ZookeeperClient, secret_key: str | None) -> None:
-        """`secret_key`: delegation.token.secret.key; None: there are no tokens."""
+        """`secret_key`: delegation.token.secret.key; None: tokens are disabled."""
         super().__init__(zookeeper)
         self._key = None if secret_key is None else secret_key.encode()
         self._users: Users = {}
@@ -46,11 +46,11 @@ class CredentialsFollower(NotificationFollower):
         return self._users.get((mechanism, username))
 
     def secret(self) -> bytes | None:
-        """The value of `delegation.token.secret.key`, which all nodes have."""
+        """A secret that all nodes share, derived from `delegation.token.secret.key`; None without the setting."""
         return None if self._key is None else secret_of(self._key, "unknown users")
 
     def token(self, token_id: str) -> Token | None:
-        """The token of that id."""
+        """The token with this id."""
         return self._tokens.get(token_id)
 
     async def _read_all(self) -> None:
@@ -64,25 +64,25 @@ class CredentialsFollower(NotificationFollower):
         self._users = {key: value for key, value in self._users.items() if key[1] in names}
         self._tokens = {key: value for key, value in self._tokens.items() if key in (tokens or ())}
 
-    async def _read_noted(self, notes: list[Notification]) -> None:
+    async def _read_changed(self, notifications: list[Notification]) -> None:
         users: dict[str, None] = {}
         tokens: dict[str, None] = {}
-        for note in notes:
-            if note.parent == znode_tokens.CHANGES:
-                tokens[note.data.decode(errors="replace")] = None
+        for each in notifications:
+            if each.parent == znode_tokens.CHANGES:
+                tokens[each.data.decode(errors="replace")] = None
                 continue
             try:
-                kind, _, name = znodes.decode_config_change(note.path, note.data).partition("/")
+                kind, _, name = znodes.decode_config_change(each.path, each.data).partition("/")
             except TableError as error:
-                logger.warning("skipped: %s", error)
+                logger.warning("skipped an unreadable notification: %s", error)
                 continue
-            if kind == "users":  # Of users/NAME/clients/NAME there are quotas alone.
+            if kind == "users":  # users/NAME/clients/NAME has only quotas, and is not a valid znode name.
                 users[name] = None
         await self._read_users([each for each in users if is_znode_name(each)])
         await self._read_tokens([each for each in tokens if is_znode_name(each)])
 
     async def _read_users(self, names: list[str]) -> None:
-        """By the names of their znodes."""
+        """Reads the credentials of users, which are named as their znodes are."""
         names = [each for each in names if each != DEFAULT]
         nodes = await self._zookeeper.read_nodes([f"{USERS}/{each}" for each in names])
         for name, node in zip(names, nodes, strict=True):
@@ -90,13 +90,13 @@ class CredentialsFollower(NotificationFollower):
             try:
                 configs = {} if node is None else znodes.decode_config(f"{USERS}/{name}", node.data)
             except TableError as error:
-                logger.warning("%s; the user cannot come", error)
+                logger.warning("%s; until the znode is repaired, the user cannot authenticate", error)
             for mechanism in _NAMES:
                 self._users.pop((mechanism, user), None)
                 if mechanism in configs:
                     credential = credential_in(configs[mechanism], mechanism)
                     if credential is None:
-                        logger.warning("%s/%s: its %s is no credential", USERS, name, mechanism)
+                        logger.warning("%s/%s: the %s credential is invalid; set it again", USERS, name, mechanism)
                     else:
                         self._users[mechanism, user] = credential
 
@@ -111,7 +111,7 @@ class CredentialsFollower(NotificationFollower):
             try:
                 token = znode_tokens.decode_token(path, node.data)
             except TableError as error:
-                logger.warning("%s; nobody can come with that token", error)
+                logger.warning("%s; until the znode is repaired, no client can authenticate with the token", error)
                 continue
             self._tokens[token_id] = Token(token.owner, token.expiry_timestamp, secret_of(self._key, token_id))
 

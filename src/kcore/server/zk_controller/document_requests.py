@@ -1,4 +1,4 @@
-"""A controller's side of KIP-590 in the form of its document: new versions of mutations are the controller's alone."""
+"""The controller's side of KIP-590's document: only the controller serves the new versions of mutations."""
 
 from collections.abc import Awaitable, Callable
 
@@ -14,34 +14,37 @@ Decide = Callable[[RequestContext, RoutedRequest], Awaitable[Message | None]]
 
 
 class DocumentRequests:
-    """Before what the controller relays. A node that does not control answers NOT_CONTROLLER: nothing goes on twice."""
+    """A relay that serves the new versions of mutations, and passes other requests on.
+
+    A standby answers NOT_CONTROLLER, so that no request is forwarded twice.
+    """
 
     def __init__(
         self, decide: Decide, is_active: Callable[[], bool], others: Relay, is_node: Callable[[ClientSession], bool]
     ) -> None:
-        """`is_node`: whether the sender may do what nodes of the cluster do."""
+        """`others`: the relay for other requests. `is_node`: whether the sender is a node of the cluster."""
         self._decide, self._is_active, self._others, self._is_node = decide, is_active, others, is_node
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Mutations of the new version, and what others take."""
+        """Whether this relay serves the API: new versions of mutations, and those of the other relay."""
         return is_mutation(api_key, version, bumped=True) or self._others.takes(api_key, version)
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
-        """The answer. DisconnectedError if the client has gone."""
+        """The response. DisconnectedError if the client has disconnected."""
         api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
         if not is_mutation(api_key, version, bumped=True):
             return await self._others.ask(connection_id, frame)
         if (session := SESSION.get()) is None:
-            raise DisconnectedError("nobody asks")
+            raise DisconnectedError("the request has no session")
         routed = read_request(frame, is_node=self._is_node(session))
         context = RequestContext(PEER.get(), connection_id, routed.header, session)
         answer: Message | None = refused(routed.request, version, Errors.NOT_CONTROLLER)
         if self._is_active():
             answer = await self._decide(context, routed)
         if answer is None:
-            raise DisconnectedError("the client has gone")
+            raise DisconnectedError("the client has disconnected")
         return response_bytes(routed.header, type(routed.request), answer)
 
     def forget(self, connection_id: int) -> None:
-        """That connection has ended."""
+        """Called when a client's connection has ended."""
         self._others.forget(connection_id)

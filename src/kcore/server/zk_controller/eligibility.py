@@ -1,7 +1,8 @@
-"""Whether a controller may control the cluster that it finds in ZooKeeper: checked before it takes over. A check only
-reads, and raises an ElectionRefusedError that says what the operator should do. Everything that a failover reads is
-checked once, when the process starts; before each election, only what may have changed since and would give the cluster
-two controllers. A znode that becomes unreadable later is skipped (`controller/zk/znode_reading.py`).
+"""Checks whether a controller may take over the cluster in ZooKeeper.
+
+A check only reads, and raises an ElectionRefusedError that says what the operator should do. When the process starts,
+everything that a failover reads is checked. Before each election, only changes that would give the cluster two
+controllers are. A znode that becomes unreadable later is skipped (`controller/zk/znode_reading.py`).
 """
 
 from collections.abc import Callable
@@ -17,9 +18,9 @@ from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.zookeeper import znodes
 from kcore.zookeeper.client import ZookeeperClient
 
-MOST_SHOWN: Final = 3  # Znodes that the sentence names.
+MOST_SHOWN: Final = 3  # Znodes that the error names.
 _NOT_KRAFT: Final = (None, -1)
-# Read at every failover, or by clients: what they are read by.
+# Znodes that are read at every failover or by clients, with their decoders.
 _SINGLE: Final[dict[str, Callable[[bytes], object]]] = {
     znodes.CONTROLLER_EPOCH: znodes.decode_controller_epoch,
     znodes.FEATURE: znodes.decode_feature,
@@ -29,7 +30,7 @@ _SINGLE: Final[dict[str, Callable[[bytes], object]]] = {
 
 
 async def check_chroot(zookeeper: ZookeeperClient) -> None:
-    """The chroot is there: a typing error must not found another cluster."""
+    """Refuses a chroot that does not exist: a typing error must not create another cluster."""
     chroot = zookeeper.session.chroot
     if chroot and await zookeeper.stat("/") is None:
         raise ElectionRefusedError(
@@ -39,7 +40,7 @@ async def check_chroot(zookeeper: ZookeeperClient) -> None:
 
 
 async def check_id(zookeeper: ZookeeperClient, broker_id: int) -> None:
-    """No broker has this controller's id: clients would be sent to it, and it would take itself for the controller."""
+    """Refuses a broker with this controller's id: clients would connect to it, and it would act as controller."""
     [node] = await zookeeper.read_nodes([znodes.broker_path(broker_id)])
     if node is not None:
         raise ElectionRefusedError(
@@ -49,7 +50,7 @@ async def check_id(zookeeper: ZookeeperClient, broker_id: int) -> None:
 
 
 async def check_may_control(zookeeper: ZookeeperClient, broker_id: int) -> None:
-    """No broker has this id, no KRaft quorum has the cluster, and the controller epoch can be raised."""
+    """Refuses a broker with this id, a KRaft quorum that controls the cluster, and unreadable single znodes."""
     await check_id(zookeeper, broker_id)
     controller, migration, *single = await zookeeper.read_nodes([znodes.CONTROLLER, znodes.MIGRATION, *_SINGLE])
     try:
@@ -59,11 +60,11 @@ async def check_may_control(zookeeper: ZookeeperClient, broker_id: int) -> None:
         holder = znodes.decode_controller(controller.data) if controller is not None else None
         state = znodes.decode_migration(migration.data) if migration is not None else None
     except TableError as error:
-        raise ElectionRefusedError(f"{error}; repair the znode, or delete it if it is nobody's") from error
+        raise ElectionRefusedError(f"{error}; repair the znode, or delete it if nothing uses it") from error
     if holder is not None and holder.kraft_controller_epoch not in _NOT_KRAFT:
         raise ElectionRefusedError(
             f"KRaft controller {holder.broker_id} (KRaft epoch {holder.kraft_controller_epoch}) controls this cluster, "
-            f"by {znodes.CONTROLLER}: it is being migrated to KRaft, and takes no controller of ZooKeeper mode"
+            f"by {znodes.CONTROLLER}: it is being migrated to KRaft, and must not have a ZooKeeper-mode controller"
         )
     if state is not None and state.kraft_controller_id >= 0:
         raise ElectionRefusedError(
@@ -74,7 +75,7 @@ async def check_may_control(zookeeper: ZookeeperClient, broker_id: int) -> None:
 
 
 async def check_cluster(zookeeper: ZookeeperClient) -> None:
-    """Checks that all registrations, topics and states are readable."""
+    """Refuses unreadable registrations, topics and states."""
     faults: list[TableError] = []
     [ids] = await zookeeper.read_children([znodes.BROKER_IDS])
     nodes = await zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in ids or ()])
@@ -94,4 +95,4 @@ async def check_cluster(zookeeper: ZookeeperClient) -> None:
     if faults:
         texts = "; ".join(map(str, faults[:MOST_SHOWN]))
         more = f"; and {len(faults) - MOST_SHOWN:,} more" if len(faults) > MOST_SHOWN else ""
-        raise ElectionRefusedError(f"{texts}{more}; repair the znodes, or delete those of nobody")
+        raise ElectionRefusedError(f"{texts}{more}; repair the znodes, or delete those that nothing uses")

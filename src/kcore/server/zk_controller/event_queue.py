@@ -1,4 +1,4 @@
-"""The one queue of a controller's events (ControllerEventManager of 3.9.1)."""
+"""The queue of a controller's events (ControllerEventManager of 3.9.1)."""
 
 import asyncio
 from collections import deque
@@ -11,23 +11,23 @@ from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 
 @dataclass(frozen=True, slots=True)
 class Reelect(Event):
-    """`/controller` changed, or may be free: look, and take it if it is."""
+    """`/controller` changed or may be deleted: stand for election if there is no controller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop(Event):
-    """The process ends: it resigns, and takes part in no further election."""
+    """The process ends: the controller resigns, and does not stand for election again."""
 
 
 class Queued(NamedTuple):
-    """An event, and since when it waits."""
+    """An event, and when it was queued."""
 
     event: Event
     queued_s: float
 
 
 class EventQueue:
-    """First in, first out; but the loss of a session is handled before the events of that session."""
+    """A queue, first in, first out; but the loss of a session is handled before the events of that session."""
 
     def __init__(self, metrics: ControllerMetrics) -> None:
         self._events: deque[Queued] = deque()
@@ -36,25 +36,25 @@ class EventQueue:
         self._filled = asyncio.Event()
 
     def put(self, event: Event) -> None:
-        """Behind all others."""
+        """Adds an event after all others."""
         self._events.append(Queued(event, self._loop.time()))
         self._changed()
 
     def put_first(self, event: Event) -> None:
-        """Before all others."""
+        """Adds an event before all others."""
         self._events.appendleft(Queued(event, self._loop.time()))
         self._changed()
 
     def session_lost(self) -> None:
-        """Drops events of watches, since everything is read again. Requests stay, and are answered NOT_CONTROLLER."""
+        """Drops all events but requests, since everything is read again; the requests are answered NOT_CONTROLLER."""
         self._events = deque(queued for queued in self._events if isinstance(queued.event, RequestEvent | Stop))
         if not any(isinstance(queued.event, Stop) for queued in self._events):
             self.put_first(Reelect())
         self.put_first(SessionLost())
 
     async def take(self) -> Queued:
-        """The first, once there is one."""
-        await asyncio.sleep(0)  # Events that wait for nothing must not keep the loop from those that do.
+        """Takes the first event, once there is one."""
+        await asyncio.sleep(0)  # Let other tasks run, also if the events never wait.
         await self._filled.wait()
         queued = self._events.popleft()
         now_s = self._loop.time()

@@ -1,4 +1,4 @@
-"""The holder of `/controller`, and the case of a holder with this controller's id."""
+"""Reads who holds `/controller`, and handles a holder that has this controller's id."""
 
 import logging
 from typing import Final, NamedTuple
@@ -9,19 +9,19 @@ from kcore.zookeeper.client import ZookeeperClient
 from kcore.zookeeper.session import OnWatch
 
 logger = logging.getLogger(__name__)
-GRACE_S: Final = 5.0  # ZooKeeper ends sessions by the tick, and none sooner than after two ticks.
+GRACE_S: Final = 5.0  # ZooKeeper expires sessions only at ticks, and not before two ticks have passed.
 
 
 class Holder(NamedTuple):
-    """Whom `/controller` names."""
+    """The content of `/controller`."""
 
-    broker_id: int | None  # None: it cannot be read
-    session: int  # that has made it; 0: none, it is persistent
-    is_here: bool  # This session has made it.
+    broker_id: int | None  # None: the znode is unreadable.
+    session: int  # The session that created it; 0: the znode is persistent.
+    is_here: bool  # This process's session created it.
 
 
 async def read_holder(zookeeper: ZookeeperClient, on_watch: OnWatch) -> Holder | None:
-    """None if there is no controller; changes are watched from now on."""
+    """Reads and watches `/controller`; None if there is no controller."""
     [node] = await zookeeper.read_nodes([znodes.CONTROLLER], on_watch)
     stat = await zookeeper.stat(znodes.CONTROLLER) if node is not None else None
     if node is None or stat is None:  # If it was deleted meanwhile, the watch fires.
@@ -36,11 +36,10 @@ async def read_holder(zookeeper: ZookeeperClient, on_watch: OnWatch) -> Holder |
 
 
 class Twin:
-    """A controller of our own id in a session that is not ours.
+    """Detects another controller that runs with this controller's id.
 
-    Either another controller runs under that id, or one has ended without closing its session: then `/controller` goes
-    when that session times out. So the session is given twice our own time-out, and if the session is still there, so
-    is the other controller.
+    If another session holds `/controller` with this id, its process may also have died without closing the session,
+    which then expires. So the session is given twice this controller's time-out; if it still exists, its process runs.
     """
 
     def __init__(self, broker_id: int, session_timeout_s: float) -> None:
@@ -49,9 +48,9 @@ class Twin:
         self._session, self._until_s = 0, 0.0
 
     def is_new(self, session: int, now_s: float) -> bool:
-        """Whether it is seen for the first time: check again after `wait_s`.
+        """True if the session is seen for the first time; then check again after `wait_s`.
 
-        ElectionRefusedError if it is still there.
+        ElectionRefusedError if the session still exists after that time.
         """
         if session == self._session:
             if now_s < self._until_s:
@@ -62,8 +61,8 @@ class Twin:
             )
         self._session, self._until_s = session, now_s + self.wait_s
         logger.warning(
-            "controller %s is active in another session, %#x: another one of this id runs, or it has ended a short "
-            "while ago without closing its session; waiting %.0f s to know which",
+            "controller %s is active in another session, %#x: another controller runs with this id, or it died "
+            "without closing its session; waiting %.0f s for the session to expire",
             *(self._broker_id, session, self.wait_s),
         )
         return True

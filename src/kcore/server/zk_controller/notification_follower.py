@@ -1,6 +1,6 @@
-"""What a node keeps of ZooKeeper beside its machine's state, and reads anew where notifications say that it changed.
+"""The base of classes that keep a copy of data in ZooKeeper, and read it again when a notification names it.
 
-Source: ZkNodeChangeNotificationListener of 3.9.1. While ZooKeeper cannot be reached what was read last counts.
+While ZooKeeper is unreachable, the last copy is used. Source: ZkNodeChangeNotificationListener of 3.9.1.
 """
 
 import asyncio
@@ -17,72 +17,72 @@ AGAIN_S: Final = 0.3
 
 
 class Notification(NamedTuple):
-    """A notification: the znode that it is below, its own path, and what it says."""
+    """A notification that another node created."""
 
-    parent: str
+    parent: str  # The path of the znode above it.
     path: str
     data: bytes
 
 
 class NotificationFollower(ABC):
-    """Reads all when it is opened and in each new session, and then what notifications name."""
+    """Reads all data when it is opened and in each new session, and after that the data that notifications name."""
 
-    what = "what notifications name"  # In the log.
-    made_paths: Sequence[str] = ()  # Znodes above all that is read, which are made where they are missing.
-    parents: Sequence[str] = ()  # Of the notifications.
+    subject = "data in ZooKeeper"  # For log lines.
+    made_paths: Sequence[str] = ()  # Parents of the data and the notifications; they are created if missing.
+    parents: Sequence[str] = ()  # Paths of the znodes whose children are the notifications.
 
     def __init__(self, zookeeper: ZookeeperClient) -> None:
         self._zookeeper = zookeeper
-        self._seen: set[str] = set()  # Paths of notifications.
+        self._seen: set[str] = set()  # Paths of known notifications.
         self._is_read = False
         self._changed = asyncio.Event()
 
     async def open(self) -> None:
-        """Makes the znodes above, and reads all: nobody is to be served before."""
+        """Creates missing parents and reads all data; the server must not serve requests before."""
         for path in self.made_paths:
             await self._zookeeper.make_path(path)
-        await self._look()
+        await self._update()
 
     def session_lost(self) -> None:
-        """All is to be read again: watches are gone, and notifications may be."""
+        """Has all data read again, because watches, and perhaps notifications, are lost."""
         self._is_read = False
         self._changed.set()
 
     async def follow(self) -> None:
-        """For ever."""
+        """Reads changed data for ever."""
         while True:
             await self._changed.wait()
             self._changed.clear()
             try:
-                await self._look()
+                await self._update()
             except ZookeeperError as error:
-                logger.info("%s: %s", self.what, error)
+                logger.info("%s are not read, and will be read again: %s", self.subject, error)
                 self._changed.set()
                 await asyncio.sleep(AGAIN_S)
 
-    async def _look(self) -> None:
-        """Watches for notifications, then reads all, or what new notifications name."""
+    async def _update(self) -> None:
+        """Watches for notifications, then reads all data, or the data that new notifications name."""
         found = await self._zookeeper.read_children([*self.parents], self._fired)
-        places = {
+        parent_of = {
             f"{parent}/{name}": parent
             for parent, names in zip(self.parents, found, strict=True)
             for name in names or ()
         }
         if self._is_read:
-            new = sorted(places.keys() - self._seen)
+            new = sorted(parent_of.keys() - self._seen)
             nodes = await self._zookeeper.read_nodes(new)
-            notes = [
-                Notification(places[path], path, node.data)
+            notifications = [
+                Notification(parent_of[path], path, node.data)
                 for path, node in zip(new, nodes, strict=True)
                 if node is not None
             ]
-            await self._read_noted(notes)
+            await self._read_changed(notifications)
         else:
-            await self._read_anew()
-        self._seen = {*places}
+            await self._read_first()
+        self._seen = {*parent_of}
 
-    async def _read_anew(self) -> None:
-        """A session that is lost before the last answer has come leaves `_is_read` False: all is read once more."""
+    async def _read_first(self) -> None:
+        """Reads all data; again if the session is lost meanwhile, which sets `_is_read` to False."""
         self._is_read = True
         try:
             await self._read_all()
@@ -95,8 +95,8 @@ class NotificationFollower(ABC):
 
     @abstractmethod
     async def _read_all(self) -> None:
-        """Whatever is there counts from now on, and nothing else."""
+        """Replaces the copy by the data in ZooKeeper."""
 
     @abstractmethod
-    async def _read_noted(self, notes: list[Notification]) -> None:
-        """What these name is read anew."""
+    async def _read_changed(self, notifications: list[Notification]) -> None:
+        """Reads the data again that these notifications name."""

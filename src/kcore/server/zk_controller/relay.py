@@ -1,7 +1,8 @@
-"""Relays requests that are not the controller's to a live broker, and its responses back, byte for byte. A controller
-in ZooKeeper mode is listed among the live brokers, since brokers would not find it otherwise; so clients take it for a
-broker, and may ask it for a group's coordinator or a producer id. Its ApiVersions has the APIs of a live broker, to
-which it relays them. (A listener for brokers alone is the other way, and needs brokers that are configured for it.)
+"""Relays requests that the controller does not serve to a live broker, and its responses back, byte for byte.
+
+Brokers find the controller only because UpdateMetadata lists it as a live broker. So clients take it for a broker, and
+may send it FindCoordinator or InitProducerId. Its ApiVersions therefore has the APIs of a live broker, to which it
+relays the requests. (With a listener for brokers alone clients would not connect, but brokers must be configured so.)
 """
 
 import asyncio
@@ -28,9 +29,9 @@ from kcore.wire.codec import decode_from, encode
 logger = logging.getLogger(__name__)
 LIMITS: Final = Limits(connect_s=5.0, request_s=10.0)
 CLIENT_ID: Final = "kcore-controller"
-MOST_FORWARDED: Final = 16  # Decoded requests that are passed on at once: each has a connection of its own.
-NO_DESCRIPTOR: Final = "no descriptor is left for a request that a broker is to answer"
-# Requests for leaders only, control requests, requests about one connection, and changes of one broker's disks.
+MOST_FORWARDED: Final = 16  # Decoded requests that are forwarded at the same time, each on its own connection.
+NO_DESCRIPTOR: Final = "no file descriptor is left for a connection to a broker; raise the limit (ulimit -n)"
+# Requests to leaders, control requests, requests about one connection, and changes of one broker's log directories.
 NOT_RELAYED: Final = frozenset(
     {
         *("Produce", "Fetch", "LeaderAndIsr", "StopReplica", "UpdateMetadata", "SaslHandshake", "SaslAuthenticate"),
@@ -47,7 +48,7 @@ class Address(NamedTuple):
 
 
 class BrokerRelay:
-    """A connection to a live broker for each client that needs one."""
+    """Relays requests; each client that needs it has a connection to a live broker."""
 
     def __init__(
         self,
@@ -58,41 +59,41 @@ class BrokerRelay:
         only: Collection[str] | None = None,
         security: Callable[[], Security] | None = None,
     ) -> None:
-        """`brokers`: where to ask, the preferred one first; `owned`: the API keys that are not for brokers now.
+        """`brokers`: addresses of live brokers, the preferred first. `owned`: keys of APIs that are not relayed now.
 
-        `only`: the APIs that are passed on, all but NOT_RELAYED unless they are given. `security`: what each new
-        connection shows, so that brokers take a request for one of this node; None where they listen in plaintext.
+        `only`: the relayed APIs; None: all but NOT_RELAYED. `security`: TLS and SASL for new connections, which then
+        have this node's principal; None: the brokers' listener is plaintext.
         """
         self._brokers, self._owned, self._on_relayed, self._only = brokers, owned, on_relayed, only
         self._security = security
         self._streams: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
-        self._connections: dict[int, Connection] = {}  # In place of streams, where brokers ask for security.
+        self._connections: dict[int, Connection] = {}  # Instead of streams, with security.
         self._versions: dict[int, Versions] = {}
         self._forwarding = asyncio.Semaphore(MOST_FORWARDED)
         self._log = BoundedLog(logger, burst=1, every_s=60.0)
 
     def takes(self, api_key: int, version: int) -> bool:
-        """The APIs of a broker that this controller does not own."""
+        """Whether a broker serves this API, and the controller does not."""
         return api_key not in self._owned() and version in self._versions.get(api_key, ())
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
-        """A broker's answer; DisconnectedError if there is none."""
+        """A broker's response; DisconnectedError if no broker responds."""
         self._on_relayed()
         if self._security is not None:
-            return await self._ask_known(connection_id, frame)
+            return await self._ask_as_node(connection_id, frame)
         try:
             reader, writer = self._streams.get(connection_id) or await self._connect(connection_id)
             writer.write(len(frame).to_bytes(4, "big") + frame)
             size = int.from_bytes(await reader.readexactly(4), "big")
             if size > LIMITS.frame_bytes:
-                raise FrameError(f"a broker's answer of {size:,} bytes")
+                raise FrameError(f"a broker's response has {size:,} bytes, more than {LIMITS.frame_bytes:,}")
             return await reader.readexactly(size)
         except (OSError, asyncio.IncompleteReadError) as error:
             self.forget(connection_id)
-            raise DisconnectedError(f"no broker answered in its place: {error}") from error
+            raise DisconnectedError(f"no broker responded: {error}") from error
 
-    async def _ask_known(self, connection_id: int, frame: bytes) -> bytes:
-        """A broker's answer to a request of this node."""
+    async def _ask_as_node(self, connection_id: int, frame: bytes) -> bytes:
+        """A broker's response to the request, which is sent with this node's principal."""
         kind, version = REQUESTS[int.from_bytes(frame[:2])], int.from_bytes(frame[2:4])
         header, at = decode_from(RequestHeader, kind.header_version(version), frame, most_values=HEADER_VALUES)
         connection = self._connections.get(connection_id)
@@ -108,7 +109,7 @@ class BrokerRelay:
             try:
                 connection = await self._connect_to(address, client_id)
             except KcoreError as error:
-                self._log.info("a request that a broker is to answer: %s", error)
+                self._log.info("cannot relay a request to a broker: %s", error)
                 continue
             if may_be_connections(connection.descriptor):
                 return connection
@@ -121,21 +122,21 @@ class BrokerRelay:
         return await connect(*address, client_id=client_id, security=security, limits=LIMITS)
 
     async def forward(self, request: Message, version: int) -> Message | None:
-        """The first response of a live broker to a decoded request; None if there is none."""
+        """The first response of a live broker to a decoded request; None if no broker responds."""
         async with self._forwarding:
             for address in await self._brokers():
                 try:
                     async with await self._connect_to(address) as connection:
                         answer: Message = await connection.send(request, version)
                 except KcoreError as error:
-                    self._log.info("a request that any broker can answer: %s", error)
+                    self._log.info("cannot forward a request to a broker: %s", error)
                     continue
                 self._on_relayed()
                 return answer
         return None
 
     def forget(self, connection_id: int) -> None:
-        """Its client has disconnected."""
+        """Called when a client has disconnected: closes its connection to a broker."""
         _, writer = self._streams.pop(connection_id, (None, None))
         if writer is not None:
             writer.transport.abort()
@@ -150,7 +151,7 @@ class BrokerRelay:
                     async with asyncio.timeout(LIMITS.connect_s):
                         streams = await asyncio.open_connection(*address)
             except NetworkError as error:
-                self._log.info("a request that a broker is to answer: %s", error)
+                self._log.info("cannot relay a request to a broker: %s", error)
                 continue
             if not may_be_connections(streams[1].get_extra_info("socket").fileno()):
                 streams[1].transport.abort()
@@ -160,18 +161,18 @@ class BrokerRelay:
         raise DisconnectedError("no live broker")
 
     async def learn(self, own: ApiVersionsResponse) -> ApiVersionsResponse | None:
-        """ApiVersions for clients: our own APIs, and those of the first broker that responds; None if none does."""
+        """ApiVersions for clients: the controller's own APIs, and those of the first broker that responds, or None."""
         for address in await self._brokers():
             try:
                 async with await self._connect_to(address) as connection:
                     assert connection.versions is not None
                     return self._with_own(own, connection.versions.answer)
             except KcoreError as error:
-                self._log.info("what a broker serves is not known: %s", error)
+                self._log.info("cannot read a broker's ApiVersions: %s", error)
         return None
 
     def _relayed(self, theirs: ApiVersion) -> Versions:
-        """Of an API's versions; of requests of this node those that it can read."""
+        """The versions of an API that can be relayed; with security only those that kcore can decode."""
         lowest, highest = theirs.min_version, theirs.max_version
         if self._security is not None:
             known = REQUESTS[theirs.api_key].versions

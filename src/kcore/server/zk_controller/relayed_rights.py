@@ -1,7 +1,7 @@
-"""What a controller with an authorizer relays to a live broker: only requests whose rights it checks itself.
+"""The rights that a controller with an authorizer checks before it relays a request to a live broker.
 
-The broker sees the controller's principal, not the client's. So all else that brokers know is not served at all.
-Source: KafkaApis.handleFindCoordinatorRequest and handleInitProducerIdRequest of 3.9.1.
+The broker sees the controller's principal, not the client's. So the controller relays only requests whose rights it
+checks itself. Source: KafkaApis.handleFindCoordinatorRequest and handleInitProducerIdRequest of 3.9.1.
 """
 
 from typing import Final
@@ -14,12 +14,12 @@ from kcore.schema.transactions import InitProducerIdRequest
 from kcore.server.security.rights import Rights, refusal_of_producer
 
 CHECKED: Final = frozenset({"FindCoordinator", "InitProducerId"})
-KEYS_SINCE: Final = 4  # The version of FindCoordinator since which it has several keys.
+KEYS_SINCE: Final = 4  # The first version of FindCoordinator with several keys.
 _TRANSACTION: Final = 1  # FindCoordinatorRequest.CoordinatorType
 
 
 def refusal_of(rights: Rights, request: Message, version: int) -> Message | None:
-    """The response where a right is missing; None otherwise."""
+    """The error response if a right is missing; None if the request may be relayed."""
     if isinstance(request, FindCoordinatorRequest):
         return _no_coordinator(rights, request, version)
     assert isinstance(request, InitProducerIdRequest), f"{type(request).__name__} is not relayed"
@@ -27,13 +27,13 @@ def refusal_of(rights: Rights, request: Message, version: int) -> Message | None
 
 
 def _no_coordinator(rights: Rights, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse | None:
-    """Needs DESCRIBE of each group or transactional id. A client asks again for those that it may know."""
+    """Needs DESCRIBE of each group or transactional id; for others a client must send another request."""
     is_group = request.key_type != _TRANSACTION
     kind = GROUP if is_group else TRANSACTIONAL_ID
     error = Errors.GROUP_AUTHORIZATION_FAILED if is_group else Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     keys = request.coordinator_keys if version >= KEYS_SINCE else [request.key]
     if not keys:
-        return FindCoordinatorResponse()  # No broker is asked for nothing: no right was looked at.
+        return FindCoordinatorResponse()  # An empty request is not relayed.
     refused = {key for key in keys if not rights.allows(DESCRIBE, kind, key)}
     if not refused:
         return None

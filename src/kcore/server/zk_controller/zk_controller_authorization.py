@@ -1,7 +1,6 @@
-"""Who may ask what of a controller of ZooKeeper mode: requests are cut to what is allowed, and answers completed.
+"""Authorization at a ZooKeeper-mode controller: removes forbidden items of requests, and adds errors to responses.
 
-Errors and messages are those of KafkaApis of 3.9.1. A request about the cluster is refused as a whole; of one about
-topics or settings, the items that are not allowed are.
+A request about the cluster is refused as a whole. Errors and messages are those of KafkaApis of 3.9.1.
 """
 
 from typing import Any, Final
@@ -40,18 +39,18 @@ _UNKNOWN: Final = -1
 
 
 class ZkControllerAuthorization(Rights):
-    """Decides for one request."""
+    """The rights of one request's client."""
 
     has_group_settings = False
 
     def may_ask_token(self, request: OfTokens) -> bool:
-        """Whether a new token may be for that owner (KIP-373)."""
+        """Whether the client may create a token for the requested owner (KIP-373)."""
         if not isinstance(request, CreateDelegationTokenRequest):
             return True
         return self.may_make_token(owner_of(request, self._who))
 
     def check(self, request: Message, name_of: NameOf | None) -> Checked:
-        """What of a request about topics or settings is left; `name_of` knows topics by id, None: nobody here does."""
+        """The allowed part of a request. `name_of` gives topic names by id; None: this node has no topics."""
         match request:
             case CreateTopicsRequest():
                 return self._create_topics(request)
@@ -66,7 +65,7 @@ class ZkControllerAuthorization(Rights):
         return Checked(request)
 
     def _create_topics(self, request: CreateTopicsRequest) -> Checked:
-        """Needs CREATE of the cluster or of each topic; their settings are told to who may describe them."""
+        """Needs CREATE of the cluster or of each topic; settings in the response need DESCRIBE_CONFIGS."""
         everything = self.allows(CREATE)
         kept = [each for each in request.topics if everything or self._of_topic(CREATE, each.name)]
         names = {each.name for each in kept}
@@ -99,9 +98,9 @@ class ZkControllerAuthorization(Rights):
         return Checked(left, not kept, lambda response: response.results.extend(refused))
 
     def _delete_topics(self, request: DeleteTopicsRequest, name_of: NameOf | None) -> Checked:
-        """Needs DELETE of each topic, and DESCRIBE of those that are named by their ids: nobody learns a name by an id.
+        """Needs DELETE of each topic, and DESCRIBE of topics that are named by id, so that ids reveal no names.
 
-        An id that no topic has is refused here: whoever may do nothing is to have no event made.
+        An unknown id is refused here, so that a client without rights causes no event.
         """
         kept_names = [name for name in request.topic_names if self._of_topic(DELETE, name)]
         kept: list[DeleteTopicState] = []
@@ -118,8 +117,8 @@ class ZkControllerAuthorization(Rights):
             ):
                 kept.append(each)
                 continue
-            told = name if each.topic_id == ZERO_UUID or self._of_topic(DESCRIBE, name) else None
-            refused.append(_not_deleted(told, each.topic_id))
+            shown = name if each.topic_id == ZERO_UUID or self._of_topic(DESCRIBE, name) else None
+            refused.append(_not_deleted(shown, each.topic_id))
         allowed = {*kept_names}
         refused += [_not_deleted(name, ZERO_UUID) for name in request.topic_names if name not in allowed]
 

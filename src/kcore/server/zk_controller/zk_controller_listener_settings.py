@@ -1,8 +1,7 @@
-"""Who is let in to a controller of ZooKeeper mode, and what it shows to brokers, by server.properties of 3.9.1.
+"""The settings of a ZooKeeper-mode controller's listener and connections, read from a server.properties of 3.9.1.
 
-What a cluster's brokers have is right for the controller, too: its one listener is that between brokers, and it reads
-the settings of that, and of the listener for control requests where brokers have one. Other settings of brokers are
-passed over.
+The file of a broker is right for the controller, too. The controller has one listener, the inter-broker listener; it
+reads the settings of that listener and of the brokers' listener for control requests. Other settings are ignored.
 
 Source: KafkaConfig (getInterBrokerListenerNameAndSecurityProtocol, getControlPlaneListenerNameAndSecurityProtocol),
 ControllerChannelManager.addNewBroker of 3.9.1.
@@ -35,20 +34,20 @@ OTHERS: Final = (*AUTHORIZER_NAMES, *OF_TOKENS)
 
 @dataclass(frozen=True, slots=True)
 class ZkControllerListenerSettings:
-    """One controller's."""
+    """How clients and brokers connect to a controller, and how it connects to brokers."""
 
-    security: ListenerSecurity = field(default_factory=ListenerSecurity)  # Of its listener, and of brokers' such.
-    control: ListenerSecurity | None = None  # Of the brokers' listener for control requests, if that is another.
+    security: ListenerSecurity = field(default_factory=ListenerSecurity)  # The inter-broker listener's.
+    control: ListenerSecurity | None = None  # That of a separate listener for control requests.
     limits: Limits = field(default_factory=Limits)
 
     @property
     def to_brokers(self) -> ListenerSecurity:
-        """Of the listener to which control requests go."""
+        """The security of the brokers' listener that is sent control requests."""
         return self.control or self.security
 
     @property
     def has_users(self) -> bool:
-        """Whether clients may come whom ZooKeeper knows."""
+        """Whether clients may authenticate as users stored in ZooKeeper."""
         return any(each in DIGESTS for each in self.security.mechanisms)
 
 
@@ -56,9 +55,9 @@ OPEN: Final = ZkControllerListenerSettings()
 
 
 def endpoints_at(host: str, port: int, config: ControllerConfig, protocol: str) -> tuple[Endpoint, ...]:
-    """Where brokers find a controller: under the name of each listener at which they look for it, at one port.
+    """The controller's endpoints for brokers: one port, with the name of each listener that brokers use.
 
-    A broker with a listener for control requests comes to the controller's such (MetadataCacheControllerNodeProvider).
+    A broker with a control-plane listener looks for the controller's (MetadataCacheControllerNodeProvider).
     """
     names = config.inter_broker_listener_name, config.control_plane_listener_name
     code = SECURITY_PROTOCOLS[protocol]
@@ -66,21 +65,21 @@ def endpoints_at(host: str, port: int, config: ControllerConfig, protocol: str) 
 
 
 class ZkControllerSettings(NamedTuple):
-    """What the file says."""
+    """The settings in the file."""
 
     listener: str
     control_plane: str | None
     listener_settings: ZkControllerListenerSettings
-    others: dict[str, str]  # The authorizer's settings, and those of tokens' lives.
+    others: dict[str, str]  # The settings of the authorizer, and the lifetimes of tokens.
     token_key: str | None
 
     def __repr__(self) -> str:
-        """Without the settings themselves: a secret is among them."""
+        """Omits the settings, because they contain secrets."""
         return f"ZkControllerSettings(listener={self.listener})"
 
 
 def zk_controller_settings(properties: Mapping[str, str]) -> ZkControllerSettings:
-    """SettingsError, one line, for invalid values, which never shows a password."""
+    """The settings in a server.properties. SettingsError, in one line and without passwords, for invalid values."""
     given = checked(properties, has_security=True, knows_all=False)
     listener = _between_brokers(given)
     control_plane = given.get(CONTROL_PLANE) or None
@@ -90,7 +89,7 @@ def zk_controller_settings(properties: Mapping[str, str]) -> ZkControllerSetting
     control = controls[0] if controls else None
     if control is not None and (control.protocol, control.mechanisms) != (security.protocol, security.mechanisms):
         raise SettingsError(
-            f"{CONTROL_PLANE}={control_plane}: its protocol and its mechanisms must be those of {listener}, as this "
+            f"{CONTROL_PLANE}={control_plane}: its protocol and mechanisms must be those of {listener}, because the "
             "controller has one port for both"
         )
     others = {name: given[name] for name in given if name in OTHERS}
@@ -99,7 +98,7 @@ def zk_controller_settings(properties: Mapping[str, str]) -> ZkControllerSetting
 
 
 def _between_brokers(given: Mapping[str, str]) -> str:
-    """The name of the listener."""
+    """The name of the inter-broker listener."""
     name, protocol = given.get("inter.broker.listener.name"), given.get("security.inter.broker.protocol")
     if name and protocol:
         raise SettingsError("give either inter.broker.listener.name or security.inter.broker.protocol")

@@ -1,4 +1,4 @@
-"""A ZooKeeper-mode controller's figures as families of a page, with Kafka's names where Kafka has them.
+"""The metric families of a ZooKeeper-mode controller, with Kafka's names where Kafka has the metric.
 
 Source: KafkaController.newMetrics, ControllerEventManager, ControllerChannelManager of 3.9.1.
 """
@@ -18,7 +18,7 @@ MANAGER: Final = "kafka_controller_ControllerEventManager"
 
 
 def collector(server: ControllerServer) -> Collect:
-    """The page of one controller."""
+    """Collects the metrics of a controller for its page."""
 
     async def collect() -> Sequence[Family]:
         at_s = time.monotonic()
@@ -40,7 +40,7 @@ def _of_controller(metrics: ControllerMetrics) -> Iterable[Family]:
 
 
 def _of_state(server: ControllerServer) -> Iterable[Family]:
-    """Of the cluster, while active."""
+    """The metrics of the cluster; none while the controller is not active."""
     if not server.active.is_active:
         return
     table = server.active.table

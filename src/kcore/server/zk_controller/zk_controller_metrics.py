@@ -1,4 +1,4 @@
-"""What an operator watches of a controller in ZooKeeper mode; names as those of Kafka's JMX beans."""
+"""The figures that a ZooKeeper-mode controller counts, named after Kafka's JMX beans."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -12,22 +12,22 @@ def _durations() -> defaultdict[str, Duration]:
 
 @dataclass(slots=True)
 class ControllerMetrics:
-    """Of one controller process, since it was started; a gauge is as it is now."""
+    """The figures of one process since its start; a gauge has its present value."""
 
     active_controller_count: int = 0  # gauge: 1 or 0
     controller_epoch: int = 0  # gauge, while active
     event_queue_size: int = 0  # gauge
-    event_queue_time: Duration = field(default_factory=Duration)  # EventQueueTimeMs: before it was an event's turn
-    events: defaultdict[str, Duration] = field(default_factory=_durations)  # by the event's class: its handling
+    event_queue_time: Duration = field(default_factory=Duration)  # EventQueueTimeMs: in the queue
+    events: defaultdict[str, Duration] = field(default_factory=_durations)  # handling, by kind of event
     requests: defaultdict[str, Duration] = field(
         default_factory=_durations
-    )  # by API and version: sent to a broker, answered
+    )  # from sending to the broker's response, by API and version
     request_queue_time: Duration = field(default_factory=Duration)  # RequestRateAndQueueTimeMs
     request_retries: int = 0
     unacknowledged_brokers: int = 0  # gauge: brokers that have not responded to a LeaderAndIsr in time
-    alarms: int = 0  # Times that a broker left leadership unacknowledged for longer than it may.
-    relayed: int = 0  # Clients' requests that a broker answered.
+    alarms: int = 0  # Times that a broker did not respond to LeaderAndIsr in time.
+    relayed: int = 0  # Requests that were relayed to a broker.
 
     def count_relayed(self) -> None:
-        """One more of those."""
+        """Counts a relayed request."""
         self.relayed += 1

@@ -1,21 +1,20 @@
-"""The requests that a controller answers: those of its own become events, the cluster's view is read off its table."""
+"""Handles the requests to a ZooKeeper-mode controller: events, answers from its table, and relayed requests."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import count
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
 
 from kcore.controller.rules.error_responses import in_version
 from kcore.controller.rules.parsed import is_parsed
 from kcore.controller.rules.tokens import OfTokens
-from kcore.controller.zk import admin_events, events
 from kcore.controller.zk.acls import AclAuthorizer
 from kcore.controller.zk.admin.acls import describe_acls
 from kcore.controller.zk.admin.configs import is_of_all_brokers
 from kcore.controller.zk.effects import SendResponse
-from kcore.controller.zk.events import RequestEvent
+from kcore.controller.zk.events import Requester, RequestEvent
+from kcore.controller.zk.handlers import REQUEST_HANDLERS
 from kcore.errors import DecodeError
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
@@ -61,55 +60,22 @@ from kcore.server.zk_controller.zk_controller_authorization import ZkControllerA
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 from kcore.types import Uuid
 
-LEARN_S: Final = 5.0  # Between two reads of the live brokers' ApiVersions: they may be upgraded meanwhile.
-LEARN_SOON_S: Final = 0.3  # A broker's port opens a while after its registration.
+LEARN_S: Final = 5.0  # Between two reads of a live broker's ApiVersions, which an upgrade changes.
+LEARN_SOON_S: Final = 0.3  # After a failed read: a broker's port opens a while after its registration.
 
-MakeEvent: TypeAlias = Callable[[int, Any, RequestContext], RequestEvent]  # From a request id and the request.
-
-
-class Owned(NamedTuple):
-    """An API that the controller owns: the versions of it that 3.9.1 has, and the event that a request is."""
-
-    versions: tuple[int, int]
-    event: MakeEvent
-
-
-def _controlled_shutdown(request_id: int, request: ControlledShutdownRequest, context: RequestContext) -> RequestEvent:
-    shutdown = events.ControlledShutdown(request.broker_id, request.broker_epoch)
-    return events.ControlledShutdownReceived(request_id, shutdown)
-
-
-def _event(kind: Callable[[int, Any], RequestEvent]) -> MakeEvent:
-    return lambda request_id, request, context: kind(request_id, request)
-
-
-def _versioned(kind: Callable[[int, Any, int], RequestEvent]) -> MakeEvent:
-    return lambda request_id, request, context: kind(request_id, request, context.version)
-
-
-def _mutation(kind: Callable[[int, Any, int, events.Asker], events.PartitionMutation]) -> MakeEvent:
-    """A quota on mutations is that of the principal and the client."""
-
-    def event(request_id: int, request: Any, context: RequestContext) -> RequestEvent:
-        asker = events.Asker(context.principal.name, context.header.client_id)
-        return kind(request_id, request, context.version, asker)
-
-    return event
-
-
-# For the active controller alone: another answers NOT_CONTROLLER.
-OWNED: Final[dict[str, Owned]] = {
-    "AllocateProducerIds": Owned((0, 0), _event(events.AllocateProducerIds)),
-    "AlterUserScramCredentials": Owned((0, 0), _event(events.AlterUserScramCredentials)),
-    "AlterPartition": Owned((0, 3), _versioned(events.AlterPartitionReceived)),
-    "AlterPartitionReassignments": Owned((0, 0), _event(events.ApiPartitionReassignment)),
-    "ControlledShutdown": Owned((0, 3), _controlled_shutdown),
-    "CreatePartitions": Owned((0, 3), _mutation(events.CreatePartitions)),
-    "CreateTopics": Owned((0, 7), _mutation(events.CreateTopics)),
-    "DeleteTopics": Owned((0, 6), _mutation(events.DeleteTopics)),
-    "ElectLeaders": Owned((0, 2), _event(events.ElectLeaders)),
-    "ListPartitionReassignments": Owned((0, 0), _event(events.ListPartitionReassignments)),
-    "UpdateFeatures": Owned((0, 1), _versioned(events.UpdateFeatures)),
+# The versions that 3.9.1 serves of the APIs of the active controller alone: a standby answers NOT_CONTROLLER.
+OWNED: Final = {
+    "AllocateProducerIds": (0, 0),
+    "AlterUserScramCredentials": (0, 0),
+    "AlterPartition": (0, 3),
+    "AlterPartitionReassignments": (0, 0),
+    "ControlledShutdown": (0, 3),
+    "CreatePartitions": (0, 3),
+    "CreateTopics": (0, 7),
+    "DeleteTopics": (0, 6),
+    "ElectLeaders": (0, 2),
+    "ListPartitionReassignments": (0, 0),
+    "UpdateFeatures": (0, 1),
 }
 OF_TOKENS: Final = {
     "CreateDelegationToken": (1, 3),
@@ -117,54 +83,49 @@ OF_TOKENS: Final = {
     "ExpireDelegationToken": (1, 2),
     "DescribeDelegationToken": (1, 3),
 }
-# Any broker can serve these: while another node is controller, they are relayed to a live broker.
-ANYBODY: Final[dict[str, Owned]] = {
-    "AlterConfigs": Owned((0, 2), _event(events.AlterConfigs)),
-    "AlterClientQuotas": Owned((0, 1), _event(admin_events.AlterClientQuotas)),
-    "DescribeClientQuotas": Owned((0, 1), _event(admin_events.DescribeClientQuotas)),
-    "CreateAcls": Owned((0, 3), _event(admin_events.CreateAcls)),
-    "DeleteAcls": Owned((0, 3), _event(admin_events.DeleteAcls)),
-    "DescribeConfigs": Owned((0, 4), _versioned(events.DescribeConfigs)),
-    "DescribeUserScramCredentials": Owned((0, 0), _event(events.DescribeUserScramCredentials)),
-    "IncrementalAlterConfigs": Owned((0, 1), _event(events.IncrementalAlterConfigs)),
+# APIs that any broker serves: a standby relays them to a live broker.
+ANY_NODE: Final = {
+    "AlterConfigs": (0, 2),
+    "AlterClientQuotas": (0, 1),
+    "DescribeClientQuotas": (0, 1),
+    "CreateAcls": (0, 3),
+    "DeleteAcls": (0, 3),
+    "DescribeConfigs": (0, 4),
+    "DescribeUserScramCredentials": (0, 0),
+    "IncrementalAlterConfigs": (0, 1),
 }
-# Answered from the table while active; else relayed to a live broker.
+# The active controller answers these from its table; a standby relays them to a live broker.
 VIEWS: Final = {"Metadata": (0, 12), "DescribeCluster": (0, 1), "DescribeAcls": (0, 3)}
-# Each node's own: a controller has no groups, no transactions and no logs, and a broker's would be counted twice.
+# Answered with nothing: clients ask each node, and a controller has no groups, transactions and logs.
 EMPTY: Final = {"ListGroups": (0, 5), "ListTransactions": (0, 1), "DescribeLogDirs": (0, 4)}
-# Before a client is known they are `net/security/sasl_server.py`'s; later ones come too late.
+# `net/security/sasl_server.py` handles these before a client is authenticated; later ones are errors.
 OF_SASL: Final = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
 ALREADY: Final = "SaslAuthenticate request received after successful authentication"
-NO_LOG_DIR: Final = "none"  # Kafka's client takes an answer without a directory for a refusal: there is one, and empty.
-_EVENTS_OF: Final = {**OWNED, **ANYBODY}
-APIS: Final = {
-    **{name: owned.versions for name, owned in _EVENTS_OF.items()},
-    **{**OF_TOKENS, **VIEWS, **EMPTY, **OF_SASL},
-}
+NO_LOG_DIR: Final = "none"  # An empty directory: Kafka's client takes a response without directories for an error.
+APIS: Final = {**OWNED, **ANY_NODE, **OF_TOKENS, **VIEWS, **EMPTY, **OF_SASL}
 
 
 def _keys(names: Collection[str]) -> frozenset[int]:
     return frozenset(message_class(f"{name}Request").api_key for name in names)
 
 
-_EVENTS: Final = {message_class(f"{name}Request"): owned.event for name, owned in _EVENTS_OF.items()}
 _EMPTY: Final = {message_class(f"{name}Request") for name in EMPTY}
 _KEYS: Final = _keys(APIS) | {ApiVersionsRequest.api_key}
-_KEYS_OF_STANDBY: Final = _KEYS - _keys([*VIEWS, *ANYBODY])
+_KEYS_OF_STANDBY: Final = _KEYS - _keys([*VIEWS, *ANY_NODE])
 _OF_NODES: Final = (AlterPartitionRequest, ControlledShutdownRequest)
 
 
 def is_exempt(request: Message, version: int) -> bool:
-    """Whether no request quota is for it, if a node of the cluster sends it (sendResponseExemptThrottle)."""
+    """Whether request quotas do not count a request if a cluster node sends it (sendResponseExemptThrottle)."""
     return isinstance(request, _OF_NODES)
 
 
 class ZkControllerRequestHandlers:
-    """The server of a controller."""
+    """Listens for a controller's clients, and handles their requests."""
 
     def __init__(
         self,
-        put: Callable[[RequestEvent], None],
+        put: Callable[[RequestEvent[Message]], None],
         view: Callable[[], ClusterView | None],
         brokers: Callable[[], Awaitable[Sequence[Address]]],
         metrics: ControllerMetrics,
@@ -176,14 +137,14 @@ class ZkControllerRequestHandlers:
         outgoing: Callable[[], Security] | None = None,
         throttle: RequestThrottle | None = None,
     ) -> None:
-        """`put` takes events; `view` is None while not active; `brokers` are live ones, to relay requests to.
+        """`put` queues events. `view`: the cluster for clients; None while not active. `brokers`: for relayed requests.
 
-        `wall_ms`: the time of day, for time stamps of tokens. `routes_as_documented`: see `document_routing`.
+        `wall_ms`: ms since 1970, for time stamps of tokens. `routes_as_documented`: see `document_routing`.
 
-        `outgoing`: what its connections to brokers show. `throttle`: by the request quotas, where they are known.
+        `outgoing`: TLS and SASL for connections to brokers. `throttle`: enforces request quotas.
 
-        With an authorizer, or where it shows who it is, a standby relays as little as an active controller: a broker
-        would not know who asks.
+        With an authorizer or `outgoing`, a standby relays as little as an active controller, because a broker would
+        see the controller's principal instead of the client's.
         """
         self._put, self._view, self._authorizer, self._wall_ms = put, view, authorizer, wall_ms
         self._audit, self._routes_as_documented, self._throttle = audit, routes_as_documented, throttle
@@ -196,7 +157,7 @@ class ZkControllerRequestHandlers:
         self._brokers_changed = asyncio.Event()
 
     def _owned(self) -> Collection[int]:
-        """The API keys that no broker is asked for now."""
+        """The keys of the APIs that are not relayed now."""
         return _KEYS_OF_STANDBY if self._view() is None and not self._relays_little else _KEYS
 
     async def open(
@@ -210,9 +171,9 @@ class ZkControllerRequestHandlers:
         limits: Limits | None = None,
         rate_of: Callable[[str], float | None] | None = None,
     ) -> int:
-        """Listens; the port, also where 0 was asked for. OSError if it cannot be had.
+        """Listens, and returns the port, which is chosen if `port` is 0. OSError if the port is not free.
 
-        `rate_of`: how many connections of an address it takes a second.
+        `rate_of`: the connections a second that are accepted from an address.
         """
         relay: Relay = self._relay
         if self._authorizer is not None:
@@ -235,55 +196,55 @@ class ZkControllerRequestHandlers:
         return self._server.port
 
     async def close(self) -> None:
-        """Requests that are under way are answered first."""
+        """Stops listening; requests in progress are answered first."""
         if self._server is not None:
             await self._server.close()
 
-    def _is_node(self, asks: RequestContext | ClientSession) -> bool:
-        """Whether whoever asks may do what nodes of the cluster do."""
-        return self._authorizer is None or ZkControllerAuthorization(self._authorizer, asks).allows(CLUSTER_ACTION)
+    def _is_node(self, client: RequestContext | ClientSession) -> bool:
+        """Whether the client may act as a node of the cluster."""
+        return self._authorizer is None or ZkControllerAuthorization(self._authorizer, client).allows(CLUSTER_ACTION)
 
     def answer(self, answer: SendResponse) -> None:
-        """Hands the response to the waiting request."""
+        """Completes a waiting request with its response."""
         future = self._waiting.pop(answer.request_id)
         if not future.done():  # Cancelled if the client has disconnected.
             future.set_result(answer.response)
 
     def brokers_changed(self) -> None:
-        """Others may know other APIs."""
+        """Reads ApiVersions again, because other brokers may serve other APIs."""
         self._brokers_changed.set()
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | None:
-        """With a line in the audit log."""
+        """Handles a request, and writes it to the audit log."""
         response = await self._allowed(context, request)
         if self._audit is not None:
             self._audit.write(self._wall_ms(), context.principal, context.client_address, request, response)
         return None if response is None else in_version(response, context.version)
 
     async def _handle_routed(self, context: RequestContext, routed: RoutedRequest) -> Message | None:
-        """A mutation of the new version, which is never handed on. A broker that proxies one names its client.
+        """Handles a mutation in the new version, which is never relayed.
 
-        Then the rights are that client's, at its address where the broker tells that, and a token is made for it.
+        If a broker proxies it for a client, the rights are those of the client, at the client's address if it is given.
         """
-        asking, sender, name = context, context.principal, routed.principal_name
+        client_context, sender, name = context, context.principal, routed.principal_name
         if name is not None:
             session = ClientSession(context.listener_name, routed.client_address or context.client_address)
             session.authenticated(KafkaPrincipal(name))
-            asking = context._replace(session=session)
+            client_context = context._replace(session=session)
         error = Errors.NONE if name is None else self._naming_refused(context, routed.request)
         if error is Errors.NONE:
-            response = await self._allowed(asking, routed.request, is_ours=True)
-        else:  # As the sender's: whoever names another may be anybody.
-            response, asking, name = refused(routed.request, context.version, error), context, None
+            response = await self._allowed(client_context, routed.request, is_ours=True)
+        else:  # The audit log names the sender, because the name of the client is not trusted.
+            response, client_context, name = refused(routed.request, context.version, error), context, None
         if self._audit is not None:
             through = None if name is None else sender
             at = None if name is None or routed.client_address is None else context.client_address
-            told = routed.request, response, through, at
-            self._audit.write(self._wall_ms(), asking.principal, asking.client_address, *told)
+            client = client_context.principal, client_context.client_address
+            self._audit.write(self._wall_ms(), *client, routed.request, response, through, at)
         return response
 
     def _naming_refused(self, context: RequestContext, request: Message) -> Errors:
-        """Why the sender may not ask in another's name: that is for brokers, and where tokens count for known ones."""
+        """The error if the sender may not name a client: only brokers may, and for tokens only authenticated ones."""
         if self._authorizer is not None and not ZkControllerAuthorization(self._authorizer, context).allows(
             CLUSTER_ACTION
         ):
@@ -293,9 +254,9 @@ class ZkControllerRequestHandlers:
         return Errors.NONE
 
     async def _allowed(self, context: RequestContext, request: Message, *, is_ours: bool = False) -> Message | None:
-        """What the client may ask for, and be told. `is_ours`: no broker is asked for the answer."""
+        """The response to a request, with the client's rights. `is_ours`: the request is not relayed."""
         if not is_parsed(request):
-            raise DecodeError(f"{api_name(type(request))} has a code that stands for none", 0)
+            raise DecodeError(f"{api_name(type(request))} has an unknown code", 0)
         response = await self._checked(context, request, is_ours=is_ours)
         if response is not None:
             await made_to_fit(response)
@@ -307,7 +268,7 @@ class ZkControllerRequestHandlers:
         authorization = ZkControllerAuthorization(self._authorizer, context)
         if authorization.refuses(api_name(type(request))):
             return self._refused(context, request, Errors.CLUSTER_AUTHORIZATION_FAILED)
-        names = cache(self._names)  # All topics are looked through once, and only where one is asked for by id.
+        names = cache(self._names)  # Built once, and only if the request names a topic by id.
         checked = authorization.check(request, None if self._view() is None else lambda topic_id: names().get(topic_id))
         if checked.is_empty:
             response: Message | None = response_of(type(request))()
@@ -319,8 +280,8 @@ class ZkControllerRequestHandlers:
         return response
 
     def _refused(self, context: RequestContext, request: Message, error: Errors) -> Message:
-        if (make := _EVENTS.get(type(request))) is not None:
-            return make(next(self._request_ids), request, context).refused(error)
+        if type(request) in REQUEST_HANDLERS:
+            return self._event(context, request).refused(error)
         response: Message = response_of(type(request))(error_code=error)
         return response
 
@@ -342,11 +303,8 @@ class ZkControllerRequestHandlers:
                 return relayed
         if isinstance(request, OfTokens):
             return await self._decide_token(context, request)
-        if (make := _EVENTS.get(type(request))) is not None:
-            event = make(next(self._request_ids), request, context)
-            if is_ours and isinstance(event, events.AlterConfigs | events.IncrementalAlterConfigs):
-                event = replace(event, is_proxied=True)
-            return await self._handled(context, event)
+        if type(request) in REQUEST_HANDLERS:
+            return await self._handled(context, self._event(context, request, is_proxied=is_ours))
         if isinstance(request, DescribeAclsRequest):
             return describe_acls(None if self._authorizer is None else self._authorizer.acls, request)
         if isinstance(request, DescribeLogDirsRequest):
@@ -359,25 +317,36 @@ class ZkControllerRequestHandlers:
         if isinstance(request, SaslAuthenticateRequest):
             return SaslAuthenticateResponse(error_code=Errors.ILLEGAL_SASL_STATE, error_message=ALREADY)
         view = self._view()
-        # Without brokers there is nothing to say: the client asks another node.
+        # A standby's response has no brokers, so the client sends the request to another node.
         if isinstance(request, MetadataRequest):
-            told_of = None if authorization is None else authorization.told
-            return await view.metadata(request, context.version, told_of) if view else MetadataResponse()
+            rights = None if authorization is None else authorization.told
+            return await view.metadata(request, context.version, rights) if view else MetadataResponse()
         assert isinstance(request, DescribeClusterRequest)
         return view.describe(request) if view else DescribeClusterResponse(error_code=Errors.BROKER_NOT_AVAILABLE)
 
-    async def _handled(self, context: RequestContext, event: RequestEvent) -> Message | None:
+    def _event(
+        self,
+        context: RequestContext,
+        request: Message,
+        authorization: ZkControllerAuthorization | None = None,
+        *,
+        is_proxied: bool = False,
+    ) -> RequestEvent[Message]:
+        requester = Requester(context.principal, context.header.client_id, self._wall_ms())
+        if authorization is not None:
+            requester = requester._replace(may_describe_token=authorization.may_describe_token)
+        return RequestEvent(next(self._request_ids), request, context.version, requester, is_proxied)
+
+    async def _handled(self, context: RequestContext, event: RequestEvent[Message]) -> Message | None:
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[event.request_id] = answer
         self._put(event)
         return await context.while_here(answer)
 
     async def _decide_token(self, context: RequestContext, request: OfTokens) -> Message | None:
-        """Token requests need an authenticated principal that showed no token (KafkaApis.allowTokenRequests)."""
+        """Token requests need a principal that authenticated without a token (KafkaApis.allowTokenRequests)."""
         authorization = None if self._authorizer is None else ZkControllerAuthorization(self._authorizer, context)
-        may_describe = (lambda token_id, owner: True) if authorization is None else authorization.may_describe_token
-        asking = admin_events.Asking(context.principal, self._wall_ms(), may_describe, context.header.client_id)
-        event = admin_events.TokenRequest(next(self._request_ids), request, context.version, asking)
+        event = self._event(context, request, authorization)
         if context.principal == ANONYMOUS or context.session.is_token_authenticated:
             return event.refused(Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
         if authorization is not None and not authorization.may_ask_token(request):
@@ -385,7 +354,7 @@ class ZkControllerRequestHandlers:
         return await self._handled(context, event)
 
     async def keep_learning(self) -> None:
-        """Updates ApiVersions: the controller's own APIs, and those of a live broker."""
+        """Keeps ApiVersions up to date: the controller's own APIs, and those of a live broker."""
         server = self._server
         assert server is not None, "open it first"
         own = server.versions_answer

@@ -1,4 +1,4 @@
-"""The ZooKeeper-mode controller as a process: one queue of events, handled one at a time, and their effects performed.
+"""The ZooKeeper-mode controller as a process: elections, events one at a time, and their effects.
 
 Source: KafkaController of 3.9.1 (elect, maybeResign, triggerControllerMove) and ControllerEventManager.
 """
@@ -18,7 +18,6 @@ import numpy as np
 from kcore.controller.zk import events
 from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
 from kcore.controller.zk.active import ActiveController
-from kcore.controller.zk.admin_events import ExpireTokens
 from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
 from kcore.controller.zk.log_lines import Level, Notice, TextNotice
 from kcore.controller.zk.requests.builder import ControlRequest
@@ -45,7 +44,6 @@ from kcore.metadata.zookeeper.znode_operations import (
     WriteStates,
 )
 from kcore.net.limits.bounded_log import BoundedLog
-from kcore.schema import UpdateMetadataResponse
 from kcore.schema.structure import Message
 from kcore.server.cluster_view import ClusterView
 from kcore.server.document_routing import DocumentRouting
@@ -106,14 +104,14 @@ def _throttle(config: ControllerConfig, quotas: ClientQuotasFollower) -> Request
 
 
 def random_topic_id() -> Uuid:
-    """Uuid.randomUuid: none that is reserved, none whose text begins with a dash."""
+    """A new topic id whose text does not begin with a dash (Uuid.randomUuid)."""
     while str(found := Uuid(uuid.uuid4().bytes)).startswith("-"):
         pass
     return found
 
 
 class ControllerServer:
-    """`async with` it: then it stands for election, serves, and stops cleanly at the end."""
+    """A context manager: the controller stands for election and serves within it, and resigns at the end."""
 
     def __init__(
         self,
@@ -128,15 +126,16 @@ class ControllerServer:
         routing: DocumentRouting | None = None,
         listener_settings: ZkControllerListenerSettings = OPEN,
     ) -> None:
-        """`zookeeper`: HOST:PORT,.../chroot. Clients and brokers reach it at the endpoints of `config`.
+        """`zookeeper`: HOST:PORT,.../chroot. Without endpoints in `config`, brokers are sent the address of `host`.
 
-        Without endpoints it is reached where it listens, at the listener between brokers. `take_over`: it leaves
-        control to no broker, but to another controller that is none. `routing`: mutations as KIP-590's document has it.
-        `door`: who is let in, and what it shows to brokers.
+        `take_over`: the controller replaces a broker that is controller, but not another kcore controller. `routing`:
+        mutations by KIP-590's document. `listener_settings`: security of the listener and of connections to brokers.
         """
         self.config, self.port, self.metrics = config, port, ControllerMetrics()
         self._acls = ZkAcls()
-        self._of_requests = defaultdict[str, BoundedLog](lambda: BoundedLog(logger))  # Lines that clients ask for.
+        self._of_requests = defaultdict[str, BoundedLog](
+            lambda: BoundedLog(logger)
+        )  # Log lines that requests cause, by API.
         self.active = ActiveController(config, random_topic_id, self._acls)
         self._host, self._take_over, self._listener_settings = host, take_over, listener_settings
         self._queue = EventQueue(self.metrics)
@@ -163,7 +162,7 @@ class ControllerServer:
         self._tasks: list[asyncio.Task[None]] = []
         self._cluster_id: str | None = None
         self._twin = Twin(config.broker_id, session_s)
-        self._stopped = asyncio.Event()  # It has resigned, and takes part in no further election.
+        self._stopped = asyncio.Event()  # The controller has resigned, and does not stand for election again.
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -182,9 +181,9 @@ class ControllerServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """KafkaController.shutdown: waiting requests are answered, `/controller` is deleted at once."""
+        """Answers waiting requests, deletes `/controller` and closes all connections (KafkaController.shutdown)."""
         self._queue.put_first(Stop())
-        with suppress(TimeoutError):  # ZooKeeper may be unreachable: the session then times out.
+        with suppress(TimeoutError):  # ZooKeeper may be unreachable; then the session expires later.
             async with asyncio.timeout(STOP_S):
                 await self._stopped.wait()
         self._channels.close()
@@ -196,7 +195,7 @@ class ControllerServer:
         await self._zookeeper.__aexit__()
 
     async def wait_failed(self) -> None:
-        """For ever, but for a fault that nothing was left to do about: it is raised."""
+        """Waits for ever; raises an error from which the controller cannot recover."""
         await asyncio.gather(*self._tasks)
 
     async def _open(self) -> None:
@@ -230,12 +229,10 @@ class ControllerServer:
         ]
 
     async def _read_cluster_id(self) -> None:
-        """The first broker of a cluster makes it."""
+        """Reads the cluster id, which the first broker of a cluster writes."""
         [node] = await self._zookeeper.read_nodes([znodes.CLUSTER_ID])
-        with suppress(TableError):  # Looked at when it started; a client is told of none.
+        with suppress(TableError):  # It was readable at the start; an unreadable id is not sent to clients.
             self._cluster_id = znodes.decode_cluster_id(node.data) if node is not None else None
-
-    # What comes in.
 
     def _session_changed(self, change: SessionEvent) -> None:
         logger.info("the ZooKeeper session is %s", change.value)
@@ -252,11 +249,11 @@ class ControllerServer:
     def _answered(
         self, request: ControlRequest, broker_id: int, broker_epoch: int, response: Message | Columns
     ) -> None:
-        if not isinstance(response, UpdateMetadataResponse):  # Nothing follows from that one, and each broker sends it.
+        if isinstance(response, Columns):  # No handler needs the response to UpdateMetadata.
             self._queue.put(event_of_answer(request, broker_id, broker_epoch, response))
 
     async def _rebalance(self) -> None:
-        """KafkaController's auto-leader-rebalance task; ignored while not active."""
+        """Queues preferred elections at intervals; a standby ignores them (KafkaController's auto-leader-rebalance)."""
         if not self.config.auto_leader_rebalance_enable:
             return
         await asyncio.sleep(FIRST_REBALANCE_S)
@@ -265,28 +262,26 @@ class ControllerServer:
             await asyncio.sleep(self.config.leader_imbalance_check_interval_ms / 1000)
 
     async def _expire_tokens(self) -> None:
-        """Ignored while not active."""
+        """Queues the removal of expired tokens at intervals; a standby ignores it."""
         while self.config.delegation_token_secret_key is not None:
-            self._queue.put(ExpireTokens(_wall_ms()))
+            self._queue.put(events.ExpireTokens(_wall_ms()))
             await asyncio.sleep(self.config.delegation_token_expiry_check_interval_ms / 1000)
 
     async def _learn(self) -> None:
         while True:
             try:
                 await self._handlers.keep_learning()
-            except KcoreError as error:  # ZooKeeper is away, or a broker's znode is none.
-                logger.info("which brokers are live is not known: %s", error)
+            except KcoreError as error:  # ZooKeeper is unreachable, or a broker's znode is unreadable.
+                logger.info("cannot read the live brokers, trying again: %s", error)
                 await asyncio.sleep(TICK_S)
 
     async def _tick(self) -> None:
-        """Runs time-outs: of waiting requests, and of unacknowledged LeaderAndIsr."""
+        """Checks at intervals the time-outs of waiting requests and of LeaderAndIsr responses."""
         while True:
             await asyncio.sleep(TICK_S)
             self._channels.check_acknowledgements(asyncio.get_running_loop().time())
             if self.active.waiting:
                 self._queue.put(events.Tick())
-
-    # One event after the other.
 
     async def _handle_events(self) -> None:
         loop = asyncio.get_running_loop()
@@ -296,13 +291,13 @@ class ControllerServer:
             try:
                 await self._take(event)
             except SessionExpiredError as error:
-                logger.warning("%s: %s", type(event).__name__, error)  # SessionLost comes next.
+                logger.warning("%s is not completed: %s", event.name, error)  # SessionLost is the next event.
             except ElectionRefusedError:
                 await self._move()
                 self._stopped.set()
                 raise
-            except Exception:  # The event was left half way: the table may not be what ZooKeeper has.
-                logger.exception("%s failed: this controller resigns", type(event).__name__)
+            except Exception:  # The event is half done, so the table may differ from ZooKeeper.
+                logger.exception("%s failed: this controller resigns, and stands for election again", event.name)
                 await self._move()
                 loop.call_later(REELECT_AFTER_FAULT_S, self._queue.put, Reelect())
             self._log_duration(event, queued_s, begin_s, loop.time())
@@ -327,15 +322,15 @@ class ControllerServer:
             await self._read_cluster_id()
 
     def _log_duration(self, event: events.Event, queued_s: float, begin_s: float, end_s: float) -> None:
-        name, took_s = type(event).__name__, end_s - begin_s
+        name, took_s = event.name, end_s - begin_s
         self.metrics.events[name].add(took_s, end_s)
         level = logging.INFO if took_s > SLOW_S else logging.DEBUG
         logger.log(level, "%s took %.1f ms, after %.1f ms in the queue", name, took_s * 1e3, (begin_s - queued_s) * 1e3)
 
     async def _handle(self, event: events.Event) -> None:
-        """Runs the handler of an event to its end, or to its error."""
+        """Runs the handler of an event, and performs its effects."""
         was_active = self.active.is_active
-        steps = self.active.handle(event, _now_ms())  # Deadlines know no wall clock.
+        steps = self.active.handle(event, _now_ms())  # Deadlines use the monotonic clock.
         try:
             effect = next(steps)
             while True:
@@ -352,7 +347,7 @@ class ControllerServer:
             self._settle(was_active)
 
     def _settle(self, was_active: bool) -> None:
-        """Applies the machine's state to the edge: channels to brokers, and the view for clients."""
+        """Updates metrics and closes channels to brokers after an event."""
         active = self.active
         self.metrics.active_controller_count = int(active.is_active)
         self.metrics.controller_epoch = active.decisions.controller_epoch if active.is_active else 0
@@ -391,10 +386,8 @@ class ControllerServer:
                 _log(notice, self._of_requests)
         return None
 
-    # The controller's id.
-
     async def _reelect(self) -> None:
-        """KafkaController.maybeResign and elect."""
+        """Resigns if the controller has lost `/controller`, and stands for election (maybeResign, elect)."""
         broker_id = self.config.broker_id
         holder = await read_holder(self._zookeeper, self._watch_fired)
         if self.active.is_active and not (holder and holder.is_here):
@@ -408,12 +401,12 @@ class ControllerServer:
             elected = await get_it(self._zookeeper, broker_id, time.time_ns() // 1_000_000)
         except ControllerMovedError as error:
             logger.info("not elected: %s", error)
-            self._queue.put(Reelect())  # The faster node may have lost its session since.
+            self._queue.put(Reelect())  # The elected node may have lost its session meanwhile.
             return
         await self._begin(elected)
 
     async def _begin(self, elected: ControllerEpoch) -> None:
-        """KafkaController.onControllerFailover."""
+        """Runs the failover and logs it (KafkaController.onControllerFailover)."""
         begin_s = asyncio.get_running_loop().time()
         await self._handle(events.Elected(*elected))
         took_s = asyncio.get_running_loop().time() - begin_s
@@ -426,7 +419,7 @@ class ControllerServer:
         await self._brokers_changed()
 
     async def _may_be_replaced(self, holder: Holder) -> bool:
-        """Ourselves, left from before a fault; or a broker, if we take over (another kcore controller is none)."""
+        """True for this process before it resigned after an error, and with `take_over` for a broker."""
         if holder.is_here:
             return not self.active.is_active
         if not self._take_over or holder.broker_id in (None, self.config.broker_id):
@@ -435,7 +428,7 @@ class ControllerServer:
         return node is not None
 
     async def _stand_by(self, holder: Holder) -> None:
-        """Another controls; ElectionRefusedError if it is one of our own id that runs."""
+        """Another node is controller. ElectionRefusedError if another process with this id is."""
         if holder.is_here or holder.broker_id is None:
             return
         loop = asyncio.get_running_loop()
@@ -448,7 +441,7 @@ class ControllerServer:
         logger.info("controller %s is active, epoch %s", holder.broker_id, epoch)
 
     async def _move(self) -> None:
-        """KafkaController.triggerControllerMove: let go of what is ours."""
+        """Resigns and deletes `/controller` (KafkaController.triggerControllerMove)."""
         if not self.active.is_active:
             return
         epoch_version = self.active.epoch_version
@@ -456,9 +449,7 @@ class ControllerServer:
         try:
             await self._zookeeper.write([Delete(znodes.CONTROLLER)], fence=(znodes.CONTROLLER_EPOCH, epoch_version))
         except (ControllerMovedError, NetworkError) as error:
-            logger.warning("/controller is not deleted: %s", error)
-
-    # What others ask.
+            logger.warning("/controller is not deleted; it stays until the ZooKeeper session expires: %s", error)
 
     def _view(self) -> ClusterView | None:
         active, config = self.active, self.config
@@ -474,9 +465,9 @@ class ControllerServer:
         return ClusterView(active.table, name, listed, self._cluster_id, active.topics_to_be_deleted, offline)
 
     async def _addresses(self) -> Sequence[Address]:
-        """Endpoints of live brokers: by the table, or by ZooKeeper while not active; coordinating brokers first.
+        """Endpoints of live brokers, from the table or, on a standby, from ZooKeeper.
 
-        Kafka's own brokers serve all requests, kcore's do not.
+        Brokers that coordinate groups come first: these are Kafka's own, and serve all requests.
         """
         listener = self.config.inter_broker_listener_name
         if self.active.is_active:

@@ -1,7 +1,7 @@
-"""CreateAcls, DeleteAcls and DescribeAcls (KIP-140, KIP-290): a resource's entries are one znode.
+"""CreateAcls, DeleteAcls and DescribeAcls (KIP-140, KIP-290): one znode has the entries of a resource.
 
-A znode is written only if it has the version that was read, as brokers may write it, too; a notification makes all
-nodes read it again. Source: AclAuthorizer, AclApis.
+A znode is written only if it has the version that was read, because brokers may write it, too. A notification makes
+all nodes read it again. Source: AclAuthorizer, AclApis of 3.9.1.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,10 +17,8 @@ from kcore.controller.rules.acls import (
     resource_of,
 )
 from kcore.controller.zk.acls import ZkAcls
-from kcore.controller.zk.admin_events import CreateAcls, DeleteAcls
 from kcore.controller.zk.effects import Steps, log_notice, read_nodes, write_nodes
 from kcore.controller.zk.log_lines import TextNotice
-from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
 from kcore.metadata.acl_codes import ANY, LITERAL, OPERATIONS, PATTERN_TYPES, PERMISSIONS, PREFIXED, RESOURCE_TYPES
 from kcore.metadata.zookeeper.znode_acls import (
@@ -69,7 +67,7 @@ Change: TypeAlias = Callable[[Bindings], Bindings]
 
 
 class Outcome(NamedTuple):
-    """What became of a resource's entries; with an error they are as they were."""
+    """The result of changing a resource's entries; with an error they are unchanged."""
 
     before: Bindings
     after: Bindings
@@ -77,19 +75,8 @@ class Outcome(NamedTuple):
     message: str | None = None
 
 
-# Created.
-
-
-def on_create_acls(context: ControllerContext, event: CreateAcls) -> Steps[None]:
-    """As `create_acls`, of a controller."""
-    yield from context.answer(event.request_id, (yield from create_acls(context.acls, event.request)))
-
-
 def create_acls(acls: ZkAcls | None, request: CreateAclsRequest) -> Steps[Message]:
-    """Each entry by itself; one that exists is fine. All entries of a resource are written together.
-
-    `acls`: None without an authorizer.
-    """
+    """Creates entries, all of a resource at once; one that exists is no error. `acls`: None without an authorizer."""
     rows = request.creations
     if acls is None:
         return CreateAclsResponse(results=[_result(Errors.SECURITY_DISABLED, NO_AUTHORIZER) for _ in rows])
@@ -123,7 +110,7 @@ def _adding(new: Iterable[AclBinding]) -> Change:
 
 
 def _reason_no_binding(row: AclCreation) -> str | None:
-    """Why there can be no such entry, or None (validateAclBinding)."""
+    """The reason why the entry is invalid, or None (validateAclBinding)."""
     if is_of_a_filter(row):
         return FOR_FILTERS
     if (reason := reason_no_resource(row)) is not None:
@@ -139,16 +126,8 @@ def _reason_no_binding(row: AclCreation) -> str | None:
     return None if ":" in row.principal else FAILED
 
 
-# Deleted and described.
-
-
-def on_delete_acls(context: ControllerContext, event: DeleteAcls) -> Steps[None]:
-    """As `delete_acls`, of a controller."""
-    yield from context.answer(event.request_id, (yield from delete_acls(context.acls, event.request)))
-
-
 def delete_acls(acls: ZkAcls | None, request: DeleteAclsRequest) -> Steps[Message]:
-    """All entries that match one of the filters; each is in the result of the first filter that it matches."""
+    """Deletes the entries that match any filter; each is in the result of the first filter that it matches."""
     filters = [*map(Filter, request.filters)]
     if acls is None:
         error = DeleteAclsFilterResult(error_code=Errors.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
@@ -169,7 +148,7 @@ def delete_acls(acls: ZkAcls | None, request: DeleteAclsRequest) -> Steps[Messag
 
 
 def _named(filters: Iterable[Filter]) -> Iterable[Resource]:
-    """The resources that filters name: their entries may not have come here yet (filterToResources)."""
+    """The resources that filters name; this node may not have read their entries yet (filterToResources)."""
     for each in filters:
         if each.resource_type in RESOURCE_TYPES and each.name is not None and is_znode_name(each.name):
             patterns = (LITERAL, PREFIXED) if each.pattern_type == ANY else (each.pattern_type,)
@@ -181,7 +160,7 @@ def _removing(filters: Iterable[Filter]) -> Change:
 
 
 def describe_acls(acls: ZkAcls | None, request: DescribeAclsRequest) -> Message:
-    """The entries that match, by resource. Any node answers that."""
+    """The matching entries, by resource. Active and standby controllers and brokers all serve it."""
     if acls is None:
         return DescribeAclsResponse(
             error_code=Errors.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
@@ -189,11 +168,8 @@ def describe_acls(acls: ZkAcls | None, request: DescribeAclsRequest) -> Message:
     return DescribeAclsResponse(error_message=None, resources=described(filter(Filter(request).matches, acls.every())))
 
 
-# Written.
-
-
 def _update(acls: ZkAcls, changes: Mapping[Resource, Change]) -> Steps[dict[Resource, Outcome]]:
-    """Changes the entries of each resource, again for those that others wrote meanwhile (updateResourceAcls)."""
+    """Changes the entries of each resource, again if another node wrote the znode meanwhile (updateResourceAcls)."""
     left, outcomes = [*changes], dict[Resource, Outcome]()
     for _ in range(MOST_TRIES):
         if not left:
@@ -214,12 +190,13 @@ def _update(acls: ZkAcls, changes: Mapping[Resource, Change]) -> Steps[dict[Reso
         for resource, result in zip(tried, results[::2], strict=True):
             if result is OperationResult.DONE:
                 acls.update(resource, outcomes[resource].after)
-                yield from _tell(resource, outcomes[resource])
+                yield from _log_changed(resource, outcomes[resource])
             else:
                 left.append(resource)
     for resource in left:
         outcomes[resource] = outcomes[resource]._replace(
-            error=Errors.UNKNOWN_SERVER_ERROR, message=f"Others write these ACLs all the time: {MOST_TRIES} tries"
+            error=Errors.UNKNOWN_SERVER_ERROR,
+            message=f"Other nodes changed these ACLs during each of {MOST_TRIES} attempts.",
         )
     return outcomes
 
@@ -246,7 +223,7 @@ def _change_path(resource: Resource) -> str:
     return f"{CHANGES[resource[1]]}/{CHANGE_PREFIX}"
 
 
-def _tell(resource: Resource, outcome: Outcome) -> Steps[None]:
+def _log_changed(resource: Resource, outcome: Outcome) -> Steps[None]:
     added, removed = len({*outcome.after} - {*outcome.before}), len({*outcome.before} - {*outcome.after})
     line = f"ACLs of {resource_text(resource)} are changed: {added} added, {removed} removed"
     yield from log_notice(TextNotice(line))

@@ -1,4 +1,4 @@
-"""Settings of the node that answers, and those of all brokers: replication throttles, kept in /config/brokers.
+"""Settings of BROKER resources: replication throttles in /config/brokers, of one broker or of all.
 
 Source: ConfigAdminManager, ConfigHelper and DynamicBrokerConfig of 3.9.1.
 """
@@ -21,34 +21,39 @@ from kcore.schema.configs import (
     OpType,
 )
 
-# QuotaConfigs: what kafka-reassign-partitions sets and clears.
+# The settings that kafka-reassign-partitions sets and clears (QuotaConfigs).
 THROTTLES: Final = (
     "leader.replication.throttled.rate",
     "follower.replication.throttled.rate",
     "replica.alter.log.dirs.io.max.bytes.per.second",
 )
-SECRETS: Final = ("password", "secret", "jaas.config", "keystore.key")  # In the names of settings that are not shown.
+SECRETS: Final = (
+    "password",
+    "secret",
+    "jaas.config",
+    "keystore.key",
+)  # Settings with these words in their names are hidden.
 Configs: TypeAlias = dict[str, str]
 
 
 class ConfigNode(NamedTuple):
-    """The node that is asked: a broker, or a controller that is listed as one."""
+    """The node that received the request: a broker, or a controller that Metadata lists as a broker."""
 
     broker_id: int
-    is_broker: bool  # Else it has no replicas, and no throttles.
+    is_broker: bool  # A controller has no replicas, and so no throttles.
     has_topic: Callable[[str], bool]
-    settings: Mapping[str, str]  # What it was started with, by Kafka's names.
-    answers_for: Callable[[str], bool] = lambda name: False  # Other brokers, whose requests came by way of them.
+    settings: Mapping[str, str]  # The node's own settings, by Kafka's names.
+    answers_for: Callable[[str], bool] = lambda name: False  # Brokers that proxy requests about themselves.
 
 
 def entity_of(node: ConfigNode, name: str) -> str | None:
-    """Where under /config the settings of that BROKER resource lie; an empty name is all brokers'."""
+    """The path under /config of a BROKER resource's settings; an empty name stands for all brokers."""
     is_known = name in ("", str(node.broker_id)) or node.answers_for(name)
     return f"brokers/{name or DEFAULT}" if is_known else None
 
 
 def check_name(node: ConfigNode, name: str) -> None:
-    """InvalidRequestException for another broker's."""
+    """InvalidRequestException if the settings are another broker's."""
     if entity_of(node, name) is None:
         Errors.INVALID_REQUEST.raise_for(
             f"Unexpected broker id, expected {node.broker_id} or empty string, but received {name}"
@@ -58,9 +63,9 @@ def check_name(node: ConfigNode, name: str) -> None:
 def altered(
     node: ConfigNode, resource: IncrementalAlterConfigsRequestAlterConfigsResource, known: Configs
 ) -> Configs | None:
-    """The settings afterwards; None if nothing changes. ApiException for what is no throttle or no rate.
+    """The altered settings; None if nothing changes. ApiException for other settings than throttles, and bad rates.
 
-    Kafka's tools take throttles off every broker that is listed, a controller of kcore's included, which never has one.
+    Kafka's tools remove the throttles of every listed broker, and so of a listed kcore controller, which has none.
     """
     if not node.is_broker and resource.resource_name == str(node.broker_id):
         if all(each.config_operation == OpType.DELETE for each in resource.configs):
@@ -81,7 +86,7 @@ def altered(
 
 
 def _keeps(change: IncrementalAlterConfigsRequestAlterableConfig, known: Configs) -> bool:
-    """Whether a setting that is no throttle, but was set by other means, goes or is set to what it is."""
+    """True if the change deletes a setting that another tool wrote, or sets it to its present value."""
     if change.name not in known:
         return False
     return change.config_operation == OpType.DELETE or (change.config_operation, change.value) == (
@@ -91,7 +96,7 @@ def _keeps(change: IncrementalAlterConfigsRequestAlterableConfig, known: Configs
 
 
 def _rate(name: str, value: str) -> str:
-    """Bytes a second, as text. InvalidConfigurationException for other values."""
+    """A valid rate in bytes a second, as text; otherwise InvalidConfigurationException."""
     if not re.fullmatch(r"[0-9]{1,19}", value) or int(value) > INT64_MAX:
         Errors.INVALID_CONFIG.raise_for(f"Invalid value {value[:40]} for configuration {name}: not a rate")
     return value
@@ -100,7 +105,7 @@ def _rate(name: str, value: str) -> str:
 def described(
     node: ConfigNode, name: str, known: Configs, request: DescribeConfigsRequest, version: int
 ) -> Iterator[DescribeConfigsResourceResult]:
-    """What it was started with, and what was set since; of all brokers what was set."""
+    """The node's own settings and those in ZooKeeper; for all brokers only those in ZooKeeper."""
     source = ConfigSource.DYNAMIC_BROKER_CONFIG if name else ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     values = {**(node.settings if name else {}), **known}
     for setting, value in values.items():

@@ -1,6 +1,7 @@
-"""AlterConfigs, DescribeConfigs (KIP-133) and IncrementalAlterConfigs (KIP-339), of topics and of the receiving node.
-In ZooKeeper mode any node serves them: settings are in `/config`, and a notification in `/config/changes` makes all
-brokers read them again. `ConfigNode` has what differs between nodes.
+"""AlterConfigs, DescribeConfigs (KIP-133) and IncrementalAlterConfigs (KIP-339), for topics and the receiving node.
+
+In ZooKeeper mode any node serves them. Settings are in `/config`, and a notification in `/config/changes` makes all
+brokers read them again. `ConfigNode` describes the receiving node.
 
 Source: ConfigAdminManager, ZkAdminManager and ConfigHelper of 3.9.1.
 """
@@ -16,7 +17,7 @@ from kcore.controller.zk.admin import broker_configs
 from kcore.controller.zk.admin.broker_configs import ConfigNode, Configs
 from kcore.controller.zk.admin.topic_configs import validate_topic_configs
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
-from kcore.controller.zk.events import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
+from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
 from kcore.metadata.topic_names import validate_topic_name
@@ -59,7 +60,7 @@ Resource: TypeAlias = (
 def is_of_all_brokers(request: Message) -> bool:
     """Whether a request describes or alters settings of all brokers.
 
-    Kafka's brokers know which settings there are; kcore's nodes know replication throttles alone.
+    A Kafka broker serves it better: it has all broker settings, and a kcore node has replication throttles only.
     """
     if not isinstance(request, DescribeConfigsRequest | IncrementalAlterConfigsRequest | AlterConfigsRequest):
         return False
@@ -73,28 +74,13 @@ class Known(NamedTuple):
     has_znode: bool
 
 
-def on_incremental_alter_configs(context: ControllerContext, event: IncrementalAlterConfigs) -> Steps[None]:
-    """As `alter_configs`, of a controller."""
-    node = _controller(context, is_proxied=event.is_proxied)
-    yield from context.answer(event.request_id, (yield from alter_configs(node, event.request)))
+def controller_node(context: ControllerContext, event: RequestEvent[Message]) -> ConfigNode:
+    """The controller as the node that alters and describes settings.
 
-
-def on_alter_configs(context: ControllerContext, event: AlterConfigs) -> Steps[None]:
-    """As `replace_configs`, of a controller."""
-    node = _controller(context, is_proxied=event.is_proxied)
-    yield from context.answer(event.request_id, (yield from replace_configs(node, event.request)))
-
-
-def on_describe_configs(context: ControllerContext, event: DescribeConfigs) -> Steps[None]:
-    """As `describe_configs`, of a controller."""
-    node = _controller(context)
-    yield from context.answer(event.request_id, (yield from describe_configs(node, event.request, event.version)))
-
-
-def _controller(context: ControllerContext, *, is_proxied: bool = False) -> ConfigNode:
-    """`is_proxied`: it changes the settings of every broker, since none does so itself."""
+    With a proxied request it alters the settings of every broker, since no broker does so itself.
+    """
     config, topics = context.config, context.table.topics
-    names = {str(each) for each in context.table.brokers.ids.tolist()} if is_proxied else set[str]()
+    names = {str(each) for each in context.table.brokers.ids.tolist()} if event.is_proxied else set[str]()
     return ConfigNode(
         config.broker_id,
         is_broker=False,
@@ -105,7 +91,7 @@ def _controller(context: ControllerContext, *, is_proxied: bool = False) -> Conf
 
 
 def settings_of(config: Any, but: Collection[str]) -> Mapping[str, str]:
-    """A dataclass of settings whose fields are Kafka's names with underscores: names and values as text."""
+    """The settings in a dataclass, by Kafka's names and as text; the fields have Kafka's names with underscores."""
     named = {each.name: getattr(config, each.name) for each in fields(config) if each.name not in but}
     settings = {name.replace("_", "."): _text(value) for name, value in named.items() if value is not None}
     return {RENAMED.get(name, name): value for name, value in settings.items()}
@@ -122,7 +108,7 @@ def alter_configs(node: ConfigNode, request: IncrementalAlterConfigsRequest) -> 
 
 
 def replace_configs(node: ConfigNode, request: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
-    """As `alter_configs`, but settings that are not named fall back to their defaults: kafka-configs, for brokers."""
+    """Replaces all settings: those that are not named fall back to their defaults (kafka-configs, for brokers)."""
     known = yield from _known_configs(node, request.resources)
     changes = [
         IncrementalAlterConfigsRequestAlterConfigsResource(
@@ -137,7 +123,7 @@ def replace_configs(node: ConfigNode, request: AlterConfigsRequest) -> Steps[Alt
 def _changes(
     node: ConfigNode, resource: AlterConfigsRequestAlterConfigsResource, known: dict[str, Known]
 ) -> list[IncrementalAlterConfigsRequestAlterableConfig]:
-    """The operations that replace the settings by the given ones."""
+    """The operations that replace a resource's settings by those in the request."""
     change = IncrementalAlterConfigsRequestAlterableConfig
     entity = _entity_of(node, resource)
     before = known[entity].configs if entity is not None else {}
@@ -176,7 +162,7 @@ def _alter(
 
 
 def _entity_of(node: ConfigNode, resource: Resource) -> str | None:
-    """Where under /config its settings lie; None if it has none, or there is none such."""
+    """The path of a resource's settings under /config; None if the resource is unknown or has no settings."""
     if resource.resource_type == ConfigResourceType.TOPIC:
         return f"topics/{resource.resource_name}" if node.has_topic(resource.resource_name) else None
     return (
@@ -187,7 +173,7 @@ def _entity_of(node: ConfigNode, resource: Resource) -> str | None:
 
 
 def _known_configs(node: ConfigNode, resources: Sequence[Resource]) -> Steps[dict[str, Known]]:
-    """By entity: the content of its znode, and whether there is one."""
+    """Reads the settings of the resources, by their paths under /config."""
     entities = [*dict.fromkeys(each for resource in resources if (each := _entity_of(node, resource)) is not None)]
     paths = [f"{znodes.CONFIG}/{each}" for each in entities]
     nodes = (yield from read_nodes(paths)) if paths else []
@@ -203,7 +189,7 @@ def _known_configs(node: ConfigNode, resources: Sequence[Resource]) -> Steps[dic
 def _altered(
     node: ConfigNode, resource: IncrementalAlterConfigsRequestAlterConfigsResource, known: dict[str, Known]
 ) -> list[Operation] | None:
-    """The settings to be written; None for no write."""
+    """The writes that alter a resource's settings; None if nothing changes."""
     entity = _entity_of(node, resource)
     if resource.resource_type == ConfigResourceType.BROKER:
         broker_configs.check_name(node, resource.resource_name)
@@ -237,9 +223,9 @@ def _written(entity: str, known: Known, configs: Configs) -> list[Operation]:
 
 
 def describe_configs(node: ConfigNode, request: DescribeConfigsRequest, version: int) -> Steps[DescribeConfigsResponse]:
-    """Settings that are asked for, or all; Kafka's documentation of them is left out.
+    """The requested settings, or all, without Kafka's documentation of them.
 
-    A resource that is named again is answered once: some bytes of a request would be kilobytes of the response.
+    A resource that is named twice is in the response once, so that a small request cannot cause a huge response.
     """
     known = yield from _known_configs(node, request.resources)
     results, distinct = [], dict[tuple[int, str], DescribeConfigsResource]()

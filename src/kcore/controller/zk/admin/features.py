@@ -1,30 +1,30 @@
-"""UpdateFeatures: each update is checked by `rules/features.py`, what remains is written (KIP-584).
+"""UpdateFeatures (KIP-584): `rules/features.py` checks each update, and the valid ones are written to /feature.
 
 Source: KafkaController.processFeatureUpdates of 3.9.1.
 """
 
 from kcore.controller.rules.features import reason_refused, upgrade_type
 from kcore.controller.zk.effects import Steps, write_nodes
-from kcore.controller.zk.events import UpdateFeatures
+from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.features import Finalized
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import OperationResult, SetData
 from kcore.protocol_errors import Errors
-from kcore.schema import UpdateFeaturesResponse
+from kcore.schema import UpdateFeaturesRequest, UpdateFeaturesResponse
+from kcore.schema.structure import Message
 from kcore.schema.update_features import UpdatableFeatureResult
 
 
-def on_update_features(context: ControllerContext, event: UpdateFeatures) -> Steps[None]:
-    """Each update is judged by itself; what is well is written, unless it is only to be checked.
+def on_update_features(context: ControllerContext, event: RequestEvent[UpdateFeaturesRequest]) -> Steps[Message]:
+    """Checks each update by itself and writes the valid ones, unless `validate_only` is set.
 
-    3.9.1 in ZooKeeper mode does not ask whether it is.
+    3.9.1 ignores `validate_only` in ZooKeeper mode.
     """
     if not context.finalized.node.enabled:
         message = "Feature versioning system is disabled."
         refusal = UpdateFeaturesResponse(error_code=Errors.INVALID_REQUEST, error_message=message, results=[])
-        yield from context.answer(event.request_id, refusal)
-        return
+        return refusal
     known, brokers = context.finalized.node.features, context.table.brokers
     of_brokers = [context.features_of.get(broker_id, {}) for broker_id in brokers.ids[brokers.live].tolist()]
     wanted, results = dict(known), []
@@ -41,7 +41,7 @@ def on_update_features(context: ControllerContext, event: UpdateFeatures) -> Ste
     if wanted != known and not event.request.validate_only and not (yield from _write(context, wanted)):
         for result in results:
             result.error_code = result.error_code or Errors.FEATURE_UPDATE_FAILED
-    yield from context.answer(event.request_id, UpdateFeaturesResponse(error_message=None, results=results))
+    return UpdateFeaturesResponse(error_message=None, results=results)
 
 
 def _write(context: ControllerContext, features: dict[str, int]) -> Steps[bool]:

@@ -1,4 +1,4 @@
-"""CreateTopics and CreatePartitions are answered when all their partitions are led, or when time is up.
+"""Delays the responses to CreateTopics and CreatePartitions until all new partitions have leaders, or the time-out.
 
 Source: DelayedCreatePartitions of 3.9.1.
 """
@@ -17,17 +17,16 @@ def answer_when_led(
     names: Collection[str],
     timeout_ms: int,
     response: Callable[[Collection[str]], Message],
-) -> Steps[None]:
-    """Now, if there is nothing to wait for; with no time to wait no topic counts as led."""
+) -> Message | None:
+    """None: the response is sent later. With a time-out of 0 the response at once, in which all topics lack leaders."""
     if timeout_ms <= 0:
-        yield from context.answer(request_id, response(names))
-        return
+        return response(names)
     context.leaders_awaited[request_id] = LeadersAwaited(context.now_ms + timeout_ms, frozenset(names), response)
-    yield from answer_those_led(context)
+    return None
 
 
 def answer_those_led(context: ControllerContext) -> Steps[None]:
-    """After every event: answers requests whose leaders are there now, or whose time-out is over."""
+    """Answers the requests whose topics have leaders now, or whose time-out is over; called after every event."""
     for request_id, awaited in list(context.leaders_awaited.items()):
         leaderless = {name for name in awaited.names if not _is_led(context.table, name)}
         if not leaderless or awaited.deadline_ms <= context.now_ms:
@@ -36,5 +35,5 @@ def answer_those_led(context: ControllerContext) -> Steps[None]:
 
 
 def _is_led(table: PartitionTable, name: str) -> bool:
-    """Whether the topic is there and each of its partitions has a leader."""
+    """Whether the topic exists and each of its partitions has a leader."""
     return name in table.topics and bool((table.leader__p[table.rows_of_topic(name)] >= 0).all())

@@ -1,4 +1,4 @@
-"""CreatePartitions: topics grow (KIP-195; ZkAdminManager.createPartitions of 3.9.1)."""
+"""CreatePartitions: adds partitions to topics (KIP-195; ZkAdminManager.createPartitions of 3.9.1)."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -11,7 +11,7 @@ from kcore.controller.rules.replica_assignments import is_being_reassigned
 from kcore.controller.zk.admin.leaders_awaited import answer_when_led
 from kcore.controller.zk.admin.mutation_quotas import message_of, quota_of
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
-from kcore.controller.zk.events import CreatePartitions
+from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.topics import topic_changes
 from kcore.controller.zk.topics.new_partitions import NO_ROOM, check_znode_holds
 from kcore.controller.zk.zk_context import ControllerContext
@@ -21,20 +21,23 @@ from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Node, OperationResult, SetData
 from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.protocol_errors import ApiException, Errors
-from kcore.schema import CreatePartitionsResponse
+from kcore.schema import CreatePartitionsRequest, CreatePartitionsResponse
 from kcore.schema.partitions import CreatePartitionsTopic, CreatePartitionsTopicResult
+from kcore.schema.structure import Message
 
 
 class Growth(NamedTuple):
-    """A topic that may grow: its assignment afterwards, how many partitions are new, its znode's version now."""
+    """A valid growth of a topic."""
 
-    assignment: TopicAssignment
-    added: int
-    version: int
+    assignment: TopicAssignment  # With the new partitions.
+    added: int  # New partitions.
+    version: int  # The present version of the topic's znode.
 
 
-def on_create_partitions(context: ControllerContext, event: CreatePartitions) -> Steps[None]:
-    """The topics that can grow do; the answer comes once their partitions have leaders."""
+def on_create_partitions(
+    context: ControllerContext, event: RequestEvent[CreatePartitionsRequest]
+) -> Steps[Message | None]:
+    """Grows the valid topics; the response is sent once their partitions have leaders."""
     request = event.request
     times = Counter(topic.name for topic in request.topics)
     results = {topic.name: CreatePartitionsTopicResult(name=topic.name) for topic in request.topics}
@@ -61,7 +64,7 @@ def on_create_partitions(context: ControllerContext, event: CreatePartitions) ->
         return CreatePartitionsResponse(results=[*results.values()], throttle_time_ms=throttle_time_ms)
 
     begun = [] if request.validate_only else [name for name in growths if results[name].error_code == Errors.NONE]
-    yield from answer_when_led(context, event.request_id, begun, request.timeout_ms, response)
+    return answer_when_led(context, event.request_id, begun, request.timeout_ms, response)
 
 
 def _growth(context: ControllerContext, topic: CreatePartitionsTopic, times: int, node: Node | None) -> Growth:
@@ -137,4 +140,4 @@ def _grow(
             results[name].error_code, results[name].error_message = Errors.INVALID_PARTITIONS, NO_ROOM
         else:
             results[name].error_code = Errors.UNKNOWN_SERVER_ERROR
-            results[name].error_message = f"The assignment of topic '{name}' was changed by somebody else meanwhile."
+            results[name].error_message = f"Another node changed the assignment of topic '{name}' meanwhile; try again."

@@ -1,6 +1,7 @@
-"""AlterClientQuotas and DescribeClientQuotas (KIP-546, KIP-612): quotas lie in `/config/users`, `clients` and `ips`.
+"""AlterClientQuotas and DescribeClientQuotas (KIP-546, KIP-612): quotas are in `/config/users`, `clients` and `ips`.
 
-A user's znode has its credentials, too; those of a user's clients lie below it. Source: ZkAdminManager of 3.9.1.
+The znode of a user also has the user's SCRAM credentials; the quotas of a user's clients are below it. Source:
+ZkAdminManager of 3.9.1.
 """
 
 import math
@@ -20,9 +21,7 @@ from kcore.controller.rules.quotas import (
     reason_no_value,
 )
 from kcore.controller.zk.admin.configs import CHANGE_PATH
-from kcore.controller.zk.admin_events import AlterClientQuotas, DescribeClientQuotas
 from kcore.controller.zk.effects import Steps, read_children, read_node, read_nodes, write_nodes
-from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_quotas import ZnodeQuotas
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
@@ -57,16 +56,8 @@ class Found(NamedTuple):
     configs: Configs
 
 
-# Altered.
-
-
-def on_alter_client_quotas(context: ControllerContext, event: AlterClientQuotas) -> Steps[None]:
-    """As `alter`, of a controller."""
-    yield from context.answer(event.request_id, (yield from alter(event.request, context.mutation_rates)))
-
-
 def alter(request: AlterClientQuotasRequest, rates: ZnodeQuotas | None = None) -> Steps[Message]:
-    """Each entity by itself: all of its quotas change, or none. `rates`: what a controller keeps of them."""
+    """Alters all quotas of an entity, or none on an error. `rates`: the controller's copy of the mutation quotas."""
     entries = []
     for entry in request.entries:
         refusal = yield from _alter(rates, entry, validate_only=request.validate_only)
@@ -112,7 +103,7 @@ def _alter(
             if rates is not None and rates.is_read and IP not in entity:
                 rates.keep(entity, configs)
             return None
-    return Errors.UNKNOWN_SERVER_ERROR, f"Others write these quotas all the time: {MOST_TRIES} tries"
+    return Errors.UNKNOWN_SERVER_ERROR, f"Other nodes changed these quotas during each of {MOST_TRIES} attempts."
 
 
 def _quotas_of(entity: Entity) -> Quotas:
@@ -120,7 +111,7 @@ def _quotas_of(entity: Entity) -> Quotas:
 
 
 def _wrong(entity: Entity, key: str, value: float) -> str | None:
-    """Why the quota cannot have the value, or None."""
+    """The reason why the quota cannot have the value, or None."""
     if (reason := reason_no_value(_quotas_of(entity), key, value)) is not None:
         return reason
     return None if math.isfinite(value) else f"Quota {key} must be a number"
@@ -143,7 +134,7 @@ def _name(name: str | None) -> str:
 
 
 def _reason_no_znode(entity: Entity) -> str | None:
-    """Why ZooKeeper can have no znode of the entity, or brokers would not find it, or None."""
+    """The reason why the entity has no valid znode name, or why brokers would not find the znode; or None."""
     address = entity.get(IP)
     if address is not None and sanitized(address) != address:
         return f"{address} is not a valid IP or resolvable host."
@@ -152,7 +143,7 @@ def _reason_no_znode(entity: Entity) -> str | None:
 
 
 def _path_of(entity: Entity) -> str:
-    """Where under /config its quotas lie."""
+    """The path of an entity's quotas under /config."""
     if IP in entity:
         return f"ips/{_name(entity[IP])}"
     if USER not in entity:
@@ -162,21 +153,13 @@ def _path_of(entity: Entity) -> str:
 
 
 def _parents(path: str) -> list[Operation]:
-    """The znodes above that of a user's client, which need not be there."""
+    """Creates the znodes above that of a user's client, which may be missing."""
     parts = path.split("/")
     return [Create(f"{znodes.CONFIG}/{'/'.join(parts[:count])}") for count in range(2, len(parts))]
 
 
-# Described.
-
-
-def on_describe_client_quotas(context: ControllerContext, event: DescribeClientQuotas) -> Steps[None]:
-    """As `describe`."""
-    yield from context.answer(event.request_id, (yield from describe(event.request)))
-
-
 def describe(request: DescribeClientQuotasRequest) -> Steps[Message]:
-    """The quotas of the entities that match all components; `strict`: and have no other parts."""
+    """The quotas of the entities that match all components; with `strict` an entity must have no other parts."""
     if (refusal := _refusal(request.components)) is not None:
         return DescribeClientQuotasResponse(error_code=refusal[0], error_message=refusal[1], entries=None)
     components = {each.entity_type: each for each in request.components}
@@ -235,7 +218,7 @@ def _is_number(text: str) -> bool:
 
 
 def users_and_clients() -> Steps[list[Found]]:
-    """The settings of users, of clients, and of users' clients."""
+    """The settings of all users, clients, and clients of users."""
     users = yield from _entities("users", USER)
     found = [*users, *(yield from _entities("clients", CLIENT_ID))]
     for user in users:
@@ -247,7 +230,7 @@ def users_and_clients() -> Steps[list[Found]]:
 
 
 def _entities(place: str, kind: str) -> Steps[list[Found]]:
-    """What lies below a znode under /config."""
+    """The entities below a znode under /config, with their settings."""
     names = yield from read_children(f"{znodes.CONFIG}/{place}")
     paths = [f"{znodes.CONFIG}/{place}/{name}" for name in names]
     nodes = (yield from read_nodes(paths)) if paths else []

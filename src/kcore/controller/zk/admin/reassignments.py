@@ -9,7 +9,7 @@ from kcore.controller.rules.replica_assignments import (
     reassign_to,
 )
 from kcore.controller.zk.effects import Steps
-from kcore.controller.zk.events import ApiPartitionReassignment, ListPartitionReassignments
+from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.leaders.requested_elections import NO_PARTITION, ApiError
 from kcore.controller.zk.topics import reassignment
 from kcore.controller.zk.zk_context import ControllerContext
@@ -17,19 +17,27 @@ from kcore.metadata.replica_assignment import ReplicaAssignment
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.zookeeper.znodes import TopicPartition
 from kcore.protocol_errors import Errors
-from kcore.schema import AlterPartitionReassignmentsResponse, ListPartitionReassignmentsResponse
+from kcore.schema import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from kcore.schema.partitions import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from kcore.schema.structure import Message
 
 NO_ERROR: ApiError = (Errors.NONE, None)
 
 
-def on_alter_partition_reassignments(context: ControllerContext, event: ApiPartitionReassignment) -> Steps[None]:
-    """Begins, replaces or (without replicas) cancels moves; the answer comes once they have begun."""
+def on_alter_partition_reassignments(
+    context: ControllerContext, event: RequestEvent[AlterPartitionReassignmentsRequest]
+) -> Steps[Message]:
+    """Begins, replaces or (without replicas) cancels reassignments; responds once they have begun."""
     table, brokers = context.table, context.table.brokers
     results: dict[TopicPartition, ApiError] = {}
     moves: dict[int, ReplicaAssignment] = {}
@@ -52,18 +60,21 @@ def on_alter_partition_reassignments(context: ControllerContext, event: ApiParti
             else:
                 moves.pop(row, None)
                 names.pop(row, None)
-                results[name] = (Errors.INVALID_REPLICA_ASSIGNMENT, "No replica that is in sync would be left.")
+                results[name] = (
+                    Errors.INVALID_REPLICA_ASSIGNMENT,
+                    "The reassignment would delete every in-sync replica.",
+                )
     wanted = set(names.values())
     yield from reassignment.strike_out(context, lambda partition, _: partition in wanted)
     lost = yield from reassignment.begin(context, dict(sorted(moves.items())))
     results |= {names[row]: (Errors.UNKNOWN_SERVER_ERROR, None) for row in lost}
-    yield from context.answer(event.request_id, _response(results))
+    return _response(results)
 
 
 def _refusal(
     live: list[int], known: ReplicaAssignment, target: list[int] | None, unfit: set[int], *, exists: bool
 ) -> ApiError:
-    """KafkaController.validateReplicas and maybeBuildReassignment; and no replicas come to brokers in `unfit`."""
+    """The error of an invalid target (validateReplicas, maybeBuildReassignment; no new replicas on `unfit` brokers)."""
     invalid = Errors.INVALID_REPLICA_ASSIGNMENT
     if target is None:
         return NO_ERROR if is_being_reassigned(known) else (Errors.NO_REASSIGNMENT_IN_PROGRESS, None)
@@ -80,9 +91,15 @@ def _refusal(
             f"Replica list: {list(move.adding_replicas)}, live broker list: {live}"
         )
     if wrong := {*move.adding_replicas} & unfit:
-        return invalid, f"Brokers {sorted(wrong)} coordinate nothing: an internal topic has no replicas there."
+        return (
+            invalid,
+            f"Brokers {sorted(wrong)} are no coordinators: they must not have replicas of an internal topic.",
+        )
     if len(move.replicas) > MAX_REPLICAS:
-        return invalid, f"At most {MAX_REPLICAS} replicas, those that are being added and removed included."
+        return (
+            invalid,
+            f"A partition has at most {MAX_REPLICAS} replicas, including those that are being added or removed.",
+        )
     return NO_ERROR if exists else NO_PARTITION
 
 
@@ -95,8 +112,11 @@ def _response(results: dict[TopicPartition, ApiError]) -> AlterPartitionReassign
     return AlterPartitionReassignmentsResponse(responses=responses)
 
 
-def on_list_partition_reassignments(context: ControllerContext, event: ListPartitionReassignments) -> Steps[None]:
-    """The moves under way, of the partitions asked for or of all."""
+def on_list_partition_reassignments(
+    context: ControllerContext, event: RequestEvent[ListPartitionReassignmentsRequest]
+) -> Steps[Message]:
+    """The reassignments in progress, of the requested partitions or of all."""
+    yield from ()
     table = context.table
     rows = sorted(table.adding.keys() | table.removing.keys())
     if event.request.topics is not None:
@@ -116,7 +136,7 @@ def on_list_partition_reassignments(context: ControllerContext, event: ListParti
             )
         )
     answer = [OngoingTopicReassignment(name=topic, partitions=moves) for topic, moves in topics.items()]
-    yield from context.answer(event.request_id, ListPartitionReassignmentsResponse(topics=answer))
+    return ListPartitionReassignmentsResponse(topics=answer)
 
 
 def _name(table: PartitionTable, row: int) -> TopicPartition:

@@ -1,6 +1,6 @@
-"""AlterUserScramCredentials and DescribeUserScramCredentials (KIP-554): credentials lie in `/config/users`.
+"""AlterUserScramCredentials and DescribeUserScramCredentials (KIP-554): credentials are in `/config/users`.
 
-The password never travels: a client sends it salted, and what is kept are the two keys that follow from that.
+A client sends the salted password, never the password; the two keys that are derived from it are stored.
 
 Source: ZkAdminManager, ScramFormatter, ScramCredentialUtils and Sanitizer of 3.9.1.
 """
@@ -12,8 +12,6 @@ from typing import Final
 
 from kcore.controller.zk.admin.configs import CHANGE_PATH
 from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
-from kcore.controller.zk.events import AlterUserScramCredentials, DescribeUserScramCredentials
-from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_names import desanitized, is_znode_name, sanitized
@@ -37,21 +35,8 @@ Refusal = tuple[Errors, str]
 Configs = dict[str, str]
 
 
-def on_alter_user_scram_credentials(context: ControllerContext, event: AlterUserScramCredentials) -> Steps[None]:
-    """As `alter`, of the controller: brokers are notified by a change notification."""
-    yield from context.answer(event.request_id, (yield from alter(event.request)))
-
-
-def on_describe_user_scram_credentials(context: ControllerContext, event: DescribeUserScramCredentials) -> Steps[None]:
-    """As `describe`; any node answers that."""
-    yield from context.answer(event.request_id, (yield from describe(event.request)))
-
-
-# Altered.
-
-
 def alter(request: AlterUserScramCredentialsRequest) -> Steps[AlterUserScramCredentialsResponse]:
-    """All alterations of a user are made, or none of them; there is a result for each user."""
+    """Makes all alterations of a user, or none on an error; the response has a result for each user."""
     users = _users_of(request)
     results: dict[str, Refusal] = _illegal(request)
     pairs = Counter((each.name, each.mechanism) for each in request.upsertions)
@@ -78,7 +63,7 @@ def alter(request: AlterUserScramCredentialsRequest) -> Steps[AlterUserScramCred
 
 
 def _users_of(request: AlterUserScramCredentialsRequest) -> list[str]:
-    """In the request's order, each once."""
+    """The users in the order of the request, each once."""
     names = [*(each.name for each in request.upsertions), *(each.name for each in request.deletions)]
     return [*dict.fromkeys(names)]
 
@@ -89,7 +74,7 @@ def _result(user: str, refusal: Refusal | None) -> AlterUserScramCredentialsResu
 
 
 def _illegal(request: AlterUserScramCredentialsRequest) -> dict[str, Refusal]:
-    """Users whose credentials are not looked at any further."""
+    """The errors of users whose alterations are invalid in themselves."""
     refused = {each.name: why for each in request.deletions if (why := _refusal(each.name, each.mechanism))}
     for each in request.upsertions:
         why = _refusal(each.name, each.mechanism)
@@ -118,15 +103,15 @@ def _read(users: list[str]) -> Steps[list[Node | None]]:
 
 
 def _configs_of(user: str, node: Node | None) -> Configs:
-    """All settings of a user: quotas stand beside the credentials."""
+    """All settings of a user: quotas and credentials are in the same znode."""
     try:
         return {} if node is None else znodes.decode_config(f"{USERS}/{sanitized(user)}", node.data)
     except TableError:
-        return {}  # Kafka reads nothing out of it, too.
+        return {}  # Kafka takes unreadable settings for none.
 
 
 def _write(configs: dict[str, Configs], nodes: dict[str, Node | None]) -> Steps[dict[str, Refusal]]:
-    """Each user's settings and a note of it; those that could not be written."""
+    """Writes each user's settings and a change notification; returns the errors of failed writes."""
     operations: list[Operation] = []
     for user, config in configs.items():
         path, data, node = f"{USERS}/{sanitized(user)}", znodes.encode_config(config), nodes[user]
@@ -141,11 +126,8 @@ def _write(configs: dict[str, Configs], nodes: dict[str, Node | None]) -> Steps[
     }
 
 
-# Described.
-
-
 def describe(request: DescribeUserScramCredentialsRequest) -> Steps[DescribeUserScramCredentialsResponse]:
-    """Mechanisms and iterations of the requested users, or of all that have credentials; never a key."""
+    """The mechanisms and iterations of the requested users, or of all users with credentials; never a key."""
     if not request.users:
         children = yield from read_children(USERS)
         nodes = (yield from read_nodes([f"{USERS}/{each}" for each in children])) if children else []
@@ -178,7 +160,7 @@ def _described(name: str, node: Node | None) -> DescribeUserScramCredentialsResu
 
 
 def _infos(configs: Configs) -> Iterator[CredentialInfo]:
-    """Of the credentials that can be read."""
+    """The readable credentials."""
     for number, mechanism in MECHANISMS.items():
         parts = dict(each.partition("=")[::2] for each in configs.get(mechanism.name, "").split(","))
         iterations = parts.get("iterations", "")

@@ -1,19 +1,22 @@
-"""Delegation tokens in ZooKeeper (KIP-48, KIP-373): created, renewed, expired, described.
+"""Creates, renews, expires and describes delegation tokens in ZooKeeper (KIP-48, KIP-373).
 
-A znode has no secret: a token's HMAC follows from its id and `delegation.token.secret.key`, which is the same at all
-nodes. Source: DelegationTokenManagerZk, KafkaApis of 3.9.1.
+A znode has no secret: a token's HMAC is derived from its id and `delegation.token.secret.key`, which all nodes share.
+Source: DelegationTokenManagerZk, KafkaApis of 3.9.1.
 """
 
 import hmac
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 from kcore.controller.rules.mutation_quotas import MutationQuota
 from kcore.controller.rules.tokens import (
     EXPIRY_TIME_MS,
     MAX_LIFETIME_MS,
     MOST_TOKENS,
+    MUTATIONS_STRICT_FROM,
     USER_TYPE,
+    OfTokens,
     creation_response,
     describe_tokens,
     is_over,
@@ -24,10 +27,9 @@ from kcore.controller.rules.tokens import (
     secret_of,
     throttled,
 )
-from kcore.controller.zk.admin.mutation_quotas import quota_of_asker
-from kcore.controller.zk.admin_events import Asking, ExpireTokens, TokenRequest
+from kcore.controller.zk.admin.mutation_quotas import quota_of
 from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
-from kcore.controller.zk.events import Asker
+from kcore.controller.zk.events import ExpireTokens, RequestEvent
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import pass_over
 from kcore.errors import TableError
@@ -47,30 +49,34 @@ from kcore.schema.delegation_tokens import (
 from kcore.schema.structure import Message
 from kcore.types import Uuid
 
+TokenRequest: TypeAlias = RequestEvent[OfTokens]
+
 
 class TokenRules(NamedTuple):
-    """Settings: the same at all nodes."""
+    """The settings of delegation tokens, which all nodes share."""
 
-    secret_key: str | None = None  # delegation.token.secret.key; None: there are no tokens.
+    secret_key: str | None = None  # delegation.token.secret.key; None: tokens are disabled.
     max_lifetime_ms: int = MAX_LIFETIME_MS
     expiry_time_ms: int = EXPIRY_TIME_MS
 
     def __repr__(self) -> str:
-        """Without the key."""
+        """Omits the key, which must not be logged."""
         return f"TokenRules(max_lifetime_ms={self.max_lifetime_ms}, expiry_time_ms={self.expiry_time_ms})"
 
 
 class TokenNode(NamedTuple):
-    """A node that makes tokens: any node of ZooKeeper mode."""
+    """A node that serves token requests: the controller or a broker of ZooKeeper mode."""
 
     rules: TokenRules
     new_uuid: Callable[[], Uuid]
-    passed_over: set[str]  # Unreadable znodes that were logged.
-    quota_of: Callable[[Asking], Steps[MutationQuota]] | None = None  # The quota on mutations; a broker has none.
+    passed_over: set[str]  # Errors of unreadable znodes that were logged.
+    quota_of: "Callable[[TokenRequest], Steps[MutationQuota]] | None" = (
+        None  # The quota on mutations; a broker has none.
+    )
 
 
-def on_token_request(context: ControllerContext, event: TokenRequest) -> Steps[None]:
-    """As `token_response`, of a controller."""
+def on_token_request(context: ControllerContext, event: TokenRequest) -> Steps[Message]:
+    """`token_response` by the controller's settings."""
     config = context.config
     rules = TokenRules(
         config.delegation_token_secret_key,
@@ -78,16 +84,13 @@ def on_token_request(context: ControllerContext, event: TokenRequest) -> Steps[N
         config.delegation_token_expiry_time_ms,
     )
 
-    def quota_of(asking: Asking) -> Steps[MutationQuota]:
-        return quota_of_asker(context, Asker(asking.principal.name, asking.client_id), is_strict=True)
-
-    node = TokenNode(rules, context.new_uuid, context.passed_over, quota_of)
-    response = yield from token_response(node, event)
-    yield from context.answer(event.request_id, response)
+    quota = partial(quota_of, context, strict_from=MUTATIONS_STRICT_FROM)
+    node = TokenNode(rules, context.new_uuid, context.passed_over, quota)
+    return (yield from token_response(node, event))
 
 
 def token_response(node: TokenNode, event: TokenRequest) -> Steps[Message]:
-    """The answer to one of the four requests, from a principal that may make token requests."""
+    """The response to one of the four token requests; the server has checked that the principal may send it."""
     if node.rules.secret_key is None:
         return event.refused(Errors.DELEGATION_TOKEN_AUTH_DISABLED)
     key = node.rules.secret_key.encode()
@@ -95,7 +98,7 @@ def token_response(node: TokenNode, event: TokenRequest) -> Steps[Message]:
         case CreateDelegationTokenRequest():
             return (yield from _create(node, event, event.request, key))
         case DescribeDelegationTokenRequest():
-            who, may_describe = event.asking.principal, event.asking.may_describe
+            who, may_describe = event.requester.principal, event.requester.may_describe_token
             tokens = [] if event.request.owners == [] else (yield from _tokens(node.passed_over))
             return describe_tokens(tokens, event.request, event.version, who, may_describe, key)
         case RenewDelegationTokenRequest() | ExpireDelegationTokenRequest():
@@ -103,9 +106,9 @@ def token_response(node: TokenNode, event: TokenRequest) -> Steps[Message]:
 
 
 def _create(node: TokenNode, event: TokenRequest, request: CreateDelegationTokenRequest, key: bytes) -> Steps[Message]:
-    asking = event.asking
+    requester = event.requester
     renewers = tuple(KafkaPrincipal(each.principal_name, each.principal_type) for each in request.renewers)
-    owner = owner_of(request, asking.principal)
+    owner = owner_of(request, requester.principal)
     has_type = not request.owner_principal_name or request.owner_principal_type is not None
     if not has_type or any(each.principal_type != USER_TYPE for each in (owner, *renewers)):
         return event.refused(Errors.INVALID_PRINCIPAL_TYPE)
@@ -116,12 +119,12 @@ def _create(node: TokenNode, event: TokenRequest, request: CreateDelegationToken
     if (too_soon := (yield from _throttled(node, event))) is not None:
         return too_soon
     limits = node.rules.max_lifetime_ms, node.rules.expiry_time_ms
-    lifetime = new_lifetime(asking.wall_ms, request.max_lifetime_ms, *limits)
-    token = Token(str(node.new_uuid()), owner, asking.principal, renewers, asking.wall_ms, *lifetime)
+    lifetime = new_lifetime(requester.wall_ms, request.max_lifetime_ms, *limits)
+    token = Token(str(node.new_uuid()), owner, requester.principal, renewers, requester.wall_ms, *lifetime)
     created, _ = yield from write_nodes([Create(token_path(token.token_id), encode_token(token)), _note(token)])
     if created is not OperationResult.DONE:
         return event.refused(Errors.UNKNOWN_SERVER_ERROR)
-    response = creation_response(event.version, owner, asking.principal)
+    response = creation_response(event.version, owner, requester.principal)
     response.issue_timestamp_ms, response.max_timestamp_ms = token.issue_timestamp, token.max_timestamp
     response.expiry_timestamp_ms, response.token_id = token.expiry_timestamp, token.token_id
     response.hmac = secret_of(key, token.token_id)
@@ -129,14 +132,14 @@ def _create(node: TokenNode, event: TokenRequest, request: CreateDelegationToken
 
 
 def _throttled(node: TokenNode, event: TokenRequest) -> Steps[Message | None]:
-    """Counts a change for the quota on mutations; the response where that is exceeded."""
+    """Counts a mutation; the error response if it exceeds the mutation quota."""
     if node.quota_of is None:
         return None
-    quota = yield from node.quota_of(event.asking)
+    quota = yield from node.quota_of(event)
     try:
         quota.record(1)
     except ApiException:
-        return throttled(event.request, event.version, event.asking.principal, quota.throttle_time_ms)
+        return throttled(event.request, event.version, event.requester.principal, quota.throttle_time_ms)
     return None
 
 
@@ -150,13 +153,13 @@ def _change(
     request: RenewDelegationTokenRequest | ExpireDelegationTokenRequest,
     key: bytes,
 ) -> Steps[Message]:
-    """The owner or a renewer lets a token end later or earlier, at most at its maximum."""
+    """Renews or expires a token for its owner or a renewer; it never lives longer than its maximum."""
     tokens = yield from _tokens(node.passed_over)
     found = next((each for each in tokens if hmac.compare_digest(secret_of(key, each.token_id), request.hmac)), None)
-    now_ms = event.asking.wall_ms
+    now_ms = event.requester.wall_ms
     if found is None:
         return event.refused(Errors.DELEGATION_TOKEN_NOT_FOUND)
-    if not found.may_renew(event.asking.principal):
+    if not found.may_renew(event.requester.principal):
         return event.refused(Errors.DELEGATION_TOKEN_OWNER_MISMATCH)
     if (too_soon := (yield from _throttled(node, event))) is not None:
         return too_soon
@@ -180,7 +183,7 @@ def _change(
 
 
 def _tokens(passed_over: set[str]) -> Steps[list[Token]]:
-    """All that can be read."""
+    """All readable tokens."""
     paths = [token_path(each) for each in (yield from read_children(TOKENS))]
     nodes = (yield from read_nodes(paths)) if paths else []
     found: list[Token] = []
@@ -193,7 +196,7 @@ def _tokens(passed_over: set[str]) -> Steps[list[Token]]:
 
 
 def on_expire_tokens(context: ControllerContext, event: ExpireTokens) -> Steps[None]:
-    """Removes tokens whose time is over (DelegationTokenManager.expireTokens)."""
+    """Deletes expired tokens (DelegationTokenManager.expireTokens)."""
     if context.config.delegation_token_secret_key is None:
         return
     operations: list[Operation] = []

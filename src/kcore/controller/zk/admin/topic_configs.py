@@ -1,4 +1,4 @@
-"""A topic's settings in ZooKeeper mode, which refuses two that KRaft allows (LogConfig.validate of 3.9.1)."""
+"""Validates a topic's settings by ZooKeeper mode's rules, which refuse two settings (LogConfig.validate of 3.9.1)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -16,7 +16,7 @@ _BASE: Final = base_values(TOPIC_CONFIGS)
 
 
 def validate_topic_configs(configs: Mapping[str, str]) -> dict[str, str]:
-    """All settings of a topic with these overrides, as Kafka prints the values it read; raises for a wrong one."""
+    """All settings of a topic with these overrides, formatted as Kafka does; ApiException for an invalid one."""
     values = topic_config_values(configs, base=_BASE)
     if TRUE in (values["remote.log.delete.on.disable"], values["remote.log.copy.disable"]):
         Errors.INVALID_CONFIG.raise_for(

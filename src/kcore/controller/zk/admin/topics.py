@@ -1,6 +1,7 @@
-"""CreateTopics and DeleteTopics: checked, written to ZooKeeper, and taken up at once.
+"""CreateTopics and DeleteTopics: the controller checks them, writes to ZooKeeper, and handles the change at once.
 
-Source: KafkaApis, ZkAdminManager and AdminZkClient of 3.9.1. Every error is the one that Kafka finds first.
+The response has the error that Kafka finds first. Source: KafkaApis, ZkAdminManager and AdminZkClient
+of 3.9.1.
 """
 
 from collections import Counter
@@ -20,7 +21,7 @@ from kcore.controller.zk.admin.leaders_awaited import answer_when_led
 from kcore.controller.zk.admin.mutation_quotas import message_of, quota_of
 from kcore.controller.zk.admin.topic_configs import validate_topic_configs
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
-from kcore.controller.zk.events import CreateTopics, DeleteTopics, TopicChange
+from kcore.controller.zk.events import RequestEvent, TopicChange
 from kcore.controller.zk.requests.versions import at_least
 from kcore.controller.zk.topics import deletion, topic_changes
 from kcore.controller.zk.topics.deletion_progress import AwaitedDeletion
@@ -33,7 +34,8 @@ from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Create, Node, Operation, OperationResult, SetData
 from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.protocol_errors import ApiException, Errors
-from kcore.schema import CreateTopicsResponse, DeleteTopicsResponse
+from kcore.schema import CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest, DeleteTopicsResponse
+from kcore.schema.structure import Message
 from kcore.schema.topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -44,20 +46,20 @@ from kcore.schema.topics import (
 from kcore.types import ZERO_UUID, Uuid
 
 UNSET: Final = -1  # NO_NUM_PARTITIONS, NO_REPLICATION_FACTOR
-TOPIC_DELETION_DISABLED_SINCE: Final = 3  # The version that has an error code for it.
+TOPIC_DELETION_DISABLED_SINCE: Final = 3  # The first version with this error code.
 
 
 class NewTopic(NamedTuple):
-    """A topic that may be made."""
+    """A topic that passed all checks."""
 
     replicas: Replicas
-    configs: dict[str, str]  # As they are given.
-    values: dict[str, str]  # Of all settings.
+    configs: dict[str, str]  # The settings in the request.
+    values: dict[str, str]  # All settings, defaults included.
     has_config_znode: bool
 
 
-def on_create_topics(context: ControllerContext, event: CreateTopics) -> Steps[None]:
-    """Creates the valid topics in one batch; answered once their partitions have leaders."""
+def on_create_topics(context: ControllerContext, event: RequestEvent[CreateTopicsRequest]) -> Steps[Message | None]:
+    """Creates the valid topics in one batch; the response is sent once their partitions have leaders."""
     request = event.request
     times = Counter(topic.name for topic in request.topics)
     results = [CreatableTopicResult(name=topic.name, error_message=None) for topic in request.topics]
@@ -81,11 +83,11 @@ def on_create_topics(context: ControllerContext, event: CreateTopics) -> Steps[N
         return CreateTopicsResponse(topics=results, throttle_time_ms=quota.throttle_time_at(context.now_ms))
 
     begun = [] if request.validate_only else [each.name for _, each in requested if each.error_code == Errors.NONE]
-    yield from answer_when_led(context, event.request_id, begun, request.timeout_ms, response)
+    return answer_when_led(context, event.request_id, begun, request.timeout_ms, response)
 
 
 def _refused_by_name(result: CreatableTopicResult, times: Counter[str]) -> bool:
-    """KafkaApis.handleCreateTopicsRequest."""
+    """Sets the error of a name that KafkaApis.handleCreateTopicsRequest refuses; returns whether it did."""
     message = None
     if result.name == METADATA_TOPIC:
         message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
@@ -101,20 +103,20 @@ def _checked(
     requested: list[tuple[CreatableTopic, CreatableTopicResult]],
     quota: MutationQuota | None,
 ) -> Steps[dict[str, NewTopic]]:
-    """The topics that can be created, by name; the results of the others have the error. `quota` counts them."""
+    """The valid topics, by name; `quota` counts their partitions. Sets the errors in the results of the others."""
     readable = [topic.name for topic, _ in requested if reason_invalid(topic.name) is None]
     paths = [(znodes.topic_path(name), znodes.delete_topic_path(name), _config_path(name)) for name in readable]
     found = (yield from read_nodes([path for three in paths for path in three])) if readable else []
     nodes = {name: found[3 * k : 3 * k + 3] for k, name in enumerate(readable)}
     made: dict[str, NewTopic] = {}
-    around = _Around(context)
+    shared = _Shared(context)
     for topic, result in requested:
         try:
-            new = _new_topic(context, topic, nodes.get(topic.name, [None] * 3), around)
+            new = _new_topic(context, topic, nodes.get(topic.name, [None] * 3), shared)
             if quota is not None:
                 quota.record(len(new.replicas))
             made[topic.name] = new
-            around.topics.add(topic.name)
+            shared.topics.add(topic.name)
         except ApiException as error:
             result.error_code, result.error_message = error.error, message_of(error)
     return made
@@ -124,8 +126,8 @@ def _config_path(topic: str) -> str:
     return znodes.config_path("topics", topic)
 
 
-class _Around:
-    """What all topics of a request have around them, looked up once."""
+class _Shared:
+    """Data that the checks of all topics in a request share."""
 
     def __init__(self, context: ControllerContext) -> None:
         self.topics = Collisions(context.table.topics.names)
@@ -133,7 +135,7 @@ class _Around:
         self._brokers: dict[frozenset[int], dict[int, str | None]] = {}
 
     def brokers_for(self, topic: str) -> dict[int, str | None]:
-        """The racks of the brokers that may have its replicas."""
+        """The brokers that may have replicas of the topic, with their racks."""
         unfit = frozenset(self._context.unfit_for(topic))
         if unfit not in self._brokers:
             self._brokers[unfit] = new_replicas.registered(self._context.table.brokers, unfit)
@@ -141,9 +143,12 @@ class _Around:
 
 
 def _new_topic(
-    context: ControllerContext, topic: CreatableTopic, nodes: list[Node | None], around: _Around
+    context: ControllerContext, topic: CreatableTopic, nodes: list[Node | None], shared: _Shared
 ) -> NewTopic:
-    """ZkAdminManager.createTopics for one topic; `nodes`: the topic, the request to delete it, its settings."""
+    """Checks one topic (ZkAdminManager.createTopics).
+
+    `nodes`: the znodes of the topic, of the request to delete it, and of its settings.
+    """
     name, known, config = topic.name, context.table.topics, context.config
     if name in known and name not in context.topics_to_be_deleted:
         Errors.TOPIC_ALREADY_EXISTS.raise_for(f"Topic '{name}' already exists.")
@@ -160,7 +165,7 @@ def _new_topic(
         partitions = config.num_partitions if topic.num_partitions == UNSET else topic.num_partitions
         check_znode_holds(partitions)
         replicas = new_replicas.placed(
-            around.brokers_for(name),
+            shared.brokers_for(name),
             partitions,
             config.default_replication_factor if topic.replication_factor == UNSET else topic.replication_factor,
             seed=int.from_bytes(context.new_uuid()[:6], "big"),
@@ -170,7 +175,7 @@ def _new_topic(
         Errors.TOPIC_ALREADY_EXISTS.raise_for(f"Topic '{name}' is marked for deletion.")
     if nodes[0] is not None:
         Errors.TOPIC_ALREADY_EXISTS.raise_for(f"Topic '{name}' already exists.")
-    if others := around.topics.of(name):
+    if others := shared.topics.of(name):
         Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Topic '{name}' collides with existing topics: {', '.join(others)}")
     new_replicas.check_manual(replicas, len(topic.assignments) or len(replicas))
     new_replicas.check_fit(name, replicas.values(), context.unfit_for(name))
@@ -181,7 +186,7 @@ def _new_topic(
 def _make(
     context: ControllerContext, made: dict[str, NewTopic], results: dict[str, CreatableTopicResult]
 ) -> Steps[None]:
-    """Writes settings first, so that every reader of the topic finds them. Then handles it as any new topic."""
+    """Writes a topic's settings before the topic, so that every reader finds them; then handles the new topics."""
     operations: list[Operation] = []
     for name, topic in made.items():
         path, data = _config_path(name), znodes.encode_config(topic.configs)
@@ -204,7 +209,7 @@ def _make(
 
 
 def _describe(result: CreatableTopicResult, topic: NewTopic) -> None:
-    """The topic's partitions, replication factor and settings in the response (KIP-525)."""
+    """Puts the topic's partitions, replication factor and settings into the response (KIP-525)."""
     result.num_partitions, result.replication_factor = len(topic.replicas), len(topic.replicas[0])
     result.configs = [
         CreatableTopicConfigs(
@@ -215,23 +220,21 @@ def _describe(result: CreatableTopicResult, topic: NewTopic) -> None:
 
 
 def _time_is_up(result: CreatableTopicResult) -> None:
-    """The topic is made all the same."""
+    """Sets REQUEST_TIMED_OUT; the topic is created nevertheless."""
     result.error_code, result.error_message = Errors.REQUEST_TIMED_OUT, None
     result.num_partitions, result.replication_factor, result.configs = UNSET, UNSET, []
 
 
-def on_delete_topics(context: ControllerContext, event: DeleteTopics) -> Steps[None]:
-    """Writes the deletion requests and begins; answered when the topics are deleted, or at the time-out."""
+def on_delete_topics(context: ControllerContext, event: RequestEvent[DeleteTopicsRequest]) -> Steps[Message | None]:
+    """Writes the deletion requests and begins; the response is sent when the topics are deleted, or at the time-out."""
     request = event.request
     named = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     if not context.config.delete_topic_enable:
         is_known = event.version >= TOPIC_DELETION_DISABLED_SINCE
         error = Errors.TOPIC_DELETION_DISABLED if is_known else Errors.INVALID_REQUEST
-        yield from context.answer(event.request_id, event.refused(error))
-        return
+        return event.refused(error)
     if any(each.name is not None and each.topic_id != ZERO_UUID for each in named):
-        yield from context.answer(event.request_id, event.refused(Errors.INVALID_REQUEST))
-        return
+        return event.refused(Errors.INVALID_REQUEST)
     results = [_resolved(context.table, each) for each in named]
     quota = yield from quota_of(context, event, strict_from=DELETE_TOPICS_STRICT_FROM)
     names = _counted(context, results, quota)
@@ -244,10 +247,11 @@ def on_delete_topics(context: ControllerContext, event: DeleteTopics) -> Steps[N
     else:
         context.deletion.awaited[event.request_id] = awaited
     yield from deletion.enqueue(context, names)
+    return None
 
 
 def _counted(context: ControllerContext, results: list[DeletableTopicResult], quota: MutationQuota) -> set[str]:
-    """The topics that are deleted; `quota` counts their partitions, but not where a deletion has begun before."""
+    """The topics to delete. `quota` counts their partitions, unless their deletion has already begun."""
     refusals: dict[str, Errors] = {}
     for result in results:
         name = str(result.name)
@@ -264,7 +268,7 @@ def _counted(context: ControllerContext, results: list[DeletableTopicResult], qu
 
 
 def _resolved(table: PartitionTable, requested: DeleteTopicState) -> DeletableTopicResult:
-    """The topic by its name, where there is one."""
+    """The result for a requested topic, by its id or name, with an error if it is unknown."""
     result = DeletableTopicResult(name=requested.name, topic_id=requested.topic_id)
     if requested.topic_id != ZERO_UUID:
         row = table.topics.row_of_id(Uuid(requested.topic_id))

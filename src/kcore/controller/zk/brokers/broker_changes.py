@@ -1,4 +1,4 @@
-"""Brokers come, go and bounce (KafkaController.processBrokerChange, onBrokerStartup, onBrokerFailure of 3.9.1)."""
+"""Handles brokers that start, fail or bounce (processBrokerChange, onBrokerStartup, onBrokerFailure of 3.9.1)."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ from kcore.types import Int32s
 
 
 def on_broker_change(context: ControllerContext, event: events.BrokerChange) -> Steps[None]:
-    """Separates new, bounced and dead brokers by their epochs, and handles them in that order (KIP-380)."""
+    """Tells new, bounced and dead brokers apart by their epochs, and handles them in that order (KIP-380)."""
     registered = yield from _registered(context)
     brokers = context.table.brokers
     live = dict(zip(brokers.ids[brokers.live].tolist(), brokers.epochs[brokers.live].tolist(), strict=True))
@@ -31,7 +31,7 @@ def on_broker_change(context: ControllerContext, event: events.BrokerChange) -> 
     yield from _log_changes(live, new, bounced, dead)
     if new:
         yield from on_brokers_started(context, new)
-    if bounced:  # The old incarnation failed unnoticed; then the new one starts.
+    if bounced:  # First the old incarnation fails, then the new one starts.
         yield from on_brokers_failed(context, [each.broker_id for each in bounced])
         if again := _fit(context, bounced):
             yield from on_brokers_started(context, again)
@@ -42,7 +42,7 @@ def on_broker_change(context: ControllerContext, event: events.BrokerChange) -> 
 def _log_changes(
     live: dict[int, int], new: list[BrokerStarted], bounced: list[BrokerStarted], dead: list[int]
 ) -> Steps[None]:
-    """Logs which brokers came and went, in one line."""
+    """Logs the started, bounced and failed brokers in one line."""
     if new or bounced or dead:
         came, again = ([(each.broker_id, each.broker_epoch) for each in which] for which in (new, bounced))
         left = [(broker_id, live[broker_id]) for broker_id in dead]
@@ -50,13 +50,13 @@ def _log_changes(
 
 
 def _fit(context: ControllerContext, started: list[BrokerStarted]) -> list[BrokerStarted]:
-    """Those that have all finalized features: the others are not there (partitionOnFeatureCompatibility)."""
+    """The brokers that support all finalized features; others are ignored (partitionOnFeatureCompatibility)."""
     levels = context.finalized.node.features
     return [each for each in started if supports(each.features, levels)]
 
 
 def _registered(context: ControllerContext) -> Steps[dict[int, BrokerStarted]]:
-    """The registered brokers, by id. Reads and watches the znodes of brokers that are new or have another epoch."""
+    """Reads the registered brokers, by id, and watches their znodes."""
     names = yield from read_children(znodes.BROKER_IDS, watch=True)
     nodes = yield from read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names], watch=True)
     started: dict[int, BrokerStarted] = {}
@@ -75,7 +75,7 @@ def _registered(context: ControllerContext) -> Steps[dict[int, BrokerStarted]]:
 
 
 def _as_known(context: ControllerContext, name: str, epoch: int) -> dict[int, BrokerStarted]:
-    """A live broker whose registration was overwritten with unreadable data: its last registration stays."""
+    """The last registration of a live broker whose znode was overwritten with unreadable data; otherwise nothing."""
     brokers = context.table.brokers
     broker_id = int(name) if name.isdecimal() else -1
     if broker_id not in brokers or not brokers.live[row := brokers.row(broker_id)] or brokers.epochs[row] != epoch:
@@ -86,7 +86,7 @@ def _as_known(context: ControllerContext, name: str, epoch: int) -> dict[int, Br
 
 
 def on_brokers_started(context: ControllerContext, started: list[BrokerStarted]) -> Steps[None]:
-    """Sends them all that they hold, tells the others that they are live, and elects leaders that only they can be."""
+    """Elects leaders where only these brokers can lead, sends them all their partitions, and updates the others."""
     decisions = context.decisions
     for event in started:
         context.offline_dirs.pop(event.broker_id, None)
@@ -103,17 +103,17 @@ def on_brokers_started(context: ControllerContext, started: list[BrokerStarted])
 
 
 def create_states(context: ControllerContext, rows: Int32s) -> Steps[None]:
-    """KafkaController.onNewPartitionCreation: the first states, for those that can have one now."""
+    """Writes and sends the first states of new partitions with online replicas (onNewPartitionCreation)."""
     created = yield from carry_out(context, lambda: context.decisions.on_new_partitions(rows), NEW_PARTITIONS)
     if len(created.changes):
         batch, changes = context.batch(), created.changes
-        members = context.table.brokers.rows(changes.isr)  # No others: not those that are shutting down.
+        members = context.table.brokers.rows(changes.isr)  # Not the brokers that shut down.
         batch.add_leader_and_isr(members, np.repeat(changes.rows, np.diff(changes.isr_offsets)), True)
         yield from context.send(batch)
 
 
 def on_brokers_failed(context: ControllerContext, broker_ids: list[int]) -> Steps[None]:
-    """Their partitions get other leaders, and the ISRs go on without them."""
+    """Elects other leaders, removes the brokers from the ISRs, and sends the changes."""
     for broker_id in broker_ids:
         context.offline_dirs.pop(broker_id, None)
     held = _held(context, broker_ids)
@@ -133,9 +133,9 @@ def _held(context: ControllerContext, broker_ids: Sequence[int]) -> Int32s:
 
 
 def on_broker_modifications(context: ControllerContext, event: events.BrokerModifications) -> Steps[None]:
-    """The listeners of a running broker changed: all brokers get the new ones.
+    """Sends all brokers the new listeners of a running broker.
 
-    A broker whose registration was unreadable and has been repaired starts.
+    A broker that is not live, because its registration was unreadable and is repaired now, starts.
     """
     node = yield from read_node(znodes.broker_path(event.broker_id), watch=True)
     brokers = context.table.brokers

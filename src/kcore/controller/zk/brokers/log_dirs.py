@@ -1,5 +1,8 @@
-"""Failed log directories of live brokers (KafkaController.processLogDirEventNotification,
-processLeaderAndIsrResponseReceived, onReplicasBecomeOffline of 3.9.1)."""
+"""Handles failed log directories of live brokers.
+
+Source: KafkaController.processLogDirEventNotification, processLeaderAndIsrResponseReceived and onReplicasBecomeOffline
+of 3.9.1.
+"""
 
 import numpy as np
 
@@ -20,22 +23,21 @@ from kcore.wire.columns import Columns
 
 
 def on_log_dir_event_notification(context: ControllerContext, event: events.LogDirEventNotification) -> Steps[None]:
-    """Brokers that reported a failure are sent their states again: their responses say which replicas are offline."""
+    """Sends LeaderAndIsr again to brokers that reported a failure; their responses name the offline replicas."""
     names = yield from read_children(znodes.LOG_DIR_EVENT_NOTIFICATION, watch=True)
     paths = [f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/{name}" for name in names]
     nodes = yield from read_nodes(paths)
-    noted = set()
+    reporting = set()
     for path, node in zip(paths, nodes, strict=True):
         try:
-            noted |= set() if node is None else {znodes.decode_log_dir_event(path, node.data)}
+            reporting |= set() if node is None else {znodes.decode_log_dir_event(path, node.data)}
         except TableError as error:
             yield from pass_over(context.passed_over, [error])
-    if noted:
-        yield from log_notice(
-            TextNotice(f"{named_brokers(noted)} reported a failed log directory; its states are sent again")
-        )
+    if reporting:
+        line = f"{named_brokers(reporting)} reported a failed log directory; LeaderAndIsr is sent again"
+        yield from log_notice(TextNotice(line))
     batch, brokers = context.batch(), context.table.brokers
-    for broker_id in sorted(noted):
+    for broker_id in sorted(reporting):
         if broker_id in brokers:
             row = brokers.row(broker_id)
             batch.order(row, context.table.index.rows(row))
@@ -45,9 +47,9 @@ def on_log_dir_event_notification(context: ControllerContext, event: events.LogD
 
 
 def on_leader_and_isr_response(context: ControllerContext, event: events.LeaderAndIsrResponseReceived) -> Steps[None]:
-    """KAFKA_STORAGE_ERROR: the replica's log directory is offline.
+    """Replicas with KAFKA_STORAGE_ERROR are offline: their log directory failed.
 
-    No other error is acted on, and nothing is sent again. Responses of an earlier incarnation are ignored (KIP-380).
+    Other errors are ignored, and nothing is sent again. Responses of an earlier incarnation are ignored (KIP-380).
     """
     brokers, broker_id = context.table.brokers, event.broker_id
     if event.response.error_code != Errors.NONE or broker_id not in brokers:
@@ -74,7 +76,7 @@ def on_leader_and_isr_response(context: ControllerContext, event: events.LeaderA
 
 
 def on_replicas_become_offline(context: ControllerContext, broker_id: int, rows: Int32s) -> Steps[None]:
-    """Elects others and shrinks ISRs, as if the broker had failed for these partitions; orders it to stop them."""
+    """Elects other leaders and shrinks ISRs, as if the broker had failed, and sends it StopReplica."""
     table, decisions = context.table, context.decisions
     yield from unclean.learn(context, rows, [broker_id])
     why = f"log directory of broker {broker_id} failed"
@@ -95,14 +97,14 @@ def on_replicas_become_offline(context: ControllerContext, broker_id: int, rows:
 
 
 def _names_lost(response: Columns) -> bool:
-    """Whether any partition has KAFKA_STORAGE_ERROR: most responses name none, and there is one a broker."""
+    """A fast check whether any partition has KAFKA_STORAGE_ERROR; in most responses none has."""
     by_name, topics = response.column("partition_errors"), response.column("topics")  # A version has one of them.
     found = [by_name, None if topics is None else topics.column("partition_errors")]
     return any((each.error_code == Errors.KAFKA_STORAGE_ERROR).any() for each in found if each is not None)
 
 
 def _results(table: PartitionTable, response: Columns) -> tuple[Int32s, Int32s]:
-    """Partition rows and their error codes; version 5 on names topics by id. What went meanwhile is left out."""
+    """Partition rows and their error codes; from version 5 on topics have ids. Deleted partitions are left out."""
     by_name, topics = response.partition_errors, response.topics
     by_id = topics.partition_errors
     rows_of_ids = [table.topics.row_of_id(Uuid(each.tobytes())) for each in topics.topic_id]

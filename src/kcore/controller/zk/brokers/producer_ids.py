@@ -1,47 +1,48 @@
-"""Blocks of producer ids, each given once (KIP-730; ZkProducerIdManager of 3.9.1)."""
+"""Allocates blocks of producer ids, each to one broker (KIP-730; ZkProducerIdManager of 3.9.1)."""
 
 from typing import Final
 
 from kcore.constants import INT64_MAX, PRODUCER_ID_BLOCK_SIZE
 from kcore.controller.zk.effects import Steps, read_node, write_nodes
-from kcore.controller.zk.events import AllocateProducerIds
+from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Create, OperationResult, SetData
 from kcore.metadata.zookeeper.znodes import ProducerIdsBlock
 from kcore.protocol_errors import Errors
-from kcore.schema import AllocateProducerIdsResponse
+from kcore.schema import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from kcore.schema.structure import Message
 
-MAX_ATTEMPTS: Final = 10  # Brokers from before 2.8 take blocks by themselves.
+MAX_ATTEMPTS: Final = 10  # Brokers from before 2.8 allocate blocks themselves, so that writes conflict.
 
 
-def on_allocate_producer_ids(context: ControllerContext, event: AllocateProducerIds) -> Steps[None]:
-    """The next block, once it is written that this broker has it."""
+def on_allocate_producer_ids(
+    context: ControllerContext, event: RequestEvent[AllocateProducerIdsRequest]
+) -> Steps[Message]:
+    """The next block; ZooKeeper has it before the response is sent."""
     brokers, request = context.table.brokers, event.request
     if request.broker_id not in brokers or not brokers.live[brokers.row(request.broker_id)]:
-        yield from context.answer(event.request_id, event.refused(Errors.BROKER_ID_NOT_REGISTERED))
-        return
+        return event.refused(Errors.BROKER_ID_NOT_REGISTERED)
     if brokers.epochs[brokers.row(request.broker_id)] != request.broker_epoch:
-        yield from context.answer(event.request_id, event.refused(Errors.STALE_BROKER_EPOCH))
-        return
+        return event.refused(Errors.STALE_BROKER_EPOCH)
     first = yield from _next_block(request.broker_id)
     if first is None:
         response = event.refused(Errors.UNKNOWN_SERVER_ERROR)
     else:
         response = AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=PRODUCER_ID_BLOCK_SIZE)
-    yield from context.answer(event.request_id, response)
+    return response
 
 
 def _next_block(broker_id: int) -> Steps[int | None]:
-    """The block's first id; None if there is none left, the znode makes no sense, or others were faster every time."""
+    """The block's first id; None if none is left, the znode is unreadable, or other nodes won every attempt."""
     path = znodes.LATEST_PRODUCER_ID_BLOCK
     for _ in range(MAX_ATTEMPTS):
         node = yield from read_node(path)
         try:
             last = None if node is None else znodes.decode_producer_id_block(node.data)
         except TableError:
-            return None  # A guess could give an id twice.
+            return None  # A guess could allocate an id twice.
         first = 0 if last is None else last.last_producer_id + 1
         if first > INT64_MAX - PRODUCER_ID_BLOCK_SIZE:
             return None

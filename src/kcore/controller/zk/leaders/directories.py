@@ -1,6 +1,6 @@
-"""Elections where a replica's log directory failed on a live broker: one by one, since they are few.
+"""Elections for partitions with a replica on a failed log directory of a live broker, one by one, since they are few.
 
-The bulk elections know brokers alone. Source: ControllerContext.isReplicaOnline of 3.9.1.
+The bulk elections consider brokers, not log directories. Source: ControllerContext.isReplicaOnline of 3.9.1.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -25,7 +25,7 @@ def corrected(
     unclean: "bool | Bools",
     level: Level | str,
 ) -> UnwrittenChanges:
-    """The changes, with those of partitions on failed directories decided again; arguments as in `elect`."""
+    """The changes, where partitions with failed directories are decided again; other arguments as in `elect`."""
     failed = _considered(table, offline_dirs, rows, leaving)
     anew = []
     for row in failed.tolist():
@@ -40,7 +40,7 @@ def corrected(
 def _considered(
     table: PartitionTable, offline_dirs: Mapping[int, Collection[int]], rows: Int32s | None, leaving: Sequence[int]
 ) -> Int32s:
-    """Partitions with a failed directory that the election would look at."""
+    """The partitions with a failed directory that the election is about."""
     failed = np.array(sorted(set().union(*offline_dirs.values())), np.int32)
     if rows is not None:
         return failed[np.isin(failed, rows)]
@@ -59,7 +59,7 @@ def _decided(
     unclean: bool,
     level: Level | str,
 ) -> LeaderAndIsr | None:
-    """The new state of one partition; None for no change."""
+    """The new state of one partition; None if it does not change."""
     brokers, state = table.brokers, _state(table, row)
     if state.leader_epoch < 0:
         return None

@@ -1,18 +1,18 @@
-"""Leaders change their ISRs through the controller (KIP-497), or wrote them themselves and leave a note (before 2.7).
+"""Handles the ISR changes of leaders: AlterPartition (KIP-497), and the notifications of leaders from before 2.7.
 
 Source: KafkaController.processAlterPartition and processIsrChangeNotification of 3.9.1.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW, RECOVERED, RECOVERING, UNKNOWN_BROKER_EPOCH
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
-from kcore.controller.zk.events import AlterPartitionReceived, IsrChangeNotification
+from kcore.controller.zk.events import IsrChangeNotification, RequestEvent
 from kcore.controller.zk.leaders.requested_elections import known_rows
 from kcore.controller.zk.state_changes import carry_out
 from kcore.controller.zk.topics import reassignment
@@ -32,49 +32,53 @@ from kcore.schema.alter_partition import (
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
 )
+from kcore.schema.structure import Message
 from kcore.types import Bools, Int8s, Int32s, Int64s
 
-TOPIC_IDS_SINCE: Final = 2  # KIP-841; unknown members are INELIGIBLE_REPLICA from then on.
+TOPIC_IDS_SINCE: Final = 2  # KIP-841; from this version on the error for ineligible members is INELIGIBLE_REPLICA.
 BROKER_EPOCHS_SINCE: Final = 3  # KIP-903
 NO_ROW, NO_TOPIC = -1, -2
-TO_BE_WRITTEN: Final = -2  # Beside the error codes: no error, and another state than there is.
+TO_BE_WRITTEN: Final = -2  # Not an error code: the request is valid and changes the state.
+
+
+AlterPartitionReceived: TypeAlias = RequestEvent[AlterPartitionRequest]
 
 
 class IsrRequest(NamedTuple):
-    """The ISRs that a leader requests, of c existing partitions, by ascending row, each once."""
+    """The ISRs that a leader requests for c existing partitions, each once, by ascending row."""
 
     rows: Int32s
     leader_epochs: Int32s
     partition_epochs: Int32s
     recovery: Int8s
-    isr_offsets: Int32s  # c + 1; an ISR that no partition can have is empty here.
+    isr_offsets: Int32s  # c + 1; an impossible ISR is empty.
     isr: Int32s  # broker ids
     isr_epochs: Int64s  # the members' broker epochs, -1 unknown
 
 
-def on_alter_partition(context: ControllerContext, event: AlterPartitionReceived) -> Steps[None]:
-    """Writes the states, answers the leader, and sends all brokers UpdateMetadata, which is enough here."""
+def on_alter_partition(context: ControllerContext, event: AlterPartitionReceived) -> Steps[Message | None]:
+    """Writes the states, responds to the leader, and sends all brokers UpdateMetadata; LeaderAndIsr is not needed."""
     table = context.table
     error = _sender_error(table, event.request)
     if error is not Errors.NONE:
-        yield from context.answer(event.request_id, event.refused(error))
-        return
+        return event.refused(error)
     rows = _rows(table, event)
     request = _isr_request(event, rows)
     why = f"AlterPartition of broker {event.request.broker_id}"
     decision = yield from carry_out(context, lambda: _decide(table, event, request), why, "detail")
     errors = _judge(table, event, request)
-    errors[errors == TO_BE_WRITTEN] = Errors.INVALID_UPDATE_VERSION  # Another writer was faster every time.
+    errors[errors == TO_BE_WRITTEN] = Errors.INVALID_UPDATE_VERSION  # Another node won every attempt to write.
     yield from context.answer(event.request_id, _response(table, event, rows, request, errors))
     batch = context.batch()
     if len(decision.changes):
         batch.add_update_metadata(np.flatnonzero(table.brokers.live), decision.changes.rows)
     yield from context.send(batch)
     yield from reassignment.complete(context, request.rows[errors == Errors.NONE])
+    return None
 
 
 def _sender_error(table: PartitionTable, request: AlterPartitionRequest) -> Errors:
-    """A broker that is not known, or another incarnation of it."""
+    """STALE_BROKER_EPOCH if the sender is not live, or another incarnation of the broker."""
     brokers = table.brokers
     if request.broker_id not in brokers or not brokers.live[row := brokers.row(request.broker_id)]:
         return Errors.STALE_BROKER_EPOCH
@@ -86,7 +90,7 @@ def _partitions(request: AlterPartitionRequest) -> list[AlterPartitionRequestPar
 
 
 def _rows(table: PartitionTable, event: AlterPartitionReceived) -> Int32s:
-    """The row of each partition in the request; NO_ROW where there is none or no state, NO_TOPIC for an unknown id."""
+    """The row of each requested partition; NO_ROW if it is unknown or has no state, NO_TOPIC for an unknown id."""
     topics = event.request.topics
     topic_rows = [_topic_row(table, topic, event.version) for topic in topics]
     rows = np.repeat(np.array(topic_rows, np.int32), [len(topic.partitions) for topic in topics])
@@ -122,7 +126,7 @@ def _isr_request(event: AlterPartitionReceived, rows: Int32s) -> IsrRequest:
 
 
 def _isr(partition: AlterPartitionRequestPartitionData, version: int) -> list[tuple[int, int]]:
-    """Members and their broker epochs; none if one is named twice, or if they are too many."""
+    """The members and their broker epochs; empty if a member is named twice, or if there are too many."""
     if version >= BROKER_EPOCHS_SINCE:
         members = [(each.broker_id, each.broker_epoch) for each in partition.new_isr_with_epochs]
     else:
@@ -148,7 +152,7 @@ def _decide(table: PartitionTable, event: AlterPartitionReceived, request: IsrRe
 
 
 def _judge(table: PartitionTable, event: AlterPartitionReceived, request: IsrRequest) -> Int32s:
-    """An error code each, in Kafka's order; NONE where the state is already so, TO_BE_WRITTEN where it is to be."""
+    """An error code for each partition, in Kafka's order; NONE without a change, TO_BE_WRITTEN for a valid change."""
     rows, brokers = request.rows, table.brokers
     leader_epochs, partition_epochs = table.leader_epoch__p[rows], table.partition_epoch__p[rows]
     recovery, sizes = table.leader_recovery_state__p[rows], np.diff(request.isr_offsets)
@@ -156,18 +160,17 @@ def _judge(table: PartitionTable, event: AlterPartitionReceived, request: IsrReq
     unchanged = is_leader & (request.recovery == recovery) & _same_isr(table, request)
     ineligible = Errors.INELIGIBLE_REPLICA if event.version >= TOPIC_IDS_SINCE else Errors.OPERATION_NOT_ATTEMPTED
     rules = [
-        # The leader has later epochs than this controller: another controller has taken over.
+        # The leader has higher epochs than this controller: there is a later controller.
         (
             (request.partition_epochs > partition_epochs) | (request.leader_epochs > leader_epochs),
             Errors.NOT_CONTROLLER,
         ),
         (request.leader_epochs < leader_epochs, Errors.FENCED_LEADER_EPOCH),
-        # Before the partition epoch: an answer was lost, and the leader asks again (KAFKA-14144).
+        # Before the partition epoch: a response was lost, and the leader sends the request again (KAFKA-14144).
         (unchanged, Errors.NONE),
         (request.partition_epochs < partition_epochs, Errors.INVALID_UPDATE_VERSION),
         (~is_leader | (sizes == 0), Errors.INVALID_REQUEST),
-        # A leader that recovers from an unclean election is its own ISR until it reports that it is RECOVERED
-        # (KIP-704).
+        # A leader that recovers from an unclean election is alone in its ISR until it is RECOVERED (KIP-704).
         ((request.recovery == RECOVERING) & (sizes > 1), Errors.INVALID_REQUEST),
         ((request.recovery == RECOVERING) & (recovery == RECOVERED), Errors.INVALID_REQUEST),
         (_has_ineligible(table, request), ineligible),
@@ -177,7 +180,7 @@ def _judge(table: PartitionTable, event: AlterPartitionReceived, request: IsrReq
 
 
 def _same_isr(table: PartitionTable, request: IsrRequest) -> Bools:
-    """Whose ISR is in the table already, in the same order."""
+    """True where the table already has this ISR in the same order."""
     known = table.isr__pi[request.rows]
     known_ids = np.where(known >= 0, table.brokers.ids[known], NO_BROKER_ROW) if len(table.brokers) else known
     wanted = padded(request.isr_offsets, request.isr)
@@ -188,7 +191,7 @@ def _same_isr(table: PartitionTable, request: IsrRequest) -> Bools:
 
 
 def _has_ineligible(table: PartitionTable, request: IsrRequest) -> Bools:
-    """Whose ISR has a broker that is not live or is shutting down (KIP-841), or an earlier incarnation (KIP-903)."""
+    """True where a member is not live or shuts down (KIP-841), or is another incarnation (KIP-903)."""
     brokers = table.brokers
     may_join = {
         int(brokers.ids[row]): int(brokers.epochs[row]) for row in np.flatnonzero(brokers.live & ~brokers.shutting_down)
@@ -245,7 +248,7 @@ def _answer(
 
 
 def _states(table: PartitionTable, rows: Int32s) -> Iterator[dict[str, Any]]:
-    """The answers where all is well: the states as they are now."""
+    """The responses for partitions without an error: their present states."""
     ids = np.append(table.brokers.ids, np.int32(NO_BROKER_ROW))
     leaders, isrs = ids[table.leader__p[rows]].tolist(), ids[table.isr__pi[rows]].tolist()
     columns = table.leader_epoch__p, table.leader_recovery_state__p, table.partition_epoch__p
@@ -257,7 +260,7 @@ def _states(table: PartitionTable, rows: Int32s) -> Iterator[dict[str, Any]]:
 
 
 def on_isr_change_notification(context: ControllerContext, event: IsrChangeNotification) -> Steps[None]:
-    """Reads each notification once, then the states; updates all brokers and deletes the notifications (KAFKA-5879)."""
+    """Reads notifications, then states; updates all brokers, then deletes the notifications (KAFKA-5879)."""
     parent = znodes.ISR_CHANGE_NOTIFICATION
     children = yield from read_children(parent, watch=True)
     if not children:
@@ -275,7 +278,7 @@ def on_isr_change_notification(context: ControllerContext, event: IsrChangeNotif
 
 
 def _named_rows(table: PartitionTable, notes: list[tuple[str, Node]]) -> Int32s:
-    """The partitions that there are of those in the notes. One that cannot be read names none, as in Kafka."""
+    """The existing partitions that the notifications name; an unreadable notification names none, as in Kafka."""
     named: set[znodes.TopicPartition] = set()
     for path, note in notes:
         with suppress(TableError):

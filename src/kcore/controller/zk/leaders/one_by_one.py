@@ -1,4 +1,4 @@
-"""Partitions' states one at a time, where a handler decides for each what no election in bulk does."""
+"""Decides the states of partitions one at a time, for handlers that no bulk election serves."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -12,7 +12,7 @@ from kcore.replication.elect_one import LeaderAndIsr
 
 
 def states_of(table: PartitionTable, rows: Iterable[int]) -> Iterator[tuple[int, LeaderAndIsr]]:
-    """Each of these partitions, by row, and what was decided about it last."""
+    """The rows of these partitions with their present states."""
     wanted = np.fromiter(rows, np.int32)
     ids = [*table.brokers.ids.tolist(), NO_LEADER]  # Row -1 is the last: no broker.
     columns = table.leader__p, table.leader_epoch__p, table.partition_epoch__p, table.leader_recovery_state__p
@@ -25,13 +25,13 @@ def states_of(table: PartitionTable, rows: Iterable[int]) -> Iterator[tuple[int,
 def decided(
     table: PartitionTable, rows: Iterable[int], decide: Callable[[int, LeaderAndIsr], LeaderAndIsr | None]
 ) -> Decision:
-    """What `decide` makes of each of these partitions, rows ascending; None where it leaves one as it is."""
+    """A decision with the new states from `decide`, by ascending row; a partition with None does not change."""
     found = [(row, decide(row, state)) for row, state in states_of(table, rows)]
     return Decision(changes_of([(row, state) for row, state in found if state is not None]))
 
 
 def changes_of(states: Sequence[tuple[int, LeaderAndIsr]]) -> UnwrittenChanges:
-    """The states as columns, by ascending row."""
+    """New states as columns; `states` is by ascending row."""
     return UnwrittenChanges(
         rows=np.array([row for row, _ in states], np.int32),
         leaders=np.array([state.leader for _, state in states], np.int32),
@@ -46,7 +46,7 @@ def changes_of(states: Sequence[tuple[int, LeaderAndIsr]]) -> UnwrittenChanges:
 def online_brokers(
     table: PartitionTable, offline_dirs: Mapping[int, Collection[int]]
 ) -> Callable[[int], Collection[int]]:
-    """By partition row, the brokers on which a replica of it is online now (ControllerContext.isReplicaOnline)."""
+    """A function from partition row to the brokers where a replica of it is online (isReplicaOnline)."""
     brokers = table.brokers
     up = {*brokers.ids[brokers.live & ~brokers.shutting_down].tolist()}
     failed = [(broker, rows) for broker, rows in offline_dirs.items() if rows and broker in up]

@@ -1,4 +1,4 @@
-"""Requested elections, and those that move leaders back to their preferred replicas.
+"""Elections that a client requests, and those that move leaders back to their preferred replicas.
 
 Source: KafkaController.processReplicaLeaderElection and checkAndTriggerAutoLeaderRebalance of 3.9.1 (KIP-460).
 """
@@ -13,8 +13,8 @@ from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Steps, log_notice, read_node, write_nodes
 from kcore.controller.zk.events import (
     AutoPreferredReplicaLeaderElection,
-    ElectLeaders,
     PreferredElection,
+    RequestEvent,
     ZkReplicaLeaderElection,
 )
 from kcore.controller.zk.log_lines import TextNotice, counted
@@ -27,8 +27,9 @@ from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Delete
 from kcore.metadata.zookeeper.znodes import TopicPartition
 from kcore.protocol_errors import Errors
-from kcore.schema import ElectLeadersResponse
+from kcore.schema import ElectLeadersRequest, ElectLeadersResponse
 from kcore.schema.partitions import ElectionType, PartitionResult, ReplicaElectionResult
+from kcore.schema.structure import Message
 from kcore.types import Bools, Int32s
 
 ApiError: TypeAlias = tuple[Errors, str | None]
@@ -40,16 +41,15 @@ FAILURES: Final[Mapping[int, tuple[Errors, str]]] = {
 }
 
 
-def on_elect_leaders(context: ControllerContext, event: ElectLeaders) -> Steps[None]:
-    """The partitions named, or all, of which then only those that needed an election are in the answer.
+def on_elect_leaders(context: ControllerContext, event: RequestEvent[ElectLeadersRequest]) -> Steps[Message]:
+    """Elects leaders of the named partitions, or of all; with all the response has only those that needed an election.
 
-    All are those that clients know: not of topics that are being deleted, nor partitions that never had a leader
-    (KafkaApis takes them from the broker's metadata cache).
+    All means all in a broker's metadata cache, which KafkaApis uses: no topics being deleted, and no partitions without
+    a state.
     """
     request, table = event.request, context.table
     if request.election_type not in FAILURES:
-        yield from context.answer(event.request_id, ElectLeadersResponse(error_code=Errors.INVALID_REQUEST))
-        return
+        return ElectLeadersResponse(error_code=Errors.INVALID_REQUEST)
     results: dict[TopicPartition, ApiError] = {}
     if request.topic_partitions is None:
         rows = np.flatnonzero((table.topic_row__p != NO_TOPIC) & (table.leader_epoch__p >= 0)).astype(np.int32)
@@ -60,7 +60,7 @@ def on_elect_leaders(context: ControllerContext, event: ElectLeaders) -> Steps[N
         rows = known_rows(table, named)
     doomed = context.decisions.situation().being_deleted(rows)
     needed = ~doomed & _is_needed(table, rows, request.election_type)
-    elected = yield from _elected(context, rows[needed], request.election_type, "asked for by a client")
+    elected = yield from _elected(context, rows[needed], request.election_type, "requested by a client")
     if request.topic_partitions is not None:
         results |= dict.fromkeys(_names(table, rows[~doomed & ~needed]), (Errors.ELECTION_NOT_NEEDED, None))
     results |= dict.fromkeys(_names(table, rows[doomed]), BEING_DELETED)
@@ -68,11 +68,11 @@ def on_elect_leaders(context: ControllerContext, event: ElectLeaders) -> Steps[N
     for row, name in zip(rows[needed].tolist(), _names(table, rows[needed]), strict=True):
         message = f"Failed to elect leader for partition {name[0]}-{name[1]} under strategy {strategy}"
         results[name] = (Errors.NONE, None) if row in elected else (error, message)
-    yield from context.answer(event.request_id, _response(results))
+    return _response(results)
 
 
 def known_rows(table: PartitionTable, named: Collection[TopicPartition]) -> Int32s:
-    """The rows of those of the partitions that there are, ascending."""
+    """The rows of the named partitions that exist, ascending."""
     known = [(table.topics.row(topic), index) for topic, index in named if topic in table.topics]
     rows = table.rows_of(
         np.array([topic for topic, _ in known], np.int32), np.array([index for _, index in known], np.int32)
@@ -93,7 +93,7 @@ def _is_needed(table: PartitionTable, rows: Int32s, election_type: int) -> Bools
 
 
 def _elected(context: ControllerContext, rows: Int32s, election_type: int, by: str) -> Steps[set[int]]:
-    """Elects, tells the brokers, and returns the rows that have another leader now."""
+    """Elects, sends the changes to brokers, and returns the rows with a new leader."""
 
     def decide() -> Decision:
         decisions = context.decisions
@@ -132,30 +132,30 @@ def _response(results: dict[TopicPartition, ApiError]) -> ElectLeadersResponse:
 
 
 def resume(context: ControllerContext) -> Steps[None]:
-    """After a failover: what was asked of the last controller."""
+    """After a failover: continues the election that was requested in ZooKeeper."""
     yield from on_zk_replica_leader_election(context, ZkReplicaLeaderElection())
 
 
 def on_zk_replica_leader_election(context: ControllerContext, event: ZkReplicaLeaderElection) -> Steps[None]:
-    """`/admin/preferred_replica_election` was created: it is deleted once its partitions have been tried."""
+    """Elects the partitions in `/admin/preferred_replica_election`, and then deletes the znode."""
     path = znodes.PREFERRED_REPLICA_ELECTION
     while (node := (yield from read_node(path, watch=True))) is not None:
         try:
             named = znodes.decode_preferred_replica_election(node.data)
         except TableError:
-            named = []  # Kafka reads nothing out of it, too.
+            named = []  # Kafka takes an unreadable znode for an empty one.
         rows = known_rows(context.table, named)
         yield from _elected(
             context,
             rows[_is_needed(context.table, rows, ElectionType.PREFERRED)],
             ElectionType.PREFERRED,
-            f"asked for in {path}",
+            f"requested in {path}",
         )
         yield from write_nodes([Delete(path)])
 
 
 def on_auto_preferred_election(context: ControllerContext, event: AutoPreferredReplicaLeaderElection) -> Steps[None]:
-    """Brokers that lead too few of the partitions that prefer them get them back, where they are in the ISR."""
+    """Elects preferred leaders for brokers that lead too few of the partitions that prefer them."""
     table = context.table
     rows = np.flatnonzero(table.topic_row__p != NO_TOPIC).astype(np.int32)
     rows = rows[~context.decisions.situation().being_deleted(rows)]
@@ -163,10 +163,10 @@ def on_auto_preferred_election(context: ControllerContext, event: AutoPreferredR
         return  # Without partitions the table has no first replica either.
     first = table.replicas__ps[rows, 0]
     elsewhere = (table.leader__p[rows] != first) & (table.leader_epoch__p[rows] >= 0)
-    # One count for all brokers, not a map of all partitions for each (KAFKA-10794).
+    # Count for all brokers at once; a map of all partitions for each broker is slow (KAFKA-10794).
     preferring, missing = (np.bincount(first[chosen], minlength=len(table.brokers)) for chosen in (..., elsewhere))
     percentage = context.config.leader_imbalance_per_broker_percentage
     imbalanced = missing * 100 > preferring * percentage
     yield from _elected(
-        context, rows[elsewhere & imbalanced[first]], ElectionType.PREFERRED, "of brokers that lead too few"
+        context, rows[elsewhere & imbalanced[first]], ElectionType.PREFERRED, "for brokers that lead too few"
     )

@@ -1,4 +1,4 @@
-"""Which topics allow unclean elections: asked of ZooKeeper when one is needed, as Kafka does.
+"""Reads which topics allow unclean elections, from ZooKeeper and only when an election needs it, as Kafka does.
 
 Source: PartitionStateMachine.collectUncleanLeaderElectionState of 3.9.1, processTopicUncleanLeaderElectionEnable.
 """
@@ -19,10 +19,10 @@ from kcore.types import Int32s
 def learn(
     context: ControllerContext, rows: Int32s, leaving: Sequence[int] = (), starting: Sequence[int] = ()
 ) -> Steps[None]:
-    """Asks for the topics among `rows` that have no live ISR member once brokers have left and started; few, or none.
+    """Sets `ZkController.unclean` before an election of the partitions in `rows`.
 
-    Decisions read `ZkController.unclean` from then on: the default except for those topics. Called before each election
-    of partitions without a leader.
+    It is the default, except for topics with a partition that no ISR member can lead: their settings are read from
+    ZooKeeper. Brokers in `leaving` count as failed, and those in `starting` as live.
     """
     decisions, table = context.decisions, context.table
     default = context.config.unclean_leader_election_enable
@@ -37,7 +37,7 @@ def learn(
     for place, (name, node) in enumerate(zip(names, nodes, strict=True)):
         try:
             allowed[place] = _allowed(name, node and node.data, default)
-        except TableError as error:  # The default, as for a topic without settings.
+        except TableError as error:  # The default applies, as for a topic without settings.
             yield from pass_over(context.passed_over, [error])
     if (allowed != default).any():
         by_partition = np.full(len(table), default)

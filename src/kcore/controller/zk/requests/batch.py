@@ -1,6 +1,6 @@
-"""The control requests of one event, collected and sent at once: one of each kind a broker, UpdateMetadata first.
+"""Collects the control requests of one event: at most one of each kind for a broker, UpdateMetadata first.
 
-Source: ControllerBrokerRequestBatch of 3.9.1, where an event may send a broker several of a kind.
+Source: ControllerBrokerRequestBatch of 3.9.1, which may send a broker several requests of a kind.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -28,17 +28,17 @@ from kcore.schema.structure import Message
 from kcore.types import Bools, Int16s, Int32s
 from kcore.wire.columns import Columns
 
-NO_TYPE: Final = np.zeros(1, np.int8)  # Neither incremental nor full: that is for KRaft controllers (KIP-866).
-# Some 20 MB of UpdateMetadata; what is more goes in several requests, far from a socket's 100 MB (linkedin PR 519).
-# LeaderAndIsr and StopReplica are cut when they are sent (`outbox.py`).
+NO_TYPE: Final = np.zeros(1, np.int8)  # Neither incremental nor full: only KRaft controllers set it (KIP-866).
+# About 20 MB of UpdateMetadata: larger ones are split, far below a socket's 100 MB (linkedin PR 519). LeaderAndIsr and
+# StopReplica are split when they are sent (`outbox.py`).
 MAX_PARTITIONS: Final = 200_000
 
 
 class RequestBatch:
-    """Gathers orders by broker and partition rows; `requests()` reads the table as it stands then.
+    """Collects pairs of broker and partition rows; `requests()` then builds the requests from the table.
 
-    `add_...` take pairs: a broker row and a partition row each, or one of either for all. Brokers that are not live get
-    nothing.
+    The `add_...` methods take arrays of pairs, or one broker or partition row for all pairs. Brokers that are not live
+    are sent nothing.
     """
 
     def __init__(
@@ -56,45 +56,48 @@ class RequestBatch:
         places: BrokerPlaces | None = None,
         max_partitions: int = MAX_PARTITIONS,
     ) -> None:
-        """`listed`: a controller that is no broker, shown among the live ones. `offline_dirs`: broker id -> rows.
+        """`listed`: the controller, which UpdateMetadata lists as a broker. `offline_dirs`: rows by broker id.
 
-        `places`: what an earlier batch found of the brokers' endpoints.
+        `places`: the cached endpoints of the brokers.
         """
         self._head = {
             "controller_id": np.array([controller_id], np.int32),
             "controller_epoch": np.array([controller_epoch], np.int32),
-            "broker_epoch": np.array([UNKNOWN_BROKER_EPOCH]),  # The fan-out puts each broker's own in.
+            "broker_epoch": np.array([UNKNOWN_BROKER_EPOCH]),  # The fan-out writes each broker's own epoch.
             "is_kraft_controller": np.zeros(1, np.bool_),
         }
         self._table, self._versions, self._listed = table, versions, listed
         self._listener, self._max = inter_broker_listener, max_partitions
         self._places = places or BrokerPlaces()
-        # Replicas of these get no LeaderAndIsr any more: it would create a deleted replica again.
+        # Topics that are not in LeaderAndIsr any more, because it would create deleted replicas again.
         self._ended = topics_with_deletion_started
         self._situation = ReplicaAvailability(table, topics_to_be_deleted, offline_dirs or {})
-        self._orders: list[tuple[Int16s, Int32s, Bools]] = []  # Of LeaderAndIsr: broker row, partition row, is new.
-        self._shown: list[tuple[Bools, Int32s]] = []  # Of UpdateMetadata: by broker row whether, partition rows.
-        self._stops: list[tuple[Int16s, Int32s, Int32s, Bools]] = []  # Broker row, partition row, epoch, delete.
+        # LeaderAndIsr: broker rows, partition rows, is_new.
+        self._orders: list[tuple[Int16s, Int32s, Bools]] = []
+        # UpdateMetadata: a mask of broker rows, partition rows.
+        self._shown: list[tuple[Bools, Int32s]] = []
+        # StopReplica: broker rows, partition rows, leader epochs, delete_partition.
+        self._stops: list[tuple[Int16s, Int32s, Int32s, Bools]] = []
 
     def add_leader_and_isr(self, broker_rows: npt.ArrayLike, rows: npt.ArrayLike, is_new: npt.ArrayLike) -> None:
-        """LeaderAndIsr for replicas, and UpdateMetadata with the same partitions for all live brokers."""
+        """Adds LeaderAndIsr for replicas, and UpdateMetadata with the same partitions for all live brokers."""
         self.order(broker_rows, rows, is_new)
         self.add_update_metadata(np.flatnonzero(self._table.brokers.live), rows)
 
     def order(self, broker_rows: npt.ArrayLike, rows: npt.ArrayLike, is_new: npt.ArrayLike = False) -> None:
-        """LeaderAndIsr for replicas, without UpdateMetadata."""
+        """Adds LeaderAndIsr for replicas, without UpdateMetadata."""
         brokers, partitions, new = np.broadcast_arrays(np.atleast_1d(broker_rows), rows, is_new)
         if partitions.size:
             self._orders.append((brokers.astype(np.int16), partitions.astype(np.int32), new.astype(np.bool_)))
 
     def add_to_replicas(self, rows: Int32s, *, is_new: bool = False) -> None:
-        """LeaderAndIsr for all live replicas of these partitions."""
+        """Adds LeaderAndIsr for all live replicas of these partitions, and UpdateMetadata."""
         replicas = self._table.replicas__ps[rows]
         chosen = replicas >= 0
         self.add_leader_and_isr(replicas[chosen], np.repeat(rows, chosen.sum(axis=1)), is_new)
 
     def add_update_metadata(self, broker_rows: npt.ArrayLike, rows: npt.ArrayLike = ()) -> None:
-        """UpdateMetadata to each of these brokers; without partitions it has the live brokers alone."""
+        """Adds UpdateMetadata for each of these brokers; without partitions it has only the list of live brokers."""
         chosen = np.zeros(len(self._table.brokers), np.bool_)
         chosen[np.asarray(broker_rows, np.int64)] = True
         self._shown.append((chosen & self._table.brokers.live, np.atleast_1d(np.asarray(rows, np.int32))))
@@ -102,7 +105,7 @@ class RequestBatch:
     def add_stop_replica(
         self, broker_rows: npt.ArrayLike, rows: npt.ArrayLike, epochs: npt.ArrayLike, delete: npt.ArrayLike
     ) -> None:
-        """Replicas that stop, under the partition's leader epoch; those of topics being deleted under -2."""
+        """Adds StopReplica with the partitions' leader epochs; with -2 for topics being deleted."""
         brokers, partitions, known, deleted = np.broadcast_arrays(np.atleast_1d(broker_rows), rows, epochs, delete)
         if partitions.size:
             partitions = partitions.astype(np.int32)
@@ -110,11 +113,11 @@ class RequestBatch:
             self._stops.append((brokers.astype(np.int16), partitions, shown, deleted.astype(np.bool_)))
 
     def requests(self) -> list[ControlRequest]:
-        """UpdateMetadata first, so that a leader named in LeaderAndIsr is known (KAFKA-4443), then the others."""
+        """All requests; UpdateMetadata first, so that brokers know the leaders in LeaderAndIsr (KAFKA-4443)."""
         return [*self._update_metadata(), *self._leader_and_isr(), *self._stop_replica()]
 
     def _update_metadata(self) -> Iterator[ControlRequest]:
-        """Brokers that are shown the same share one body."""
+        """One request for all brokers that are sent the same partitions."""
         live_brokers = live_brokers_of(self._table.brokers, self._places, self._listed)
         for shown, broker_rows in self._shown_alike():
             rows = distinct(np.concatenate([self._shown[k][1] for k in shown]))
@@ -129,7 +132,7 @@ class RequestBatch:
                 yield self._request(UpdateMetadataRequest, version, broker_rows, fields)
 
     def _shown_alike(self) -> list[tuple[tuple[int, ...], Int16s]]:
-        """Which of `_shown` brokers have in common, and the brokers, in the order in which they were added."""
+        """Groups of brokers that are sent the same: the indexes in `_shown`, and the broker rows."""
         if not any(chosen.any() for chosen, _ in self._shown):
             return []
         chosen__sb = np.stack([chosen for chosen, _ in self._shown])
@@ -142,7 +145,7 @@ class RequestBatch:
         return sorted(groups, key=lambda group: group[0])
 
     def _leader_and_isr(self) -> Iterator[ControlRequest]:
-        """The partitions of each broker, each once: new if it was new in any order."""
+        """The partitions of each broker, each once; is_new is set if it was set in any call."""
         table = self._table
         if not self._orders:
             return
@@ -173,7 +176,7 @@ class RequestBatch:
         yield from RequestGroup(LeaderAndIsrRequest, version, receiver_ids, epochs, begins, fields).requests()
 
     def _stop_replica(self) -> Iterator[ControlRequest]:
-        """To each broker what it stops. Before version 3 deleting is the whole request's."""
+        """A request for each broker; two before version 3, where the delete flag is for the whole request."""
         if not self._stops:
             return
         broker_rows, rows, epochs, delete = (np.concatenate(each) for each in zip(*self._stops, strict=True))

@@ -1,4 +1,4 @@
-"""The control requests that follow a decision, by broker."""
+"""Builds the control requests that follow from a decision."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ __all__ = ["ControlRequest", "RequestBatch", "RequestBuilder", "add_decision"]
 
 
 class RequestBuilder:
-    """Builds requests from the table as it stands after the decision."""
+    """Builds requests from the table after the decision was replayed."""
 
     def __init__(
         self,
@@ -29,25 +29,25 @@ class RequestBuilder:
         self._places = places
 
     def requests(self, decision: Decision) -> list[ControlRequest]:
-        """UpdateMetadata first, so that a leader named in LeaderAndIsr is known (KAFKA-4443), then the others."""
+        """The requests of a decision; UpdateMetadata first (KAFKA-4443)."""
         batch = RequestBatch(*self._head, self._table, self._versions, places=self._places)
         add_decision(batch, self._table, decision)
         return batch.requests()
 
 
 def add_decision(batch: RequestBatch, table: PartitionTable, decision: Decision) -> None:
-    """The control requests for a replayed decision; none if it changed nothing."""
+    """Adds the control requests for a replayed decision to a batch; none if it changed nothing."""
     if decision.is_nothing:
         return
     _add_update_metadata(batch, table, decision)
     _add_leader_and_isr(batch, table, decision)
-    if len(decision.stopped):  # A broker that shuts down stops following, and keeps its logs.
+    if len(decision.stopped):  # A broker that shuts down stops its followers, and keeps their logs.
         [broker_row] = table.brokers.rows(decision.shutting_down)
         batch.add_stop_replica(broker_row, decision.stopped, decision.stopped_epochs, delete=False)
 
 
 def _add_update_metadata(batch: RequestBatch, table: PartitionTable, decision: Decision) -> None:
-    """UpdateMetadata: the changes for all live brokers, everything for those that started."""
+    """UpdateMetadata: the changes for all live brokers, all partitions for brokers that started."""
     brokers = table.brokers
     started = _started(table, decision)
     if started.any():
@@ -57,19 +57,19 @@ def _add_update_metadata(batch: RequestBatch, table: PartitionTable, decision: D
 
 
 def _shown(table: PartitionTable, decision: Decision) -> Int32s:
-    """The partitions that changed, and those that now have a replica on or off line: Kafka sends both."""
+    """The partitions whose state changed, and those with a replica that went online or offline, as in Kafka."""
     turned = [*decision.failed, *(event.broker_id for event in decision.started)]
     held = [table.index.rows(table.brokers.row(broker_id)) for broker_id in turned]
     return distinct(np.concatenate([decision.changes.rows, decision.stopped, *held]))
 
 
 def _add_leader_and_isr(batch: RequestBatch, table: PartitionTable, decision: Decision) -> None:
-    """LeaderAndIsr: the changed partitions for every live replica; all that it holds for a broker that started."""
+    """LeaderAndIsr: the changed partitions for every live replica, all its partitions for a broker that started."""
     rows = decision.changes.rows
     replicas = table.replicas__ps[rows]
     started = np.flatnonzero(_started(table, decision))
     chosen: Bools = (replicas >= 0) & ~np.isin(replicas, started)
-    # It gets the new leaders of what it led; it is ordered to stop what it follows.
+    # A broker that shuts down is sent the new leaders, and StopReplica for its followers.
     for broker_id in decision.shutting_down:
         chosen &= ~((replicas == table.brokers.row(broker_id)) & np.isin(rows, decision.stopped)[:, None])
     batch.order(replicas[chosen], np.repeat(rows, chosen.sum(axis=1)))

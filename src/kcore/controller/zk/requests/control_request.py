@@ -1,4 +1,4 @@
-"""One control request: which brokers it is for, its columns, and the bytes that they share."""
+"""A control request: its receivers, its columns, and its encoded bytes, which the receivers share."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -12,11 +12,11 @@ from kcore.wire.column_codec import encode_columns, encode_rows
 from kcore.wire.columns import Columns, Rows
 from kcore.wire.fanout import Fanout
 
-ENCODED_TOGETHER: Final = 4_096  # Partitions, some 400 kB: so much is encoded when the first of its requests is sent.
+ENCODED_TOGETHER: Final = 4_096  # Partitions that are encoded at once, when the first request is sent: some 400 kB.
 
 
 class ControlRequest:
-    """One message for one broker or many; they differ in the broker epoch alone (KIP-380). Equal only to itself."""
+    """One message for one or more brokers, whose copies differ only in the broker epoch (KIP-380)."""
 
     __slots__ = (
         *("__weakref__", "_columns", "_group", "_place"),
@@ -35,7 +35,7 @@ class ControlRequest:
 
     @classmethod
     def of_group(cls, group: "RequestGroup", place: int) -> "ControlRequest":
-        """The request to the broker at that place of the group."""
+        """The request at this index of a group."""
         made = cls.__new__(cls)
         made.message, made.version = group.message, group.version
         made.broker_ids, made.broker_epochs = (
@@ -48,24 +48,24 @@ class ControlRequest:
 
     @property
     def columns(self) -> Columns:
-        """The message; its own broker epoch does not matter."""
+        """The message as columns; its broker epoch is a placeholder."""
         if self._columns is None:
             assert self._group is not None
             self._columns = self._group.columns(self._place)
         return self._columns
 
     def fanout(self, client_id: str | None = None) -> Fanout:
-        """The body, encoded once for all of the brokers; `buffers(epoch)` of it is what one of them is sent."""
+        """The body, encoded once for all receivers; `buffers(epoch)` of the result are the bytes for one of them."""
         if self._group is None:
             return Fanout(self.message, self.version, encode_columns(self.columns, self.version), client_id)
         return Fanout(self.message, self.version, self._group.body(self._place), client_id)
 
 
 class RequestGroup:
-    """Requests of one kind to a broker each, of one event: encoded many at a time, since each is small.
+    """The requests of one kind and one event, one a broker, encoded many at a time because each is small.
 
-    A request's columns are made when they are asked for, which is when it has to be merged with another. Its bytes are
-    kept here from the encoding of its neighbours until it is sent: `ENCODED_TOGETHER` bounds them.
+    The columns of a request are built only when it must be merged with another. Encoded bytes are kept until they are
+    sent; `ENCODED_TOGETHER` bounds them.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class RequestGroup:
     ) -> None:
         """Request r has the partitions `begins[r]` to `begins[r + 1]`.
 
-        `fields(a, b)` gives the columns of the requests a to b, a row each.
+        `fields(a, b)` gives the columns of the requests a to b, a row for each request.
         """
         self.message, self.version, self.broker_ids, self.broker_epochs = message, version, broker_ids, broker_epochs
         self.counts: list[int] = np.diff(begins).tolist()
@@ -89,15 +89,15 @@ class RequestGroup:
         self._bodies: dict[int, bytes] = {}
 
     def requests(self) -> list[ControlRequest]:
-        """All of them, in the order of their brokers."""
+        """All requests, in the order of the brokers."""
         return [ControlRequest.of_group(self, place) for place in range(len(self.counts))]
 
     def columns(self, place: int) -> Columns:
-        """One request as columns."""
+        """The columns of one request."""
         return Columns.of_columns(self.message, self._fields(place, place + 1), None)
 
     def body(self, place: int) -> bytes:
-        """The bytes of one request, which are handed out once: whoever asks again has them encoded again."""
+        """The bytes of one request; they are dropped here, so that a second call encodes the request again."""
         chunk = int(self._chunks[place])
         if chunk not in self._encoded:
             self._encoded.add(chunk)
@@ -111,7 +111,7 @@ class RequestGroup:
             rows = Rows(**self._fields(first, last))
             data, ends = encode_rows(self.message, self.version, rows, last - first)
         except UnsupportedVersionError:
-            return  # LeaderAndIsr 0 and 1 have no topics: each is encoded by itself.
+            return  # LeaderAndIsr 0 and 1 have no topics: each request is encoded by itself.
         begin = 0
         for place, end in enumerate(ends.tolist(), first):
             self._bodies[place] = data[begin:end]

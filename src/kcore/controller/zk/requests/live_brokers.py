@@ -1,4 +1,4 @@
-"""The endpoints of brokers in control requests: the live brokers, and the live leaders of a LeaderAndIsr."""
+"""The endpoints of brokers in control requests: UpdateMetadata's live brokers and LeaderAndIsr's live leaders."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,14 +11,14 @@ from kcore.metadata.table.broker_table import BrokerTable, Endpoint
 from kcore.types import Int16s
 from kcore.wire.columns import Rows, Strings
 
-NOWHERE = Endpoint(-1, "", "", 0)  # Node.noNode(): a broker without such a listener.
+NOWHERE = Endpoint(-1, "", "", 0)  # Node.noNode(): the broker does not have the listener.
 
 
 class BrokerPlaces:
-    """Where the brokers of a table listen, as columns, a row each.
+    """A cache of the brokers' endpoints and racks as columns, with a row for each broker of the table.
 
-    A broker's endpoints and rack change only when it registers, so most events find the columns of the last one. They
-    are made again when the table's lists have changed; lists of the same objects compare as equal in microseconds.
+    They change only when a broker registers, so most events reuse the columns. The columns are built again when the
+    table's lists have changed; lists of the same objects compare as equal in microseconds.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class BrokerPlaces:
         self._leaders: dict[str | None, dict[str, Any]] = {}
 
     def listed(self, brokers: BrokerTable, also: LiveBroker | None) -> dict[str, Any]:
-        """The columns of UpdateMetadata's `live_brokers`, all but the ids; the last row is that of `also`, if given."""
+        """The columns of UpdateMetadata's `live_brokers`, without the ids; `also` adds a last row."""
         self._check(brokers)
         if also not in self._listed:
             last = () if also is None else (also,)
@@ -37,7 +37,7 @@ class BrokerPlaces:
         return self._listed[also]
 
     def leaders(self, brokers: BrokerTable, listener: str | None) -> dict[str, Any]:
-        """Host and port of each at that listener, as LeaderAndIsr's `live_leaders` has them; its first if None."""
+        """Hosts and ports at a listener, or at each broker's first listener, as in LeaderAndIsr's `live_leaders`."""
         self._check(brokers)
         if listener not in self._leaders:
             places = [_between_brokers(each, listener) for each in self._endpoints]
@@ -48,7 +48,7 @@ class BrokerPlaces:
         return self._leaders[listener]
 
     def _check(self, brokers: BrokerTable) -> None:
-        """Drops the columns if they are of other endpoints or racks."""
+        """Drops the columns if an endpoint or rack has changed."""
         if self._endpoints == brokers.endpoints and self._racks == brokers.racks:
             return
         self._endpoints, self._racks = [*brokers.endpoints], [*brokers.racks]
@@ -57,7 +57,7 @@ class BrokerPlaces:
 
 
 class LiveLeaders:
-    """The `live_leaders` of several LeaderAndIsr requests: gathered once, cut for each."""
+    """The `live_leaders` of several LeaderAndIsr requests, gathered once and sliced for each request."""
 
     def __init__(
         self,
@@ -68,9 +68,9 @@ class LiveLeaders:
         places: BrokerPlaces,
         listener: str | None = None,
     ) -> None:
-        """`receivers`: a broker row a request, ascending. A state to `broker_rows[k]` names the leader `leaders[k]`.
+        """`receivers`: the broker row of each request, ascending. State k is for `broker_rows[k]`, led by `leaders[k]`.
 
-        `listener`: the one between brokers; a broker's first if it is None.
+        `listener`: the inter-broker listener; None: each broker's first.
         """
         named = (leaders >= 0) & brokers.live[leaders]
         pairs = distinct(broker_rows[named].astype(np.int32) << 16 | leaders[named])
@@ -80,7 +80,7 @@ class LiveLeaders:
         self._begins = np.append(np.searchsorted(pairs >> 16, receivers), len(pairs)).astype(np.int32)
 
     def of(self, begin: int, end: int) -> Rows:
-        """The leaders that the requests begin..end name, a row each."""
+        """The leaders in the requests begin..end, a row for each request."""
         offsets = self._begins[begin : end + 1]
         return Rows(offsets - offsets[0], **cut(self._leaders, int(offsets[0]), int(offsets[-1])))
 
@@ -90,7 +90,7 @@ def _between_brokers(endpoints: tuple[Endpoint, ...], listener: str | None) -> E
 
 
 def live_brokers_of(brokers: BrokerTable, places: BrokerPlaces, listed: LiveBroker | None = None) -> Rows:
-    """The `live_brokers` of UpdateMetadata: those that shut down included, with all listeners; and `listed`."""
+    """The `live_brokers` of UpdateMetadata with all listeners: live brokers, those that shut down too, and `listed`."""
     rows = np.flatnonzero(brokers.live)
     ids = brokers.ids[rows]
     known = places.listed(brokers, listed)

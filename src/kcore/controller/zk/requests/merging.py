@@ -1,7 +1,7 @@
-"""Several control requests of one kind for one broker become one: of what two name, the later one counts.
+"""Merges control requests of one kind for one broker; if two name the same partition, the later state is sent.
 
-A state is the whole of what a broker must know of a partition, so one that was overtaken need not be sent. Two marks
-outlive the state that they came with: that a replica is new to the broker, and that it is to be deleted.
+A state has all that a broker needs about a partition, so an outdated state need not be sent. Two flags are kept from
+outdated states: that a replica is new, and that it must be deleted.
 
 Source: the combined control requests of LinkedIn's Kafka (ControllerRequestMerger).
 """
@@ -27,21 +27,21 @@ _COLUMNS: Final[dict[type[Message], tuple[str, ...]]] = {
     StopReplicaRequest: ("partition_index", "leader_epoch", "delete_partition"),
     UpdateMetadataRequest: (*_STATE, "zk_version", "offline_replicas"),
 }
-_MARKS: Final = {"is_new", "delete_partition"}  # So if it was so in any of the requests.
-# As the last request has it.
+_FLAGS: Final = {"is_new", "delete_partition"}  # Set if they are set in any of the requests.
+# Fields that the last request determines.
 _OF_LAST: Final = (
     *("controller_id", "controller_epoch", "is_kraft_controller", "broker_epoch", "type"),
     *("delete_partitions", "live_brokers"),
 )
-_MEMORY: Final = 4  # Merged UpdateMetadata requests that are kept for the next broker.
+_MEMORY: Final = 4  # Merged UpdateMetadata requests that are cached for other brokers.
 
 
 class Partitions(NamedTuple):
-    """The partitions of control requests, each once: p of them, those of a topic together, of t topics."""
+    """The p partitions of control requests, each once and grouped by t topics."""
 
     names: list[str]  # t
-    ids: UInt8s | None  # t x 16; None where the requests have none
-    topics: Int64s  # p: which of the names
+    ids: UInt8s | None  # t x 16; None if the requests have no topic ids
+    topics: Int64s  # p: indexes of `names`
     columns: dict[str, Any]  # p rows each
 
     @property
@@ -49,7 +49,7 @@ class Partitions(NamedTuple):
         return len(self.topics)
 
     def of(self, rows: Int64s) -> "Partitions":
-        """Those partitions, in that order."""
+        """The partitions in these rows, in this order."""
         columns = {name: taken(column, rows) for name, column in self.columns.items()}
         return self._replace(topics=self.topics[rows], columns=columns)
 
@@ -60,7 +60,7 @@ def count_of(request: ControlRequest) -> int:
 
 
 def topics_of(request: ControlRequest) -> dict[str, bytes]:
-    """The topics that a request names, with their ids; without ids (StopReplica, before KIP-516) with none."""
+    """The topics in a request, with their ids, which are empty in StopReplica and before KIP-516."""
     topics = request.columns.topic_states
     ids = topics.column("topic_id")
     names = topics.topic_name.tolist()
@@ -68,7 +68,7 @@ def topics_of(request: ControlRequest) -> dict[str, bytes]:
 
 
 def have_in_common(one: ControlRequest, other: ControlRequest) -> bool:
-    """Whether both name a partition. Most often they have not even a topic in common."""
+    """Whether two requests name the same partition."""
     names = [each.columns.topic_states.topic_name.tolist() for each in (one, other)]
     return not {*names[0]}.isdisjoint(names[1]) and not _named_by(one).isdisjoint(_named_by(other))
 
@@ -82,10 +82,10 @@ def _named_by(request: ControlRequest) -> frozenset[tuple[str, int]]:
 
 
 def may_be_merged(requests: Sequence[ControlRequest]) -> int:
-    """How many of them, from the first on, can be one request.
+    """The number of requests, from the first on, that can be merged.
 
-    Not two topics of one name, one after the other: what is meant for the first must not reach the second. Before
-    StopReplica 3 deleting is the whole request's, so those that delete stay apart from those that do not.
+    Requests with different ids for a topic name are not merged: the state of a deleted topic must not reach its
+    successor. Before StopReplica 3 the delete flag is for the whole request, so it must be equal.
     """
     known: dict[str, bytes] = {}
     for count, request in enumerate(requests):
@@ -104,16 +104,16 @@ def _deletes_all(request: ControlRequest) -> bool:
 def merged(
     requests: Sequence[ControlRequest], most: int, most_new: int = MAX_PARTITIONS, *, whole: bool = False
 ) -> list[ControlRequest]:
-    """One request for all, or two if they name too many partitions: what goes first, and what remains.
+    """One request for all, or two if they have too many partitions: the first to send, and the rest.
 
-    First goes what a broker has already, `most` of it, or all if it must be `whole`; only after that, new replicas,
-    which cost it far more: `most_new` of them.
+    The first has up to `most` partitions that are not new, or all with `whole`. If none of these remain, it also has up
+    to `most_new` new replicas, which take a broker much longer.
     """
     last = requests[-1]
     if len(requests) == 1 and last.partitions <= min(most, most_new):
         return [last]
     if sum(map(count_of, requests)) == count_of(last) <= min(most, most_new):
-        return [last]  # The others have no partitions, and their other fields are outdated.
+        return [last]  # The other requests have no partitions, and their other fields are outdated.
     partitions = _partitions_of(requests)
     rows = np.arange(partitions.total)
     is_new = partitions.columns.get("is_new", np.zeros(len(rows), np.bool_))
@@ -127,7 +127,7 @@ def merged(
 
 
 class SharedMerges:
-    """`merged` for many brokers: UpdateMetadata, which all of them are sent, is merged and encoded once for all."""
+    """A cache for `merged`: UpdateMetadata, which is sent to all brokers, is merged and encoded once for all."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[int, ...], tuple[Sequence[ControlRequest], list[ControlRequest]]] = OrderedDict()
@@ -135,12 +135,12 @@ class SharedMerges:
     def merged(
         self, requests: Sequence[ControlRequest], most: int, most_new: int = MAX_PARTITIONS, *, whole: bool = False
     ) -> list[ControlRequest]:
-        """The very same objects, where the same requests were merged a short while ago."""
+        """`merged`; the same objects again if the same UpdateMetadata requests were merged shortly before."""
         if requests[0].message is not UpdateMetadataRequest:
             return merged(requests, most, most_new, whole=whole)
         if len(requests) == 1 and requests[0].partitions <= most:
-            return [requests[0]]  # Nearly always, of thousands of brokers.
-        key = (most, *map(id, requests))  # The requests are kept as long as the key, so that the ids stay theirs.
+            return [requests[0]]  # The usual case.
+        key = (most, *map(id, requests))  # The cache refers to the requests, so their ids stay unique.
         if key not in self._known:
             self._known[key] = requests, merged(requests, most)
             if len(self._known) > _MEMORY:
@@ -149,7 +149,7 @@ class SharedMerges:
 
 
 def _partitions_of(requests: Sequence[ControlRequest]) -> Partitions:
-    """The union of the requests' partitions; of duplicates the later one."""
+    """The union of the requests' partitions; of duplicates the latest."""
     places: dict[str, int] = {}
     ids: list[UInt8s] = []
     topics: list[Int64s] = []
@@ -179,13 +179,13 @@ def _each_once(every: Partitions) -> Partitions:
     order = np.argsort(keys, kind="stable")
     begins = np.flatnonzero(np.diff(keys[order], prepend=-1) != 0)
     once = every.of(order[np.append(begins[1:], len(order)) - 1])
-    for name in _MARKS & once.columns.keys():
+    for name in _FLAGS & once.columns.keys():
         once.columns[name] = np.logical_or.reduceat(every.columns[name][order], begins)
     return once
 
 
 def _joined(columns: Sequence[Any]) -> Any:
-    """Columns one behind the other: arrays, Strings or Vectors."""
+    """Concatenates columns, which are arrays, Strings or Vectors."""
     if not isinstance(columns[0], Vectors):
         return np.concatenate(columns)
     sizes = np.cumsum([0, *(len(each.values) for each in columns[:-1])], dtype=np.int32)
@@ -195,7 +195,7 @@ def _joined(columns: Sequence[Any]) -> Any:
 
 
 def _request(requests: Sequence[ControlRequest], partitions: Partitions) -> ControlRequest:
-    """The last of the requests, with these partitions for its own."""
+    """A copy of the last request with these partitions."""
     last = requests[-1]
     begins = np.flatnonzero(np.diff(partitions.topics, prepend=-1) != 0)
     places = partitions.topics[begins]
@@ -212,7 +212,7 @@ def _request(requests: Sequence[ControlRequest], partitions: Partitions) -> Cont
 
 
 def _live_leaders(requests: Sequence[ControlRequest], partitions: Partitions) -> Rows:
-    """The endpoints of the partitions' leaders, from the last request that has them."""
+    """The endpoints of the partitions' leaders, each from the last request that has it."""
     lists = [each.columns.live_leaders for each in requests]
     columns = {name: _joined([getattr(each, name) for each in lists]) for name in ("broker_id", "host_name", "port")}
     place_of = {broker_id: place for place, broker_id in enumerate(columns["broker_id"].tolist())}

@@ -1,12 +1,12 @@
-"""Requests that wait for one broker while it works on another, and the choice of the next one. A slow broker (new
-replicas cost it 5 to 15 ms each) must not be sent all of them one by one. Requests of a kind that wait together become
-one, of which each partition's last state counts, and none is so large that the broker does not answer it in time. The
-order in which they take effect is kept:
+"""Queues the control requests for one broker while it works on another request, merges them, and chooses the next.
 
-- UpdateMetadata goes before the LeaderAndIsr and StopReplica that came with it or after it (KAFKA-4443): those wait in
-  `_following` until it is sent, then they are `_ready`. It may overtake older ones, since its brokers are newer.
-- LeaderAndIsr and StopReplica take turns, and overtake each other only where they name no partition in common.
-- The first LeaderAndIsr that an incarnation is sent holds all that it has on its disks (KAFKA-7235).
+A broker can be slow (a new replica takes 5 to 15 ms). So waiting requests of a kind are merged into one with the last
+state of each partition, and no request is so large that the broker cannot respond in time. The order is kept:
+
+- UpdateMetadata is sent before the LeaderAndIsr and StopReplica that were added with or after it (KAFKA-4443). These
+  wait in `_following` until it is sent, and then move to `_ready`. It may overtake older requests.
+- LeaderAndIsr and StopReplica alternate, and overtake each other only if they have no partition in common.
+- The first LeaderAndIsr that an incarnation is sent has all its partitions (KAFKA-7235).
 
 Source: RequestSendThread of 3.9.1, which sends all of them one by one; the merged requests of LinkedIn's Kafka.
 """
@@ -20,20 +20,20 @@ from kcore.controller.zk.requests.merging import SharedMerges, count_of, have_in
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.schema.structure import Message
 
-MOST: Final[dict[type[Message], int]] = {  # Partitions of a request.
+MOST: Final[dict[type[Message], int]] = {  # Partitions in a request.
     UpdateMetadataRequest: MAX_PARTITIONS,
     LeaderAndIsrRequest: 10_000,
     StopReplicaRequest: 2_000,
 }
-MOST_NEW: Final = 1_000  # Of a LeaderAndIsr: they take a broker 5 to 15 s, and it is given 30 s to answer.
-MOST_MERGED: Final = 20_000  # Partitions that requests may name together to become one: a few ms of work.
-# What waits for a broker that hangs is merged once there are so many requests, or so many partitions in them.
+MOST_NEW: Final = 1_000  # New replicas in a LeaderAndIsr: they take a broker 5 to 15 s of the 30 s to respond.
+MOST_MERGED: Final = 20_000  # Partitions in the requests that are merged at once: a few ms of work.
+# All waiting requests are merged when there are more requests or partitions, for example for a broker that hangs.
 MOST_WAITING: Final = 200
 MOST_PARTITIONS_WAITING: Final = 400_000
 
 
 class Waiting(NamedTuple):
-    """A request, and since when it waits, or the oldest that became part of it."""
+    """A waiting request; `since_s` is when it, or the oldest request merged into it, was added."""
 
     request: ControlRequest
     since_s: float
@@ -44,17 +44,17 @@ class Waiting(NamedTuple):
 
 
 class Outbox:
-    """The requests that wait for one incarnation of a broker."""
+    """The requests that wait to be sent to one incarnation of a broker."""
 
     def __init__(self, merges: SharedMerges) -> None:
-        """`merges` is the same for all brokers of a controller."""
+        """`merges`: the cache that all brokers of a controller share."""
         self._merges = merges
         self._ready: list[Waiting] = []
         self._shown: list[Waiting] = []  # UpdateMetadata
         self._following: list[Waiting] = []
-        self._last: type[Message] | None = None  # The kind that was sent last,
-        self._last_order: type[Message] | None = None  # and the last that was not UpdateMetadata.
-        self._is_introduced = False  # It was sent a LeaderAndIsr.
+        self._last: type[Message] | None = None  # The kind of the last sent request,
+        self._last_order: type[Message] | None = None  # and of the last that was not UpdateMetadata.
+        self._is_introduced = False  # The broker was sent a LeaderAndIsr.
         self._partitions = 0  # in all requests
         self._most_partitions = MOST_PARTITIONS_WAITING
 
@@ -104,7 +104,7 @@ class Outbox:
         return self._taken(self._ready, places)
 
     def _taken(self, waiting: list[Waiting], places: list[int]) -> Waiting:
-        """Those merged, as far as one request takes them; what remains stands where the first of them stood."""
+        """Takes one merged request out of these places; its rest replaces the first of them."""
         places = places[: _few_enough([count_of(waiting[place].request) for place in places])]
         chosen = [waiting[place] for place in places]
         kind, since_s = chosen[0].kind, min(each.since_s for each in chosen)
@@ -117,7 +117,7 @@ class Outbox:
         return Waiting(first, since_s)
 
     def _compact(self) -> None:
-        """As few requests as possible wait, however large: they are cut when they are sent."""
+        """Merges the waiting requests into as few as possible, of any size; they are split when they are sent."""
         self._ready, self._shown, self._following = map(self._compacted, (self._ready, self._shown, self._following))
         self._partitions = sum(count_of(each.request) for each in self)
         self._most_partitions = max(MOST_PARTITIONS_WAITING, 2 * self._partitions)
@@ -135,7 +135,7 @@ class Outbox:
 
 
 def _few_enough(counts: list[int]) -> int:
-    """How many requests, at least one, have no more than MOST_MERGED partitions together."""
+    """The number of requests, at least one, that have at most MOST_MERGED partitions together."""
     total = 0
     for place, count in enumerate(counts):
         total += count
@@ -145,9 +145,9 @@ def _few_enough(counts: list[int]) -> int:
 
 
 def _unblocked(waiting: list[Waiting], kind: type[Message]) -> list[int]:
-    """Places of that kind's requests that may go next, as one: none that an older one of another kind must precede."""
+    """Places of the requests of a kind that may be sent next as one: no older request of another kind must precede."""
     if len(waiting) == 1 and waiting[0].kind is kind:
-        return [0]  # Nearly always, and its columns need not be made.
+        return [0]  # The usual case, where the columns need not be built.
     places: list[int] = []
     others: list[ControlRequest] = []
     for place, each in enumerate(waiting):

@@ -1,4 +1,4 @@
-"""The `topic_states` of control requests: gathered from the table once for all, cut for each without a copy."""
+"""The `topic_states` of control requests, gathered from the table once and sliced for each request without a copy."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -12,12 +12,12 @@ from kcore.wire.columns import Rows, Strings, Vectors
 
 
 class ReplicaAvailability:
-    """Facts about replicas and topics that the table does not have: failed log directories, deletions in progress."""
+    """Which replicas are online: the table, failed log directories, and topics being deleted."""
 
     def __init__(
         self, table: PartitionTable, topics_to_be_deleted: Collection[str], offline_dirs: Mapping[int, Collection[int]]
     ) -> None:
-        """`offline_dirs`: broker id -> the partition rows whose replica there is on a failed directory."""
+        """`offline_dirs`: by broker id, the partition rows whose replica is on a failed log directory."""
         self._table, self._doomed = table, topics_to_be_deleted
         self._offline = {table.brokers.row(broker): rows for broker, rows in offline_dirs.items() if rows}
 
@@ -26,7 +26,7 @@ class ReplicaAvailability:
         return of_topics(self._table, rows, self._doomed)
 
     def offline(self, rows: Int32s) -> Bools:
-        """r by slot: replicas whose broker is not live or is shutting down, or whose log directory failed."""
+        """By row and slot: True if the broker is not live or shuts down, or the log directory failed."""
         replicas = self._table.replicas__ps[rows]
         offline: Bools = (replicas >= 0) & ~(self._table.brokers.live & ~self._table.brokers.shutting_down)[replicas]
         for broker_row, failed in self._offline.items():
@@ -34,17 +34,17 @@ class ReplicaAvailability:
         return offline
 
     def stop_epochs(self, rows: Int32s, epochs: Int32s) -> Int32s:
-        """The leader epochs that StopReplica names (ControllerContext.leaderEpoch)."""
+        """The leader epochs for StopReplica (ControllerContext.leaderEpoch)."""
         return np.where(self.being_deleted(rows), np.int32(EPOCH_DURING_DELETE), epochs)
 
 
 class TopicStates:
-    """The partitions of several requests, one request behind the other; those of a topic stand together in each."""
+    """The partitions of several requests, in the order of the requests and grouped by topic in each."""
 
     def __init__(
         self, table: PartitionTable, rows: Int32s, begins: Int32s, columns: dict[str, Any], *, with_ids: bool = True
     ) -> None:
-        """Request r carries the partition rows `rows[begins[r]:begins[r + 1]]`; `columns` has a value for each row."""
+        """Request r has the partition rows `rows[begins[r]:begins[r + 1]]`; `columns` has a value for each row."""
         topic_rows = table.topic_row__p[rows]
         starts = np.diff(topic_rows, prepend=NO_TOPIC) != 0
         starts[begins[:-1][begins[:-1] < len(rows)]] = True
@@ -63,7 +63,7 @@ class TopicStates:
             self._topics["topic_id"] = ids[of_group]
 
     def of(self, begin: int, end: int) -> Rows:
-        """The partitions of the requests begin..end, a row each."""
+        """The partitions of the requests begin..end, a row for each request."""
         first, last = self._topic_begins[begin], self._topic_begins[end]
         from_, to = self._begins[begin], self._begins[end]
         row_offsets = self._row_offsets[first : last + 1] - np.int32(from_)
@@ -92,7 +92,7 @@ def _moves(table: PartitionTable, rows: Int32s, moves: dict[int, tuple[int, ...]
 
 
 def update_metadata_states(table: PartitionTable, rows: Int32s, situation: ReplicaAvailability) -> dict[str, Any]:
-    """The fields of UpdateMetadata's partition states; of topics being deleted LeaderAndIsr.duringDelete."""
+    """The fields of UpdateMetadata's partition states; LeaderAndIsr.duringDelete for topics being deleted."""
     columns = _states(table, rows) | {
         "zk_version": table.partition_epoch__p[rows],
         "offline_replicas": _vectors(table, table.replicas__ps[rows], situation.offline(rows)),
@@ -138,7 +138,7 @@ def _cut(column: Any, begin: int, end: int) -> Any:
 
 
 def of_topics(table: PartitionTable, rows: Int32s, names: Collection[str]) -> Bools:
-    """Which of the partitions are of these topics. The work is that of `rows`, however many topics are named."""
+    """A mask of the partitions of these topics. The work grows with `rows`, not with the number of topics."""
     if not names or not len(rows):
         return np.zeros(len(rows), np.bool_)
     topic_rows = table.topic_row__p[rows]
@@ -149,14 +149,14 @@ def of_topics(table: PartitionTable, rows: Int32s, names: Collection[str]) -> Bo
 
 
 def distinct(rows: Int32s) -> Int32s:
-    """The rows, ascending, each once; none is negative. (np.unique takes many times as long.)"""
+    """The rows, ascending, each once; none may be negative. (np.unique takes many times as long.)"""
     ascending = np.sort(rows)
     once: Int32s = ascending[np.diff(ascending, prepend=np.int32(-1)) != 0]
     return once
 
 
 def taken(column: Any, rows: Any) -> Any:
-    """These rows of an array, of Strings or of Vectors, in that order; no Python string is made."""
+    """The rows of an array, of Strings or of Vectors, in this order; makes no Python strings."""
     if not isinstance(column, Vectors):
         return column[rows]
     offsets, places = elements_of(column.offsets, rows)
@@ -165,7 +165,7 @@ def taken(column: Any, rows: Any) -> Any:
 
 
 def elements_of(offsets: Int32s, rows: Any) -> tuple[Int32s, Int64s]:
-    """Of rows of lists: the offsets of these rows, one behind the other, and where their elements are now."""
+    """Offsets for the lists in these rows when they are concatenated, and the present places of their elements."""
     begins, lengths = offsets[rows], np.diff(offsets)[rows]
     ends = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=ends[1:])

@@ -1,4 +1,4 @@
-"""Which versions a ZooKeeper-mode controller sends, by `inter.broker.protocol.version` (380.7).
+"""The versions of control requests by `inter.broker.protocol.version` (380.7).
 
 Source: ControllerChannelManager of 3.9.1. The two-step rolling upgrade of KIP-380 is the step from "2.1" to "2.2".
 """
@@ -22,7 +22,7 @@ class RequestVersions(NamedTuple):
         return self.leader_and_isr >= 6
 
 
-# From which protocol version on, ascending.
+# The first protocol version with these request versions, ascending.
 SENT_FROM: Final = (
     ("0.8.0", RequestVersions(0, 0, 0)),
     ("0.9.0", RequestVersions(0, 1, 0)),
@@ -41,10 +41,10 @@ NEWEST_LEVEL = 99  # "2.4" without a level means the last of 2.4.
 
 
 def request_versions(inter_broker_protocol: str) -> RequestVersions:
-    """The versions sent at that inter.broker.protocol.version; UnsupportedVersionError if no ZooKeeper mode has it."""
+    """The request versions at an inter.broker.protocol.version; UnsupportedVersionError without ZooKeeper mode."""
     wanted = _parse(inter_broker_protocol)
     if not (0, 8) <= wanted[:2] <= (3, 9):
-        raise UnsupportedVersionError(f"Kafka {inter_broker_protocol} has no ZooKeeper-mode controller")
+        raise UnsupportedVersionError(f"Kafka {inter_broker_protocol} has no ZooKeeper mode")
     return [versions for since, versions in SENT_FROM if _parse(since) <= wanted][-1]
 
 
@@ -58,9 +58,7 @@ def _parse(text: str) -> tuple[int, ...]:
     match = re.fullmatch(r"(0\.\d+)\.(\d)(?:-IV(\d+)|\.\d+)?", text)
     match = match or re.fullmatch(r"([1-9]\.\d+)()(?:-IV(\d+)|\.\d+)?", text)
     if match is None:
-        raise UnsupportedVersionError(
-            f"{text!r} is no inter.broker.protocol.version; one looks like '2.2-IV0' or '3.9'"
-        )
+        raise UnsupportedVersionError(f"{text!r} is not an inter.broker.protocol.version such as '2.2-IV0' or '3.9'")
     release, patch, level = match.groups()
     numbers = tuple(map(int, release.split(".")))
     return (*numbers, int(patch or 0), int(level) if level else NEWEST_LEVEL)

@@ -1,4 +1,4 @@
-"""Assignments of partitions in ZooKeeper: read into the table, and repaired where they name unfit brokers."""
+"""Takes the assignments of partitions from ZooKeeper into the table, and repairs those on unfit brokers."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
@@ -31,7 +31,7 @@ MOST_NAMES: Final = 5  # Topics that one line of the log names.
 
 
 def arrays_of(topics: TopicAssignments, brokers: BrokerTable) -> dict[str, Any]:
-    """What PartitionTable.from_arrays takes, for partitions of which no state is known yet; `brokers` may grow."""
+    """The arguments of PartitionTable.from_arrays for partitions without states; adds unknown brokers to `brokers`."""
     count = len(topics.partition_indexes)
     unknown = np.full(count, NO_EPOCH, np.int32)
     name_brokers(brokers, np.unique(topics.replicas).tolist())
@@ -61,18 +61,18 @@ def _lists(lists: Iterable[Iterable[int]]) -> Int32s:
 
 
 def name_brokers(brokers: BrokerTable, ids: Iterable[int]) -> None:
-    """Brokers that are named and not registered get a row too: not live, no epoch, no endpoints."""
+    """Adds a row for each broker that is not registered: not live, without epoch and endpoints."""
     for broker_id in sorted({*ids} - {NO_LEADER}):
         brokers.name(broker_id)
 
 
 def know_brokers(table: PartitionTable, *ids: Int32s) -> None:
-    """The same for columns of ids."""
+    """`name_brokers` for the brokers in columns of ids."""
     name_brokers(table.brokers, np.unique(np.concatenate(ids)).tolist())
 
 
 def add_topics(table: PartitionTable, topics: Mapping[str, TopicAssignment]) -> list[Int32s]:
-    """Topics that ZooKeeper has and the table has not: partitions without a state. Returns the rows of each."""
+    """Adds topics to the table, with partitions that have no state. Returns the rows of each topic."""
     added = []
     for name, topic in topics.items():
         table.topics.add(name, topic.topic_id or ZERO_UUID)
@@ -83,14 +83,14 @@ def add_topics(table: PartitionTable, topics: Mapping[str, TopicAssignment]) -> 
 
 
 def add_partitions(table: PartitionTable, name: str, partitions: Mapping[int, ReplicaAssignment]) -> Int32s:
-    """Partitions of a topic that the table has not yet, without a state. Returns their rows, ascending."""
+    """Adds partitions without a state to a topic of the table. Returns their rows, ascending."""
     added = _placed(table, name, partitions)
     _take_states(table, added)
     return added
 
 
 def _placed(table: PartitionTable, name: str, partitions: Mapping[int, ReplicaAssignment]) -> Int32s:
-    """Their rows; one without replicas can never have a state, and is left out."""
+    """Adds the partitions to the table and returns their rows; a partition without replicas is left out."""
     name_brokers(table.brokers, (broker for each in partitions.values() for broker in each.replicas))
     rows = []
     for run in _runs(sorted(index for index, each in partitions.items() if each.replicas)):
@@ -104,7 +104,7 @@ def _take_states(table: PartitionTable, rows: Int32s) -> None:
 
 
 def _runs(indexes: list[int]) -> list[list[int]]:
-    """Ascending numbers, cut where one is missing."""
+    """Splits ascending numbers into runs without gaps."""
     runs: list[list[int]] = []
     for index in indexes:
         if runs and runs[-1][-1] == index - 1:
@@ -128,7 +128,7 @@ def _no_states(rows: Int32s) -> PartitionChanges:
 
 
 def of_topic(table: PartitionTable, name: str) -> TopicAssignment:
-    """A topic's assignment as the table has it, to be written to its znode."""
+    """A topic's assignment in the table, in the form of its znode."""
     topic_id = table.topics.ids[table.topics.row(name)]
     rows = table.rows_of_topic(name)
     known = assignments_of(table, rows)
@@ -137,7 +137,7 @@ def of_topic(table: PartitionTable, name: str) -> TopicAssignment:
 
 
 def give_topic_ids(context: ControllerContext, names: Iterable[str]) -> Steps[None]:
-    """Topics from before KIP-516 get an id, in ZooKeeper first (KafkaZkClient.setTopicIds)."""
+    """Gives ids to topics from before KIP-516, in ZooKeeper and then in the table (KafkaZkClient.setTopicIds)."""
     topics = context.table.topics
     without = [name for name in names if topics.ids[topics.row(name)] == ZERO_UUID]
     if not without or not at_least(context.config.inter_broker_protocol, "2.8-IV0"):
@@ -158,11 +158,10 @@ def give_topic_ids(context: ControllerContext, names: Iterable[str]) -> Steps[No
 
 
 def replace_unfit(context: ControllerContext, rows: Int32s) -> Steps[None]:
-    """New partitions with replicas on brokers that are unfit for their topic get live brokers in their place.
+    """Replaces replicas of new partitions on unfit brokers by replicas on live brokers, in ZooKeeper first; logs it.
 
-    Brokers that create topics by themselves choose among all that UpdateMetadata lists: a controller that holds no
-    replicas, and for the internal topics brokers that coordinate nothing, are included. The repair is one transaction
-    for each topic, before any state exists, and is logged.
+    Brokers that create topics choose among all brokers in UpdateMetadata, which lists this controller and brokers
+    without coordinators. Each topic is repaired in one transaction, before its partitions have states.
     """
     table = context.table
     wrong, moved_from, names = _on_unfit(context, rows), set[int](), list[str]()
@@ -193,31 +192,28 @@ def replace_unfit(context: ControllerContext, rows: Int32s) -> Steps[None]:
             names.append(name)
     if replaced:
         logger.warning(
-            "%s new partitions of %s were assigned to brokers %s, which may hold no replicas of them: live brokers "
-            "take their places",
+            "%s new partitions of %s were assigned to brokers %s, which cannot have replicas of them; live brokers "
+            "replace these",
             *(replaced, _listed(names), _ids(moved_from)),
         )
 
 
-def tell_of_unfit(context: ControllerContext) -> None:
-    """After a failover: what an earlier controller, or a tool, left on brokers that are unfit for it stays there."""
+def warn_of_unfit(context: ControllerContext) -> None:
+    """Logs a warning about partitions that have a state and replicas on unfit brokers, which stay there."""
     table = context.table
     wrong = _on_unfit(context, np.flatnonzero(table.topic_row__p != NO_TOPIC).astype(np.int32), new=False)
     if len(wrong):
         names = [table.topics.names[row] for row in np.unique(table.topic_row__p[wrong]).tolist()]
         unfit = {broker for name in names for broker in context.unfit_for(name)}
         logger.warning(
-            "%s partitions of %s have replicas on brokers %s, which cannot serve them: this controller holds no "
-            "replicas, and kcore's brokers coordinate no groups and transactions; kafka-reassign-partitions moves them",
+            "%s partitions of %s have replicas on brokers %s, which cannot serve them: the controller has no replicas, "
+            "and kcore's brokers coordinate no groups and transactions; move them by kafka-reassign-partitions",
             *(len(wrong), _listed(names), _ids(unfit & _holders(table, wrong))),
         )
 
 
 def _on_unfit(context: ControllerContext, rows: Int32s, *, new: bool = True) -> Int32s:
-    """Those of the partitions that have a replica on a broker that is unfit for their topic.
-
-    `new`: of those that have no state yet; else of the others.
-    """
+    """The partitions with a replica on an unfit broker, among those without (`new`) or with states."""
     table = context.table
     if not any(each in table.brokers for each in context.unfit_for("") | context.not_coordinating):
         return rows[:0]
@@ -229,7 +225,7 @@ def _on_unfit(context: ControllerContext, rows: Int32s, *, new: bool = True) -> 
 
 
 def _have_any(table: PartitionTable, rows: Int32s, broker_ids: Iterable[int]) -> Bools:
-    """Whether each of the partitions has a replica on any of these brokers."""
+    """A mask of the partitions that have a replica on any of these brokers."""
     broker_rows = [table.brokers.row(each) for each in broker_ids if each in table.brokers]
     return np.asarray(np.isin(table.replicas__ps[rows], broker_rows).any(axis=1), np.bool_)
 
@@ -241,7 +237,7 @@ def _holders(table: PartitionTable, rows: Int32s) -> set[int]:
 
 
 def _listed(names: list[str]) -> str:
-    """Topics, few of them by name."""
+    """The number of topics, and the names of the first."""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return f"{len(names)} topics ({', '.join(names[:MOST_NAMES])}{more})"
 
@@ -251,7 +247,7 @@ def _ids(broker_ids: Iterable[int]) -> str:
 
 
 def _mended(table: PartitionTable, row: int, unfit: Collection[int]) -> tuple[int, ...]:
-    """Its replicas with other live brokers in place of unfit ones: the next by id, round-robin; or fewer replicas."""
+    """A partition's replicas, where live brokers replace unfit ones, round-robin by id; fewer if too few are live."""
     replicas = table.state(row).replicas
     live = sorted({*table.brokers.ids[table.brokers.live].tolist()} - {*unfit})
     mended: list[int] = []

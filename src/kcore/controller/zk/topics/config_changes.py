@@ -1,4 +1,4 @@
-"""Settings that changed, as far as the controller cares: a topic may now elect uncleanly, a quota on mutations.
+"""Handles changed settings that concern the controller: a topic's unclean elections, and mutation quotas.
 
 Source: ZkNodeChangeNotificationListener, TopicConfigHandler and processTopicUncleanLeaderElectionEnable of 3.9.1.
 """
@@ -15,7 +15,7 @@ from kcore.metadata.zookeeper import znodes
 
 
 def on_config_change(context: ControllerContext, event: events.ConfigChange) -> Steps[None]:
-    """Handles new notifications: each names an entity, whose configuration is then read."""
+    """Reads the settings of each entity that a new notification names."""
     names = yield from read_children(znodes.CONFIG_CHANGES, watch=True)
     paths = [f"{znodes.CONFIG_CHANGES}/{name}" for name in names if name not in context.config_changes_seen]
     context.config_changes_seen = {*names}
@@ -35,7 +35,7 @@ def on_config_change(context: ControllerContext, event: events.ConfigChange) -> 
 
 
 def on_topic_unclean_enable(context: ControllerContext, event: events.TopicUncleanLeaderElectionEnable) -> Steps[None]:
-    """Partitions of the topic without a leader get a live one, if the topic's configuration allows it."""
+    """Elects leaders for the topic's partitions without one, uncleanly if the topic's settings allow it."""
     if event.topic not in context.table.topics:
         return
     rows = context.table.rows_of_topic(event.topic)

@@ -1,12 +1,13 @@
-"""Deletion of topics: brokers stop and delete every replica, then the znodes go. A topic's steps, in `TopicDeletions`:
-1. It waits while it is ineligible: one of its partitions is being reassigned, or a broker of its replicas is away.
-2. `to_start`: all brokers are told that it has no leaders, and those of its replicas to stop and delete them.
-3. `started`: brokers respond. A failed one makes the topic ineligible until a broker starts.
-4. `to_remove`: all replicas are deleted. Its znodes are deleted, the deletion request last, so that a later controller
-   continues if this one dies; then it leaves the table, and waiting requests are answered.
+"""Deletes topics: brokers delete every replica, then the controller deletes the znodes. `TopicDeletions` has the steps:
 
-Steps 2 and 4 are done in parts of bounded size, one an event (`deletion_steps.py`), and the work for a response is in
-proportion to its partitions. The partitions' states stay as they are in ZooKeeper: they are not read again.
+1. `ineligible`: the topic waits while a partition is reassigned, or while a broker with a replica is not live.
+2. `to_start`: all brokers are sent that the topic has no leaders; those with replicas are sent StopReplica.
+3. `started`: brokers respond. An error makes the topic ineligible until a broker starts.
+4. `to_remove`: all replicas are deleted. The znodes are deleted, the deletion request last, so that a later controller
+   continues if this one dies. Then the topic leaves the table, and waiting requests are answered.
+
+Steps 2 and 4 are done in parts of bounded size, one an event (`deletion_steps.py`). The work for a response grows with
+its partitions. The partitions' states do not change in ZooKeeper, and are not read again.
 
 Source: TopicDeletionManager of 3.9.1, with its replica states ReplicaDeletionStarted, -Ineligible and -Successful.
 """
@@ -32,23 +33,23 @@ from kcore.schema import DeleteTopicsResponse
 from kcore.types import Bools, Int32s
 from kcore.wire.columns import Columns
 
-BEING_REASSIGNED: Final = "partitions of theirs are being reassigned"
+BEING_REASSIGNED: Final = "partitions are being reassigned"
 
 
 def resume(context: ControllerContext) -> Steps[None]:
-    """After a failover: what was asked of the last controller goes on."""
-    known = yield from _wishes(context)
+    """After a failover: continues the requested deletions."""
+    known = yield from _deletion_requests(context)
     yield from enqueue(context, known)
 
 
 def on_topic_deletion(context: ControllerContext, event: TopicDeletion) -> Steps[None]:
-    """The children of `/admin/delete_topics` changed."""
-    known = yield from _wishes(context)
+    """Begins the deletions that were requested in `/admin/delete_topics`."""
+    known = yield from _deletion_requests(context)
     yield from enqueue(context, known - context.topics_to_be_deleted)
 
 
-def _wishes(context: ControllerContext) -> Steps[set[str]]:
-    """The topics of new deletion requests; requests that cannot be fulfilled are deleted."""
+def _deletion_requests(context: ControllerContext) -> Steps[set[str]]:
+    """The topics in the deletion requests; deletes the requests that cannot be fulfilled."""
     names = yield from read_children(znodes.DELETE_TOPICS, watch=True)
     known = {name for name in names if name in context.table.topics and context.config.delete_topic_enable}
     refused = [name for name in names if name not in known]
@@ -59,9 +60,9 @@ def _wishes(context: ControllerContext) -> Steps[set[str]]:
 
 
 def enqueue(context: ControllerContext, names: Collection[str]) -> Steps[None]:
-    """From now on these topics are to be deleted; one that is being reassigned waits for the end of that.
+    """Queues topics for deletion. A topic that is being reassigned waits for the end of that, or for a broker to start.
 
-    Or for a broker to start: nothing but a broker that comes back may be what the reassignment waits for.
+    The reassignment may itself wait for a broker, and then the deletion goes on without it.
     """
     context.topics_to_be_deleted.update(names)
     table = context.table
@@ -79,7 +80,7 @@ def _log_deletions(context: ControllerContext, names: Collection[str]) -> Steps[
 
 
 def resume_for(context: ControllerContext, names: Iterable[str]) -> Steps[None]:
-    """The condition that these topics waited for may hold now (resumeDeletionForTopics)."""
+    """Continues deletions whose reason to wait may be gone (resumeDeletionForTopics)."""
     again = context.topics_to_be_deleted.intersection(names)
     if again:
         context.deletion.ineligible -= again
@@ -87,7 +88,7 @@ def resume_for(context: ControllerContext, names: Iterable[str]) -> Steps[None]:
 
 
 def resume_for_brokers(context: ControllerContext, broker_ids: list[int]) -> Steps[None]:
-    """Brokers started: the topics that they have replicas of go on (KafkaController.onBrokerStartup)."""
+    """Continues the deletions of topics that have replicas on started brokers (KafkaController.onBrokerStartup)."""
     table = context.table
     if context.topics_to_be_deleted:
         held = np.concatenate([table.index.rows(table.brokers.row(broker)) for broker in broker_ids])
@@ -96,36 +97,36 @@ def resume_for_brokers(context: ControllerContext, broker_ids: list[int]) -> Ste
 
 
 def fail_replicas(context: ControllerContext, broker_id: int, rows: Int32s) -> Steps[None]:
-    """A broker or one of its log directories failed: its replicas cannot be deleted now (failReplicaDeletion)."""
+    """Suspends deletions, because a broker or its log directory with these replicas failed (failReplicaDeletion)."""
     table, deletion = context.table, context.deletion
     names = [table.topics.names[row] for row in distinct(table.topic_row__p[rows]).tolist()]
     rows = np.concatenate([rows[:0], *(deletion.started[name].rows for name in names if name in deletion.started)])
     replicas__ps, states__ps = table.replicas__ps[rows], deletion.states.of(table)[rows]
     held = (replicas__ps == table.brokers.row(broker_id)) & (states__ps != SUCCESSFUL)
-    yield from _note(context, rows, held, np.zeros(len(rows), np.bool_))
+    yield from _record_outcomes(context, rows, held, np.zeros(len(rows), np.bool_))
     yield from make_ineligible(context, names, AWAY)
     yield from _resume_deletions(context, names)
 
 
 def on_stop_replica_response(context: ControllerContext, event: StopReplicaResponseReceived) -> Steps[None]:
-    """A broker responded. Only replicas that it was ordered to delete count as deleted (KAFKA-9946)."""
+    """Records deleted replicas; a replica counts only if the request was to delete it (KAFKA-9946)."""
     table, brokers = context.table, context.table.brokers
     if not event.delete or event.broker_id not in brokers:
         return
     broker_row = brokers.row(event.broker_id)
     if brokers.epochs[broker_row] != event.broker_epoch:
-        return  # Of an earlier incarnation: the current one was sent a new request.
+        return  # An earlier incarnation responded; the current one was sent another request.
     rows, codes = _answered(context, event.response)
     states__ps = context.deletion.states.of(table)[rows]
     unanswered = (table.replicas__ps[rows] == broker_row) & (states__ps == STARTED)
-    answered = yield from _note(context, rows, unanswered, codes == Errors.NONE)
+    answered = yield from _record_outcomes(context, rows, unanswered, codes == Errors.NONE)
     yield from _resume_deletions(context, answered)
 
 
 def _answered(context: ControllerContext, response: Columns) -> tuple[Int32s, Int32s]:
-    """Partition rows, ascending, and error codes; an error of the whole request is one of every partition.
+    """Partition rows, ascending, and their error codes; topics whose deletion has not begun are left out.
 
-    Topics whose deletion has not begun are left out.
+    An error of the whole response counts for every partition.
     """
     table, errors = context.table, response.partition_errors
     names: list[str] = errors.topic_name.tolist()
@@ -139,8 +140,10 @@ def _answered(context: ControllerContext, response: Columns) -> tuple[Int32s, In
     return rows[rows >= 0], codes[first][rows >= 0].astype(np.int32)
 
 
-def _note(context: ControllerContext, rows: Int32s, chosen__ps: Bools, is_deleted: Bools) -> Steps[list[str]]:
-    """What became of the chosen replicas of these partitions. Returns the topics; those of failures are ineligible."""
+def _record_outcomes(
+    context: ControllerContext, rows: Int32s, chosen__ps: Bools, is_deleted: Bools
+) -> Steps[list[str]]:
+    """Records the chosen replicas as deleted or failed, and returns their topics; a failure makes one ineligible."""
     table, deletion = context.table, context.deletion
     states__ps = deletion.states.of(table)
     places, slots = np.nonzero(chosen__ps)
@@ -162,7 +165,7 @@ def _note(context: ControllerContext, rows: Int32s, chosen__ps: Bools, is_delete
 
 
 def _resume_deletions(context: ControllerContext, names: Collection[str]) -> Steps[None]:
-    """Each of the topics that is to be deleted takes its next step, if it can take one."""
+    """Schedules the next step of each of these topics that can take one."""
     deletion = context.deletion
     for name in sorted(context.topics_to_be_deleted.intersection(names)):
         doomed = deletion.started.get(name)
@@ -174,7 +177,7 @@ def _resume_deletions(context: ControllerContext, names: Collection[str]) -> Ste
 
 
 def expire(context: ControllerContext, event: Tick) -> Steps[None]:
-    """DeleteTopics whose time is up: the topics that are still there are being deleted all the same."""
+    """Answers DeleteTopics requests whose time-out is over; the deletions go on."""
     for request_id, awaited in list(context.deletion.awaited.items()):
         if awaited.deadline_ms <= context.now_ms:
             del context.deletion.awaited[request_id]
@@ -182,7 +185,7 @@ def expire(context: ControllerContext, event: Tick) -> Steps[None]:
 
 
 def timed_out(awaited: AwaitedDeletion, now_ms: int) -> DeleteTopicsResponse:
-    """Answers requests whose time-out is over."""
+    """The response with REQUEST_TIMED_OUT for the topics that still exist."""
     for result in awaited.response.responses:
         if result.name in awaited.topics:
             result.error_code = Errors.REQUEST_TIMED_OUT

@@ -1,8 +1,8 @@
-"""The parts in which topics are deleted: each is small enough for one event, and the next comes back as an event.
+"""Deletes topics in parts: each part is small enough for one event, and schedules the next part as an event.
 
-A deletion of the whole cluster must not keep the controller from a broker that dies meanwhile: no part tells brokers
-of more than MOST_STARTED partitions, or removes the znodes of more than MOST_REMOVED. A topic's brokers are told of all
-of it at once; its znodes may go in several parts.
+Otherwise the deletion of many topics would delay the handling of a failed broker. A part sends requests about at most
+MOST_STARTED partitions, or removes the znodes of at most MOST_REMOVED. A topic's StopReplica requests are in one part;
+its znodes may be deleted in several parts.
 
 Source: TopicDeletionManager of 3.9.1 (onTopicDeletion, onPartitionDeletion, completeDeleteTopic), which does all of it
 in one event.
@@ -17,19 +17,19 @@ from kcore.controller.zk.effects import HandleLater, Steps, delete_partitions, l
 from kcore.controller.zk.events import TopicDeletionStep
 from kcore.controller.zk.log_lines import Topics
 from kcore.controller.zk.topics import topic_changes
-from kcore.controller.zk.topics.deletion_progress import INELIGIBLE, STARTED, SUCCESSFUL, DoomedTopic
+from kcore.controller.zk.topics.deletion_progress import INELIGIBLE, STARTED, SUCCESSFUL, StartedDeletion
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Delete, OperationResult, ReadChildren
 from kcore.types import Bools, Int16s, Int32s
 
-MOST_STARTED: Final = 5_000  # Partitions; more only where one topic has more.
-MOST_REMOVED: Final = 1_000  # Partitions and topics.
-AWAY: Final = "a broker that has replicas of them is away, or has failed to delete one"
+MOST_STARTED: Final = 5_000  # Partitions in a part; more only if one topic has more.
+MOST_REMOVED: Final = 1_000  # Partitions and topics in a part.
+AWAY: Final = "a broker with replicas is not live, or failed to delete a replica"
 
 
 def schedule(context: ControllerContext) -> Steps[None]:
-    """The next part is done in an event of its own, if anything is due. There is one such event at a time."""
+    """Queues an event for the next part, if there is any work and no event of this kind is queued."""
     deletion = context.deletion
     if (deletion.to_start or deletion.to_remove) and not deletion.is_next_step_due:
         deletion.is_next_step_due = True
@@ -37,7 +37,7 @@ def schedule(context: ControllerContext) -> Steps[None]:
 
 
 def on_topic_deletion_step(context: ControllerContext, event: TopicDeletionStep) -> Steps[None]:
-    """One part of what is due, nothing if it is done or off. Brokers come first: they work while znodes are removed."""
+    """Does one part of the work. Sending StopReplica comes first: brokers then work while znodes are removed."""
     deletion = context.deletion
     deletion.is_next_step_due = False
     if deletion.to_start:
@@ -48,7 +48,7 @@ def on_topic_deletion_step(context: ControllerContext, event: TopicDeletionStep)
 
 
 def make_ineligible(context: ControllerContext, names: Iterable[str], why: str) -> Steps[None]:
-    """Marks topics as ineligible for deletion if they are queued for it; `why`: the reason."""
+    """Marks those topics as ineligible that are queued for deletion; `why` is for the log."""
     found = context.topics_to_be_deleted.intersection(names) - context.deletion.ineligible
     if found:
         context.deletion.ineligible |= found
@@ -56,12 +56,12 @@ def make_ineligible(context: ControllerContext, names: Iterable[str], why: str) 
 
 
 def sizes_of(context: ControllerContext, names: Iterable[str]) -> dict[str, int]:
-    """How many partitions each topic has."""
+    """The number of partitions of each topic."""
     return {name: len(context.table.rows_of_topic(name)) for name in names}
 
 
 def _start(context: ControllerContext) -> Steps[None]:
-    """Tells all brokers that the topics have no leaders; then stops and deletes every replica on a live broker."""
+    """Sends all brokers that the topics have no leaders; then sends StopReplica for every replica on a live broker."""
     table, deletion = context.table, context.deletion
     names = _next_to_start(context)
     if not names:
@@ -78,7 +78,7 @@ def _start(context: ControllerContext) -> Steps[None]:
 
 
 def _next_to_start(context: ControllerContext) -> list[str]:
-    """As many topics as one part takes, of those that may start still; they are in `started` then."""
+    """Moves the topics of one part from `to_start` to `started`; skips topics that became ineligible."""
     table, deletion, names, count = context.table, context.deletion, [], 0
     while deletion.to_start and count < MOST_STARTED:
         name = next(iter(deletion.to_start))
@@ -87,7 +87,7 @@ def _next_to_start(context: ControllerContext) -> list[str]:
             continue
         if name not in deletion.started:
             rows = table.rows_of_topic(name)
-            deletion.started[name] = DoomedTopic(rows, left=int((table.replicas__ps[rows] >= 0).sum()))
+            deletion.started[name] = StartedDeletion(rows, left=int((table.replicas__ps[rows] >= 0).sum()))
         names.append(name)
         count += len(deletion.started[name].rows)
         if not deletion.started[name].left:  # A topic without partitions.
@@ -96,7 +96,7 @@ def _next_to_start(context: ControllerContext) -> list[str]:
 
 
 def _ordered_to_delete(context: ControllerContext, names: list[str], rows: Int32s) -> Steps[tuple[Int16s, Int32s]]:
-    """(broker row, partition row) of the replicas whose deletion starts now; without the others the topic waits."""
+    """Broker rows and partition rows of replicas on live brokers; a topic with other replicas becomes ineligible."""
     table, deletion = context.table, context.deletion
     states__ps = deletion.states.of(table)
     open__ps: Bools = (table.replicas__ps[rows] >= 0) & (states__ps[rows] != SUCCESSFUL)
@@ -117,10 +117,9 @@ def _ordered_to_delete(context: ControllerContext, names: list[str], rows: Int32
 
 
 def _remove(context: ControllerContext) -> Steps[None]:
-    """Deletes znodes of partitions. A topic without partitions loses its other znodes too, the deletion request last.
+    """Deletes the znodes of partitions; of a topic without partitions all others, the deletion request last.
 
-    The settings go before the topic: a later controller resumes the deletion of a topic that still exists, and
-    settings that stayed behind would apply to the next topic of that name.
+    The settings are deleted before the topic: settings that are left behind would apply to the next topic of that name.
     """
     rows, names = _next_to_remove(context)
     if len(rows):
@@ -140,12 +139,12 @@ def _remove(context: ControllerContext) -> Steps[None]:
 
 
 def _paths_of(topic: str) -> tuple[str, str, str]:
-    """The znodes of a topic without partitions, in the order in which they go."""
+    """The znodes of a topic without partitions, in the order of deletion."""
     return znodes.partitions_path(topic), znodes.config_path("topics", topic), znodes.topic_path(topic)
 
 
 def _next_to_remove(context: ControllerContext) -> tuple[Int32s, list[str]]:
-    """The partitions of one part, and the topics that it ends."""
+    """The partitions of one part, and the topics whose last partitions are among them."""
     deletion = context.deletion
     rows: list[Int32s] = []
     names: list[str] = []
@@ -163,7 +162,7 @@ def _next_to_remove(context: ControllerContext) -> tuple[Int32s, list[str]]:
 
 
 def _delete_trees(roots: list[str]) -> Steps[None]:
-    """Deletes znodes with all children: others may have created znodes that Kafka does not have."""
+    """Deletes znodes with all children, because other tools may have created znodes there."""
     paths, level = list(roots), list(roots)
     while level:
         children: list[list[str] | None] = yield ReadChildren(level)

@@ -1,4 +1,4 @@
-"""The first state of partitions (PartitionStateMachine.initializeLeaderAndIsrForPartitions of 3.9.1)."""
+"""The first states of partitions (PartitionStateMachine.initializeLeaderAndIsrForPartitions of 3.9.1)."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from kcore.metadata.table.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.types import Bools, Int32s
 
-MAX_PARTITIONS: Final = 100_000  # Of one topic: a znode holds 1 MiB.
+MAX_PARTITIONS: Final = 100_000  # Partitions of a topic: a znode has at most 1 MiB.
 NO_ROOM: Final = "The topic's partitions and replicas do not fit into its znode in ZooKeeper."
 
 
@@ -21,9 +21,9 @@ def check_znode_holds(partitions: int) -> None:
 
 
 def initial_states(table: PartitionTable, rows: Int32s, online: Bools) -> UnwrittenChanges:
-    """The first online replica leads, all that are online are in sync; nothing for a partition that has none.
+    """The first online replica leads and all online replicas are in sync; partitions without any are left out.
 
-    `online`: r by slot. The partition epochs are -1: the state znodes are to be created.
+    `online` is by row and slot. The partition epochs are -1, so the state znodes are created.
     """
     online = online & (table.replicas__ps[rows] >= 0)
     some = online.any(axis=1)

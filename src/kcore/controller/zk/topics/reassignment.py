@@ -1,11 +1,11 @@
-"""Partitions move to other brokers (KIP-455), step by step as KafkaController.onPartitionReassignment of 3.9.1 does.
+"""Moves partitions to other brokers (KIP-455), in the steps of KafkaController.onPartitionReassignment of 3.9.1.
 
-ORS are the replicas that there were, TRS the target, RS both. First A, and B once all of TRS is in the ISR:
-A1. The topic's znode says RS, with those that come and those that go; replicas of an overruled move stop.
-A2. The leader epoch is raised and all of RS hear of it, which starts those that come.
-B1. The leader moves if it is not in TRS; the leader epoch is raised in any case.
-B2. Those that go leave the ISR, stop, and are deleted.
-B3. The topic's znode says TRS, `/admin/reassign_partitions` forgets the move, all brokers hear of it.
+ORS are the original replicas, TRS the target replicas, RS both together. Phase B follows once all of TRS is in the ISR:
+A1. RS is written to the topic's znode, with adding and removing replicas; replicas of a replaced move are stopped.
+A2. The leader epoch is raised and LeaderAndIsr is sent to RS, which starts the adding replicas.
+B1. A leader in TRS is elected if the present one is not; the leader epoch is raised in any case.
+B2. The removing replicas leave the ISR, are stopped and deleted.
+B3. TRS is written to the topic's znode, the move is deleted from `/admin/reassign_partitions`, and UpdateMetadata sent.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -43,12 +43,12 @@ from kcore.types import Int32s
 
 Moves: TypeAlias = Mapping[int, ReplicaAssignment]  # By partition row, ascending.
 Removed: TypeAlias = Mapping[int, tuple[int, ...]]  # Broker ids by partition row, ascending.
-REASSIGNMENT: Final = "reassignment"  # As the reason of a change.
-MOST_FINISHED: Final = 5_000  # Moves that one event ends.
+REASSIGNMENT: Final = "reassignment"  # The reason of changes, in the log.
+MOST_FINISHED: Final = 5_000  # Reassignments that one event completes.
 
 
 def begin(context: ControllerContext, moves: Moves) -> Steps[set[int]]:
-    """A1 and what follows from it, for partitions that there are; returns the rows whose topic has no znode."""
+    """Phase A, and B where the target is reached; returns the rows whose topic has no znode."""
     table = context.table
     yield from deletion_steps.make_ineligible(context, _topics(table, moves), deletion.BEING_REASSIGNED)
     before = assignments_of(table, moves)
@@ -63,10 +63,10 @@ def begin(context: ControllerContext, moves: Moves) -> Steps[set[int]]:
 
 
 def complete(context: ControllerContext, rows: Int32s) -> Steps[None]:
-    """ISRs changed: moves of these partitions may be over, and end in an event of their own.
+    """The ISRs of these partitions changed: schedules a ReassignmentStep for those that are being reassigned.
 
-    3.9.1 ends each in the event of its AlterPartition (maybeCompleteReassignment). The leaders of what leaves a broker
-    are all brokers, and ask at the same time: what they asked for until that event comes ends in one round of requests.
+    3.9.1 completes each in the event of its AlterPartition (maybeCompleteReassignment). When a broker is emptied, all
+    brokers send AlterPartition at the same time; one later event completes many reassignments with few requests.
     """
     table = context.table
     due = [row for row in rows.tolist() if row in table.adding or row in table.removing]
@@ -76,7 +76,7 @@ def complete(context: ControllerContext, rows: Int32s) -> Steps[None]:
 
 
 def on_reassignment_step(context: ControllerContext, event: ReassignmentStep) -> Steps[None]:
-    """Finishes those of the partitions whose target replicas are all in the ISR now, so many an event."""
+    """Completes reassignments whose target replicas are all in the ISR, at most MOST_FINISHED in an event."""
     table, waiting = context.table, context.reassigned
     rows = sorted(waiting)[:MOST_FINISHED]
     for row in rows:
@@ -89,12 +89,12 @@ def on_reassignment_step(context: ControllerContext, event: ReassignmentStep) ->
 
 
 def _going_on(context: ControllerContext, rows: list[int]) -> list[int]:
-    """Those whose topic is not being deleted: that ends with all of its replicas, whatever they were to be."""
+    """The partitions whose topic is not being deleted; a deletion makes their reassignments void."""
     return [row for row in rows if _name(context.table, row)[0] not in context.deletion.started]
 
 
 def resume(context: ControllerContext) -> Steps[None]:
-    """After a failover: moves asked for in ZooKeeper overrule those under way, which go on."""
+    """After a failover: begins the reassignments requested in ZooKeeper, and continues all others."""
     handled = yield from take_up(context)
     table = context.table
     others = sorted((table.adding.keys() | table.removing.keys()) - handled)
@@ -105,7 +105,7 @@ def resume(context: ControllerContext) -> Steps[None]:
 
 
 def resume_for_brokers(context: ControllerContext, broker_ids: list[int]) -> Steps[None]:
-    """Brokers started: moves to them go on (KafkaController.onBrokerStartup)."""
+    """Continues the reassignments to brokers that started (KafkaController.onBrokerStartup)."""
     table = context.table
     moving = _going_on(context, sorted(table.adding.keys() | table.removing.keys()))
     under_way = assignments_of(table, moving)
@@ -114,18 +114,18 @@ def resume_for_brokers(context: ControllerContext, broker_ids: list[int]) -> Ste
 
 
 def forget_topics(context: ControllerContext, names: list[str]) -> Steps[None]:
-    """Topics were deleted: removes their partitions from `/admin/reassign_partitions`."""
+    """Removes the partitions of deleted topics from `/admin/reassign_partitions`."""
     gone = {*names}
     yield from strike_out(context, lambda partition, _: partition[0] in gone)
 
 
 def on_zk_partition_reassignment(context: ControllerContext, event: ZkPartitionReassignment) -> Steps[None]:
-    """`/admin/reassign_partitions` was created."""
+    """Begins the reassignments in `/admin/reassign_partitions`, which was created."""
     yield from take_up(context)
 
 
 def take_up(context: ControllerContext) -> Steps[set[int]]:
-    """Begins what `/admin/reassign_partitions` asks for, and strikes out there what cannot be; returns the rows."""
+    """Begins the reassignments in `/admin/reassign_partitions`, and deletes impossible ones there; returns the rows."""
     table = context.table
     wanted = yield from _requested_in_zookeeper(watch=True)
     moves, unknown = {}, set()
@@ -158,7 +158,7 @@ def keeps_data(isr: tuple[int, ...], move: ReplicaAssignment) -> bool:
 
 
 def movable_row(context: ControllerContext, partition: TopicPartition) -> int | None:
-    """The row of a partition that there is, unless its topic is to be deleted."""
+    """The row of a partition; None if it does not exist, or if its topic is queued for deletion."""
     topic, index = partition
     if topic not in context.table.topics or topic in context.topics_to_be_deleted:
         return None
@@ -168,7 +168,7 @@ def movable_row(context: ControllerContext, partition: TopicPartition) -> int | 
 
 
 def strike_out(context: ControllerContext, is_over: Callable[[TopicPartition, tuple[int, ...]], bool]) -> Steps[None]:
-    """Takes moves out of `/admin/reassign_partitions`; without any the znode goes (maybeRemoveFromZkReassignment)."""
+    """Deletes reassignments from `/admin/reassign_partitions`, or the whole znode (maybeRemoveFromZkReassignment)."""
     requested = yield from _requested_in_zookeeper(watch=False)
     left = {partition: target for partition, target in requested.items() if not is_over(partition, target)}
     if not requested or len(left) == len(requested):
@@ -177,18 +177,18 @@ def strike_out(context: ControllerContext, is_over: Callable[[TopicPartition, tu
         yield from write_nodes([SetData(znodes.REASSIGN_PARTITIONS, znodes.encode_reassign_partitions(left))])
         return
     yield from write_nodes([Delete(znodes.REASSIGN_PARTITIONS)])
-    yield from take_up(context)  # The watch is spent: the next request may be there already.
+    yield from take_up(context)  # Sets the watch again; a new request may exist already.
 
 
 def _requested_in_zookeeper(*, watch: bool) -> Steps[dict[TopicPartition, tuple[int, ...]]]:
     node = yield from read_node(znodes.REASSIGN_PARTITIONS, watch=watch)
-    with suppress(TableError):  # Kafka passes over what it cannot read, too.
+    with suppress(TableError):  # Kafka takes an unreadable znode for an empty one.
         return {} if node is None else znodes.decode_reassign_partitions(node.data)
     return {}
 
 
 def _go_on(context: ControllerContext, moves: Moves, *, start: bool) -> Steps[None]:
-    """What each partition needs by its state in ZooKeeper; `start`: A2 where the target is not reached yet."""
+    """Does B where the ISR in ZooKeeper has all of TRS; elsewhere A2, if `start` is set."""
     if not moves:
         return
     table = context.table
@@ -197,7 +197,7 @@ def _go_on(context: ControllerContext, moves: Moves, *, start: bool) -> Steps[No
     reached: dict[int, ReplicaAssignment] = {}
     others: dict[int, ReplicaAssignment] = {}
     for row, state in one_by_one.states_of(table, found.changes.rows.tolist()):
-        # Every target replica, or one that never caught up would be left alone with the partition (KAFKA-15665).
+        # The ISR must have all of TRS: otherwise a replica that never caught up could be the last one (KAFKA-15665).
         is_over = not is_being_reassigned(moves[row]) or {*target_replicas(moves[row])} <= {*state.isr}
         (reached if is_over else others)[row] = moves[row]
     if start:
@@ -206,7 +206,7 @@ def _go_on(context: ControllerContext, moves: Moves, *, start: bool) -> Steps[No
 
 
 def _start_new_replicas(context: ControllerContext, moves: Moves) -> Steps[None]:
-    """A2. The raised epoch is in the table before anything is sent: no broker gets an older one (KAFKA-9212)."""
+    """A2. Requests are built after the raised epoch is in the table: no broker is sent an older one (KAFKA-9212)."""
     decision = yield from carry_out(context, lambda: one_by_one.decided(context.table, moves, _raised), REASSIGNMENT)
     orders = [
         (broker, row, broker in moves[row].adding_replicas)
@@ -225,7 +225,7 @@ def _raised(row: int, state: LeaderAndIsr) -> LeaderAndIsr:
 
 
 def _finish(context: ControllerContext, moves: Moves) -> Steps[None]:
-    """B, for partitions whose target is reached."""
+    """Phase B, for partitions whose ISR has all of TRS."""
     if not moves:
         return
     table, rows = context.table, np.array(sorted(moves), np.int32)
@@ -243,7 +243,7 @@ def _finish(context: ControllerContext, moves: Moves) -> Steps[None]:
     yield from carry_out(context, lambda: one_by_one.decided(table, targets, lead), REASSIGNMENT)
     removed = {row: each.removing_replicas for row, each in sorted(moves.items()) if each.removing_replicas}
     yield from _stop_removed(context, removed, also=rows)
-    # After the replicas have stopped: a controller that dies in between finds the move under way, and ends it.
+    # After StopReplica: if this controller dies before, the next one finds the reassignment and completes it.
     yield from _write_assignments(context, targets)
     done = {_name(table, row): each.replicas for row, each in targets.items()}
     yield from strike_out(context, lambda partition, target: done.get(partition) == target)
@@ -255,7 +255,7 @@ def _finish(context: ControllerContext, moves: Moves) -> Steps[None]:
 
 
 def _stop_removed(context: ControllerContext, removed: Removed, also: Int32s | None = None) -> Steps[None]:
-    """B2: takes replicas out of the ISR, sends that (with the rows `also`), then stops and deletes them."""
+    """B2: removes replicas from the ISR, sends the change (and the rows `also`), then stops and deletes them."""
 
     def shrink(row: int, state: LeaderAndIsr) -> LeaderAndIsr | None:
         after = state
@@ -291,7 +291,7 @@ def _assign(table: PartitionTable, moves: Moves) -> None:
 
 
 def _write_assignments(context: ControllerContext, moves: Moves) -> Steps[dict[int, ReplicaAssignment]]:
-    """The topics' znodes, each once; returns the moves whose topic has one."""
+    """Writes the assignments to the topics' znodes; returns the moves whose topic has a znode."""
     table = context.table
     by_topic: dict[str, dict[int, ReplicaAssignment]] = {}
     for row, each in moves.items():
@@ -308,10 +308,10 @@ def _write_assignments(context: ControllerContext, moves: Moves) -> Steps[dict[i
     return {row: each for row, each in moves.items() if _name(table, row)[0] in written}
 
 
-def _log_moves(table: PartitionTable, what: str, replicas: Removed) -> Steps[None]:
+def _log_moves(table: PartitionTable, change: str, replicas: Removed) -> Steps[None]:
     if replicas:
         names = {row: "{}-{}".format(*_name(table, row)) for row in replicas}
-        yield from log_notice(Reassignments(what, {names[row]: each for row, each in replicas.items()}))
+        yield from log_notice(Reassignments(change, {names[row]: each for row, each in replicas.items()}))
 
 
 def _name(table: PartitionTable, row: int) -> TopicPartition:

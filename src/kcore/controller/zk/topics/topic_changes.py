@@ -1,4 +1,7 @@
-"""Topics come and go in ZooKeeper, and grow (KafkaController.processTopicChange, processPartitionModifications)."""
+"""Handles topics that others create, delete or grow in ZooKeeper.
+
+Source: KafkaController.processTopicChange and processPartitionModifications of 3.9.1.
+"""
 
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -18,17 +21,17 @@ from kcore.metadata.zookeeper.znode_operations import Delete, Node, SetData
 from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.types import Int32s
 
-MOST_READ: Final = 500  # Topics whose znodes one event reads because they changed.
+MOST_READ: Final = 500  # Changed topic znodes that one event reads.
 
 
 def on_topic_change(context: ControllerContext, event: events.TopicChange) -> Steps[None]:
-    """Topics that a tool or a broker wrote to ZooKeeper get ids, leaders and ISRs."""
+    """Gives ids, leaders and ISRs to topics that a tool or a broker wrote to ZooKeeper."""
     names = yield from read_children(znodes.TOPICS, watch=True)
     topics = context.table.topics
     if gone := {*topics.names} - {*names, ""}:
         sizes = {name: len(context.table.rows_of_topic(name)) for name in gone}
         yield from log_notice(Topics("removed from ZooKeeper by others", sizes))
-        yield from _remove_wishes(context, gone)
+        yield from _remove_deletion_requests(context, gone)
         yield from remove_topics(context, gone)
     new = [name for name in names if name not in topics]
     nodes = yield from read_nodes([znodes.topic_path(name) for name in new], watch=True)
@@ -48,14 +51,14 @@ def on_topic_change(context: ControllerContext, event: events.TopicChange) -> St
         yield from _begin(context, np.sort(np.concatenate(rows)))
 
 
-def _remove_wishes(context: ControllerContext, gone: Collection[str]) -> Steps[None]:
-    """Deletes the requests for topics that others removed meanwhile: a new topic of that name must not be deleted."""
-    if wishes := sorted(context.topics_to_be_deleted.intersection(gone)):
-        yield from write_nodes([Delete(znodes.delete_topic_path(name)) for name in wishes])
+def _remove_deletion_requests(context: ControllerContext, gone: Collection[str]) -> Steps[None]:
+    """Deletes the deletion requests for topics that others removed, so that a new topic of the name is not deleted."""
+    if requested := sorted(context.topics_to_be_deleted.intersection(gone)):
+        yield from write_nodes([Delete(znodes.delete_topic_path(name)) for name in requested])
 
 
 def remove_topics(context: ControllerContext, names: Collection[str]) -> Steps[None]:
-    """Forgets topics that are not in ZooKeeper any more, and answers requests that waited for their deletion."""
+    """Removes deleted topics from the table, and answers requests that waited for their deletion."""
     table, deletion = context.table, context.deletion
     for name in names:
         context.written_topics.pop(name, None)
@@ -74,9 +77,9 @@ def remove_topics(context: ControllerContext, names: Collection[str]) -> Steps[N
 
 
 def on_partition_modifications(context: ControllerContext, event: events.PartitionModifications) -> Steps[None]:
-    """A topic's znode changed. It is read in an event of its own, with those that change until then.
+    """A topic's znode changed: a later event reads it, together with others that change until then.
 
-    A reassignment writes the znodes of all its topics, and every one is told of by a watch.
+    A reassignment writes the znodes of many topics, and a watch fires for each.
     """
     if not context.modified_topics:
         yield HandleLater(events.PartitionModificationsStep())
@@ -86,7 +89,7 @@ def on_partition_modifications(context: ControllerContext, event: events.Partiti
 def on_partition_modifications_step(
     context: ControllerContext, event: events.PartitionModificationsStep
 ) -> Steps[None]:
-    """Reads so many of the topics that changed."""
+    """Reads at most MOST_READ of the changed topics."""
     waiting = context.modified_topics
     names = [*waiting][:MOST_READ]
     for name in names:
@@ -97,9 +100,9 @@ def on_partition_modifications_step(
 
 
 def take_modified(context: ControllerContext, names: Sequence[str]) -> Steps[None]:
-    """Each of the topics grew, unless it is being deleted: then it shrinks back to what it was.
+    """Adds the new partitions of changed topics; a topic being deleted must not grow, so its znode is written back.
 
-    One that could not be read so far, and was mended, is a new topic.
+    A topic that was unreadable before is a new topic.
     """
     nodes = yield from read_nodes([znodes.topic_path(name) for name in names], watch=True)
     for name, node in zip(names, nodes, strict=True):
