@@ -239,7 +239,7 @@ async def test_no_heartbeat_is_due_between_a_rest_and_the_next_order() -> None:
 
 
 @pytest.mark.parametrize("interval_ns", [0, 1, 3, 7, 1000, 2_500_001])
-@pytest.mark.parametrize("waited_ns", [0, 1, 31, 33, 1_151, 1_153, 5_000, 40_000, 2_000_003])
+@pytest.mark.parametrize("waited_ns", [0, 1, 31, 33, 1_151, 1_153, 5_000, 40_000, 200_003])
 def test_due_heartbeats_are_counted_as_the_twin_lists_them(waited_ns: int, interval_ns: int) -> None:
     counted = histogram(kernel.due_latencies(50, interval_ns, 50 + waited_ns))
     listed = np.zeros_like(counted)
