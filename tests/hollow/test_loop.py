@@ -222,6 +222,7 @@ async def test_heartbeats_that_were_due_while_there_was_no_connection_count() ->
         assert 10 < at_least <= counted <= len(latencies(before_ns, INTERVAL_NS, time.monotonic_ns()))
 
 
+@pytest.mark.long
 @story
 async def test_no_heartbeat_is_due_between_a_rest_and_the_next_order() -> None:
     async with served() as (port, asked), watching(port) as watched:
