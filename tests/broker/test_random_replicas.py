@@ -12,10 +12,11 @@ from kcore.broker.replicas.fetcher import LeaderRequest, ReplicaFetcher
 from kcore.protocol_errors import Errors
 from kcore.sim.kernel.network import Links, Network
 from kcore.sim.kernel.simulated_process import PAUSED
+from seeds import seeds
 
 STEPS: Final = 160
 STEP_US: Final = 400_000
-SEEDS = [*range(2), *(pytest.param(each, marks=pytest.mark.long) for each in range(2, 5))]
+SEEDS = seeds(1, 5)
 CONTROLLER: Final = 0  # Among the network's machines, beside the brokers.
 LINKS: Final = Links(5_000, lost=0.005, delayed=0.05)
 TIMEOUT_US: Final = 1_000_000  # The delay of a request to a leader.

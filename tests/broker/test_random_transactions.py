@@ -17,9 +17,10 @@ from kcore.broker.replicas.producing import on_verified
 from kcore.protocol_errors import Errors
 from kcore.wire.record_batch import CONTROL, scan_batches
 from kcore.wire.records import decode_records
+from seeds import seeds
 
 STEPS: Final = 500
-SEEDS = [*range(2), *(pytest.param(each, marks=pytest.mark.long) for each in range(2, 6))]
+SEEDS = seeds(1, 6)
 ACT_US: Final = STEP_US // 4  # Between two steps of any client, on average.
 MOST_ANSWER_US: Final = 2 * STEP_US  # The id of a coordinator.
 ABORT: Final = 0  # The control type of an end marker.

@@ -35,7 +35,9 @@ def recorded(project: Path) -> dict[str, dict[str, float]]:
     return found
 
 
-@pytest.mark.parametrize("arguments", [[], ["-n", "2"]], ids=["one process", "workers"])
+@pytest.mark.parametrize(
+    "arguments", [[], pytest.param(["-n", "2"], marks=pytest.mark.long)], ids=["one process", "workers"]
+)
 def test_it_estimates_then_knows_and_names_the_slowest_files(project: Path, arguments: list[str]) -> None:
     printed = run(project, *arguments)
     assert "the quick tests will take about" in printed and "an estimate, since none ran to its end here" in printed

@@ -117,6 +117,7 @@ def test_a_static_voter_at_the_level_of_an_older_release(release: str, level: st
     assert f"the log is at metadata.version {level}" in log
 
 
+@pytest.mark.long
 def test_three_static_voters(tmp_path: Path) -> None:
     ports = dict(zip((11, 12, 13), free_ports(3), strict=True))
     voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in ports.items())

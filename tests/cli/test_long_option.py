@@ -45,7 +45,13 @@ def test_long_tests_are_left_out_where_nothing_is_named_and_counted_once(project
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--all"], ["--all", "-n", "1"], ["-n", "1", "tests/test_two.py"], ["-k", "test_"], ["-m", "not slow"]],
+    [
+        *(["--all", "-n", "1"], ["tests/test_two.py"], ["-k", "test_"]),
+        *(
+            pytest.param(each, marks=pytest.mark.long)
+            for each in (["-n", "1", "tests/test_two.py"], ["-m", "not slow"])
+        ),
+    ],
     ids=" ".join,
 )
 def test_long_tests_run_with_all_and_where_something_is_named(project: Path, arguments: list[str]) -> None:

@@ -104,6 +104,7 @@ def check_frame(frame: dict[str, Any], leader_id: int) -> None:
     assert 0 <= measured["busy"] <= 1 and measured["heartbeats_per_s"] >= 0 and measured["connections"] >= 4
 
 
+@pytest.mark.long
 def test_a_controller_that_goes_away_is_told_and_the_last_state_stays(tmp_path: Path) -> None:
     """Frames of JSON until Ctrl-C, which ends it with 0."""
     [port] = free_ports(1)

@@ -89,7 +89,7 @@ def test_a_log_that_is_cut_is_a_whole_beginning_of_what_it_was(tmp_path: Path, c
     at_every_crash(tmp_path, lambda root: _filled(root).logs[KEY], lambda log: log.truncate_to(cut), check)
 
 
-@pytest.mark.parametrize("start", [1, 4, 6])
+@pytest.mark.parametrize("start", [1, pytest.param(4, marks=pytest.mark.long), 6])
 def test_a_log_whose_beginning_is_deleted_keeps_its_end(tmp_path: Path, start: int) -> None:
     """Segments go first ones first: in between there are more records, and no hole."""
 

@@ -222,6 +222,7 @@ async def test_heartbeats_that_were_due_while_there_was_no_connection_count() ->
         assert 10 < at_least <= counted <= len(latencies(before_ns, INTERVAL_NS, time.monotonic_ns()))
 
 
+@pytest.mark.long
 @story
 async def test_no_heartbeat_is_due_between_a_rest_and_the_next_order() -> None:
     async with served() as (port, asked), watching(port) as watched:
@@ -239,7 +240,7 @@ async def test_no_heartbeat_is_due_between_a_rest_and_the_next_order() -> None:
 
 
 @pytest.mark.parametrize("interval_ns", [0, 1, 3, 7, 1000, 2_500_001])
-@pytest.mark.parametrize("waited_ns", [0, 1, 31, 33, 1_151, 1_153, 5_000, 40_000, 2_000_003])
+@pytest.mark.parametrize("waited_ns", [0, 1, 31, 33, 1_151, 1_153, 5_000, 40_000, 200_003])
 def test_due_heartbeats_are_counted_as_the_twin_lists_them(waited_ns: int, interval_ns: int) -> None:
     counted = histogram(kernel.due_latencies(50, interval_ns, 50 + waited_ns))
     listed = np.zeros_like(counted)

@@ -24,7 +24,7 @@ def slow_of(values: list[bytes]) -> SlowImage:
 
 
 @given(Dice, st.integers(1, 300))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_one_by_one(dice: Random, count: int) -> None:
     story, image = Story(dice), ClusterImage()
     for value in story.values(count):
@@ -49,7 +49,7 @@ def test_in_bulk(dice: Random, count: int, codec: str, batch: int) -> None:
 
 
 @given(Dice, st.lists(st.integers(0, 120), min_size=2, max_size=6), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_taken_back_to_any_batch(dice: Random, counts: list[int], data: st.DataObject) -> None:
     """Batches in bulk or one by one, with a journal: reverted to any batch, and continued differently."""
     story, image, offset = Story(dice), ClusterImage(), 0

@@ -295,7 +295,7 @@ def test_the_image_may_change_while_it_is_written() -> None:
 
 
 @given(Dice, st.lists(st.integers(1, 80), min_size=1, max_size=5), st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_as_of_an_offset(dice: Random, counts: list[int], data: st.DataObject) -> None:
     """Uncommitted records are not written; the image still holds them."""
     story, image, offset = Story(dice), ClusterImage(), 0

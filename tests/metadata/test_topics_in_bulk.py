@@ -103,7 +103,7 @@ def test_rows_that_topics_leave_are_taken_again() -> None:
 def test_scattered_rows_are_taken_again_before_there_are_more_of_them_than_topics() -> None:
     twins = Twins(has_single=False)
     twins.take(created(range(4_000)))
-    for turn in range(1, 8):
+    for turn in range(1, 6):
         twins.take(removed(number for number in range(4_000 * (turn - 1), 4_000 * turn) if number % 2))
         twins.take(
             removed(number for number in range(4_000 * (turn - 2), 4_000 * (turn - 1)) if turn > 1 and not number % 2)

@@ -84,7 +84,7 @@ def test_a_policy_over_many_partitions_does_what_its_twin_does() -> None:
             assert elections.failed.tolist() == [row for row, p in decided.items() if p is None]
 
 
-@pytest.mark.parametrize("slot", [2, 3, 7, 32, 200, -2, -300])
+@pytest.mark.parametrize("slot", [2, 32, -300, *(pytest.param(n, marks=pytest.mark.long) for n in (3, 7, 200, -2))])
 def test_a_slot_out_of_range_is_an_error_that_names_the_partition(slot: int) -> None:
     @election_policy
     def wrong(replicas: np.ndarray, in_sync: int, online: int) -> int:

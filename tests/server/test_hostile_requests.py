@@ -31,7 +31,7 @@ from server.zookeepers import Client, Zookeeper, elect, take_over
 from storage import building
 
 BATCH = building.batch(0, [b"a"])
-ROUNDS = 8
+ROUNDS = 5
 KNOWN = {
     **{name: "t" for name in ("topic_name", "topic", "name")},
     **{name: 0 for name in ("partition_index", "partition", "index")},

@@ -11,6 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
+import pytest
+
 from kcore.controller.kraft import decision, writing
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.brokers import records
@@ -159,6 +161,7 @@ async def measured(folder: Path, load: Load) -> dict[str, Duration]:
         return found | {f"{kind}, started again": each for kind, each in again.metrics.events.items()}
 
 
+@pytest.mark.long
 def test_what_is_large_is_done_in_parts(tmp_path: Path) -> None:
     load = Load(partitions=60_000, many=6_000)
     found = asyncio.run(measured(tmp_path, load))

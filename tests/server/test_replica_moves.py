@@ -241,6 +241,7 @@ def killed_at(number: int, broker: MovingBroker, folder: Path) -> int:
     os._exit(0)
 
 
+@pytest.mark.long
 def test_a_kill_before_each_operation_on_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However far it came, there is one log in the end, with all records that were acknowledged."""
     number, ended = 0, 9

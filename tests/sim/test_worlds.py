@@ -66,6 +66,7 @@ def test_seeds_draw_every_kind_of_world() -> None:
     assert any(world.fault_every_us == 300_000 for world in shaken)
 
 
+@pytest.mark.long
 def test_kraft_version_goes_up_while_a_world_runs() -> None:
     """And then its voters change."""
     worlds = {"level": "4.3", "dynamic": False, "upgraded": True, "voters": 3, "change_every_us": 500_000}

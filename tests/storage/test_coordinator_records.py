@@ -121,7 +121,7 @@ TYPES = [
     TYPES,
     ids=lambda value: str(value) if isinstance(value, int) else f"{len(value)}-types",
 )
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(data=st.data())
 def test_every_type_is_read_as_it_was_written(types: Any, number: int, version: int, data: st.DataObject) -> None:
     key_type, value_type = types[number]

@@ -80,7 +80,7 @@ def asked(active: Active, data: st.DataObject, kind: type[Message]) -> tuple[Mes
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@settings(max_examples=8, deadline=None, suppress_health_check=[*HealthCheck])
+@settings(max_examples=5, deadline=None, suppress_health_check=[*HealthCheck])
 @given(data=st.data())
 def test_any_request_is_answered_and_the_state_is_that_of_the_log(kind: type[Message], data: st.DataObject) -> None:
     active = led(data.draw(st.sampled_from(STATES)))
@@ -105,7 +105,7 @@ def test_any_request_is_answered_and_the_state_is_that_of_the_log(kind: type[Mes
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@settings(max_examples=4, deadline=None, suppress_health_check=[*HealthCheck])
+@settings(max_examples=3, deadline=None, suppress_health_check=[*HealthCheck])
 @given(data=st.data())
 def test_what_any_request_wrote_is_undone_with_its_leadership(kind: type[Message], data: st.DataObject) -> None:
     active = led(data.draw(st.sampled_from(STATES)))
@@ -118,7 +118,7 @@ def test_what_any_request_wrote_is_undone_with_its_leadership(kind: type[Message
     assert len(active.answers) == len(kinds)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[*HealthCheck])
+@settings(max_examples=40, deadline=None, suppress_health_check=[*HealthCheck])
 @given(data=st.data())
 def test_any_request_in_an_envelope_is_answered_or_refused(data: st.DataObject) -> None:
     """Garbled bytes, principals and addresses too: the envelope has an error, or the answer within."""

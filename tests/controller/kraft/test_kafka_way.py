@@ -371,6 +371,7 @@ def test_the_active_controllers_own_batches_are_taken_one_by_one() -> None:
     assert "u" in active.controller.snapshot_image.topics and written(active, end)
 
 
+@pytest.mark.long
 def test_transactions_begin_without_a_record_in_front_in_kafkas_way() -> None:
     many = [CreatableTopic(name=f"m-{each}", num_partitions=50, replication_factor=3) for each in range(400)]
     for way in (KCORE, KAFKA - {departures.RECORD_LIMITS}):

@@ -380,7 +380,7 @@ def test_what_decides_without_asking_the_controller_is_a_fault(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@settings(max_examples=8, deadline=None, suppress_health_check=[*HealthCheck])
+@settings(max_examples=4, deadline=None, suppress_health_check=[*HealthCheck])
 @given(data=st.data())
 def test_any_request_is_for_the_active_controller_or_answered_as_by_it(
     kind: type[Message], data: st.DataObject

@@ -143,6 +143,7 @@ def test_50_000_partitions_are_added_in_one_request() -> None:
     assert written(context, decision).image.table.partition_count == MANY + 1
 
 
+@pytest.mark.long
 def test_20_000_topics_are_deleted_in_one_request() -> None:
     context = a_cluster()
     written(context, create(context, *(a_topic(f"t{number}") for number in range(20_000))))

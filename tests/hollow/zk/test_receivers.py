@@ -214,6 +214,7 @@ async def test_one_broker_has_so_many_connections_and_others_are_not_harmed(requ
                 await asyncio.sleep(0.01)
 
 
+@pytest.mark.long
 @story
 async def test_a_peer_that_reads_no_answers_is_let_go(requests: list[ControlRequest]) -> None:
     async with receiving() as (_, [broker]):
