@@ -118,15 +118,9 @@ def test_in_bulk_as_one_by_one_at_any_offset(dice: Random, count: int, data: st.
 
 
 @given(Dice, Counts, Ways, st.integers(1, 120))
-<<<<<<< HEAD
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_small_log_returns_all_changes_or_none(dice: Random, counts: list[int], bulk: list[bool], most: int) -> None:
     """A log that is too small returns its newest part completely, or nothing."""
-=======
-@settings(max_examples=25, deadline=None)
-def test_what_is_forgotten_is_not_told(dice: Random, counts: list[int], bulk: list[bool], most: int) -> None:
-    """A log that is too small: the newest of it is told whole, or nothing."""
->>>>>>> 34f9289bfa5712f95820da2f45a88edd5a5ef5db
     state = dice.getstate()
     lived = Lived(dice, counts, bulk[: len(counts)], most)
     dice.setstate(state)
