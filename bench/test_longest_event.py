@@ -16,7 +16,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from kcore.collector import rare_collections
 from kcore.net.durations import Duration
 from kcore.server.quorum_node import quorum_server as process
-from server.test_longest_event import Load, measured
+from server.kraft.test_longest_event import Load, measured
 
 WHOLE = Load(partitions=1_000_000, many=50_000)
 ONCE = Load(partitions=20_000, many=1_000)  # Without --benchmark-enable.

@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from cli.test_kraft_command import CLUSTER_ID, Controller, running
+from cli.servers.test_kraft_command import CLUSTER_ID, Controller, running
 from kcore.cli.commands import app
 from kcore.cli.measure import top_command
 from kcore.cli.measure.top_view import view_of

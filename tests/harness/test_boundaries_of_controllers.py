@@ -20,8 +20,8 @@ from controller.kraft.broker_clusters import (
     records_of,
 )
 from controller.kraft.contexts import decision_of
-from controller.kraft.test_configs_altered import decided
-from controller.kraft.test_leaders_requests import a_move, problem, records
+from controller.kraft.admin.test_configs_altered import decided
+from controller.kraft.partitions.test_leaders_requests import a_move, problem, records
 from controller.zk import admin
 from controller.zk.admin import small
 from harness.boundary import check_limit

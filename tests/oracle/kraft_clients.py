@@ -36,9 +36,9 @@ from kcore.server.kraft_controller.envelopes import FORWARDABLE, names_another_c
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from, encode
 from oracle.kraft_observer import Claim, Seen, Watch
-from oracle.kraft_own import Own, directories_of, registration
-from oracle.kraft_registers import Given, Violation
-from oracle.kraft_requests import next_step
+from oracle.chaos.kraft_own import Own, directories_of, registration
+from oracle.chaos.kraft_registers import Given, Violation
+from oracle.chaos.kraft_requests import next_step
 
 TIME_OUT_S: Final = 30.0
 LIMITS: Final = Limits(connect_s=3.0, request_s=TIME_OUT_S, close_s=0.2)

@@ -17,7 +17,7 @@ from kcore.schema.structure import MetadataRecord
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import Records, decode_records
-from oracle.kraft_registers import Violation
+from oracle.chaos.kraft_registers import Violation
 from oracle.observer import Observer
 
 UNCHANGED = -2  # As the leader in a PartitionChangeRecord.

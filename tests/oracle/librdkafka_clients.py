@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from oracle.kraft_registers import Violation
+from oracle.chaos.kraft_registers import Violation
 
 WAIT_S: Final = 120.0
 CALL_S: Final = 30.0  # Of one blocking call; one that took longer is made again.

@@ -21,7 +21,7 @@ from kcore.spark.metadata_source import MetadataReader
 from kcore.storage.raft.metadata_log import load_metadata
 from kcore.storage.raft.snapshot import SnapshotId, read_snapshot, why_damaged, write_snapshot
 from storage.building import batches
-from storage.test_metadata_log import TIME_MS, names, topic, topics_from
+from storage.raft.test_metadata_log import TIME_MS, names, topic, topics_from
 
 FOLDER = "__cluster_metadata-0"
 

@@ -19,7 +19,7 @@ from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_building import encode_records, encode_values
 from kcore.wire.records import Record
 from net.loops import story
-from server.test_snapshot_pieces import answer
+from server.kraft.test_snapshot_pieces import answer
 
 TOPIC = Uuid(b"t" * 16)
 

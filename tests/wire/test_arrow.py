@@ -12,7 +12,7 @@ from kcore.types import Uuid
 from kcore.wire.columns import Columns, Rows, Strings
 from wire.every_kind import EveryKind
 from wire.golden import vectors
-from wire.test_columns import leader_and_isr
+from wire.columns.test_columns import leader_and_isr
 
 
 def as_arrow_says(value: Any) -> Any:

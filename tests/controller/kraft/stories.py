@@ -13,9 +13,9 @@ from typing import Any
 import kcore
 from controller.kraft.advances import Advances
 from controller.kraft.contexts import decision_of
-from controller.kraft.differences import RENOUNCED, Difference
-from controller.kraft.story_node import nodes_of
-from controller.kraft.story_world import TURNS
+from controller.kraft.recorded.differences import RENOUNCED, Difference
+from controller.kraft.recorded.story_node import nodes_of
+from controller.kraft.recorded.story_world import TURNS
 from kcore.controller.kraft.activation import Bootstrap, activation
 from kcore.controller.kraft.decision import Decision, encoded
 from kcore.controller.kraft.departures import KAFKA_WAY

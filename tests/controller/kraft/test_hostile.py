@@ -25,7 +25,7 @@ from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.structure import Message, Struct
 from kcore.server.kraft_controller.envelopes import FORWARDABLE, unwrapped
 from kcore.wire.codec import decode, encode
-from server.test_kraft_envelopes import enclosed
+from server.kraft.test_kraft_envelopes import enclosed
 
 # Answers that go with a change: another leader came of it (a reassignment that completes).
 CHANGED = {Errors.NEW_LEADER_ELECTED.value, Errors.FENCED_LEADER_EPOCH.value}

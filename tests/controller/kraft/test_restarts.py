@@ -6,7 +6,7 @@ import base64
 import pytest
 
 import cases
-from controller.kraft.story_world import StoryWorld
+from controller.kraft.recorded.story_world import StoryWorld
 from kcore.controller.kraft.departures import KAFKA_WAY
 from kcore.controller.kraft.kafka_way.faults import ControllerFaultError
 from kcore.schema.metadata_records_log import BeginTransactionRecord

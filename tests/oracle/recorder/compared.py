@@ -12,11 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from controller.kraft import free_runs
-from controller.kraft.differences import Difference
-from controller.kraft.explanations import unexplained
+from controller.kraft.recorded import free_runs
+from controller.kraft.recorded.differences import Difference
+from controller.kraft.recorded.explanations import unexplained
 from controller.kraft.stories import Follower
-from controller.kraft.story_wire import Json
+from controller.kraft.recorded.story_wire import Json
 from kcore.controller.kraft.departures import KAFKA_WAY
 from kcore.measure.processes.local_process import free_ports
 from oracle.recorder.real_controller import Jvm

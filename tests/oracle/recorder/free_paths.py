@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from controller.kraft.story_wire import Json
+from controller.kraft.recorded.story_wire import Json
 
 TOKEN_FIELDS: Final = {"hmac", "tokenId"}
 TIME_FIELDS: Final = {

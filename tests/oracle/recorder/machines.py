@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final, Self
 
-from controller.kraft.story_wire import Json
+from controller.kraft.recorded.story_wire import Json
 from oracle.recorder.real_controller import Jvm, LogFile, emptied
 from oracle.recorder.settings import Setup
 from oracle.recorder.story import formatted, log_of, write_properties

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import IO, Self
 
-from controller.kraft.story_wire import Json, batches_of
+from controller.kraft.recorded.story_wire import Json, batches_of
 from kcore.measure.processes.jars import fetch, kafka_jars
 from kcore.spark.java import cache_directory, java_home
 

@@ -3,7 +3,7 @@
 import base64
 from typing import Any
 
-from controller.kraft.story_wire import NAMES, Json, request_bytes
+from controller.kraft.recorded.story_wire import NAMES, Json, request_bytes
 from kcore.schema.kinds import Kind
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.structure import UNSET

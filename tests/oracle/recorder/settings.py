@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final
 
-from controller.kraft.story_wire import Json
+from controller.kraft.recorded.story_wire import Json
 
 NODE: Final = 3000
 SESSION_MS: Final = 1_000_000

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import kcore
-from controller.kraft.story_wire import NAMES, Json, request_bytes, response_json
+from controller.kraft.recorded.story_wire import NAMES, Json, request_bytes, response_json
 from kcore.schema.index import REQUESTS
 from kcore.types import Uuid
 from oracle.recorder.free_paths import free_paths, unordered

@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from controller.kraft.story_wire import Json, batches_of
+from controller.kraft.recorded.story_wire import Json, batches_of
 from kcore.measure.processes.local_process import free_ports
 from kcore.metadata.metadata_version import MetadataVersion
 from kcore.schema.metadata_records_log import BeginTransactionRecord, NoOpRecord

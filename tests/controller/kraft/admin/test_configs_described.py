@@ -1,0 +1,61 @@
+"""What a controller tells of its own settings, beside what Kafka's told of the same server.properties."""
+
+from typing import Any
+
+import cases
+from controller.kraft.broker_clusters import put
+from controller.kraft.contexts import a_context
+from controller.kraft.admin.test_configs_altered import BROKER, decided
+from kcore.controller.kraft.kraft_context import ControllerContext
+from kcore.schema import configs as schema
+from kcore.schema.metadata_records_settings import ConfigRecord
+
+Result = schema.DescribeConfigsResourceResult
+
+
+def described(context: ControllerContext, name: str, *keys: str) -> list[Result]:
+    resource = schema.DescribeConfigsResource(
+        resource_type=BROKER, resource_name=name, configuration_keys=[*keys] or None
+    )
+    request = schema.DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+    response = decided(context, request).response
+    assert isinstance(response, schema.DescribeConfigsResponse)
+    (result,) = response.results
+    return result.configs
+
+
+def told(entry: Result) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "value": entry.value,
+        "readOnly": entry.read_only,
+        "configSource": entry.config_source,
+        "isSensitive": entry.is_sensitive,
+        "configType": entry.config_type,
+        "synonyms": [[each.name, each.value, each.source] for each in entry.synonyms],
+    }
+
+
+def test_all_settings_of_a_controller() -> None:
+    """Defaults included, in Kafka's order."""
+    [case] = cases.load("controller_settings_4.3.1")
+    context = a_context(static_configs=case["properties"], node_id=int(case["properties"]["node.id"]))
+    for node, settings in case["dynamic"].items():
+        for name, value in settings.items():
+            put(context, ConfigRecord(resource_type=BROKER, resource_name=node, name=name, value=value))
+    assert [told(each) for each in described(context, "101")] == case["configs"]
+    assert [each.name for each in described(context, "")] == ["min.insync.replicas"]
+
+
+def test_values_are_told_as_kafka_reads_them() -> None:
+    given = {"log.dirs": " a , b", "num.io.threads": " 08", "auto.leader.rebalance.enable": "FALSE", "x.y": " z"}
+    context = a_context(static_configs=given)
+    found = {each.name: each.value for each in described(context, "3000", *given)}
+    assert found == {"log.dirs": "a,b", "num.io.threads": "8", "auto.leader.rebalance.enable": "false", "x.y": None}
+
+
+def test_another_release_tells_what_is_set() -> None:
+    context = a_context(release="3.9.1", static_configs={"num.io.threads": "4", "listeners": "PLAINTEXT://:9092"})
+    found = {each.name: each.read_only for each in described(context, "3000")}
+    assert found == {"num.io.threads": False, "listeners": False}
+    assert described(a_context(release="4.1.2"), "3000") == []
