@@ -40,9 +40,9 @@ from kcore.schema.list_offsets import (
 from kcore.schema.raft_votes import BeginQuorumEpochRequest, BeginQuorumEpochResponse, VoteRequest
 from kcore.types import Uuid
 from kcore.wire.record_batch import scan_batches
+from raft.log.test_snapshots import END, snapshot_bytes
 from raft.nodes import begin_request, epoch_response, follower, grant, leader, log_of, sent, started, vote_response
 from raft.replication import fetch_response, flush, open_fetch, values, whole
-from raft.log.test_snapshots import END, snapshot_bytes
 from storage import building
 
 # A broker's fetcher.

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from controller.kraft.active import Active
+from controller.kraft.admin.test_configs_altered import decided
 from controller.kraft.broker_clusters import (
     BEGIN_MS,
     SESSION_MS,
@@ -20,7 +21,6 @@ from controller.kraft.broker_clusters import (
     records_of,
 )
 from controller.kraft.contexts import decision_of
-from controller.kraft.admin.test_configs_altered import decided
 from controller.kraft.partitions.test_leaders_requests import a_move, problem, records
 from controller.zk import admin
 from controller.zk.admin import small

@@ -23,8 +23,8 @@ from kcore.net.security.sasl_server import SaslListener
 from kcore.net.server import RequestContext, Server, serve
 from kcore.wire.codec import decode_from
 from net.loops import fenced, framed, heartbeat_answer, read_frame, request_frame, story, until
-from net.test_direct_handler import FETCH, LARGE, fetched
 from net.security.test_tls_listener import Users
+from net.test_direct_handler import FETCH, LARGE, fetched
 from net.test_server import raw_client, rest, still_serves
 
 APIS = {"BrokerHeartbeat": (0, 1), "Fetch": (12, 18), "Metadata": (0, 1)}

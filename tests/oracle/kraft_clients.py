@@ -35,10 +35,10 @@ from kcore.schema.structure import Message, Struct
 from kcore.server.kraft_controller.envelopes import FORWARDABLE, names_another_controller
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from, encode
-from oracle.kraft_observer import Claim, Seen, Watch
 from oracle.chaos.kraft_own import Own, directories_of, registration
 from oracle.chaos.kraft_registers import Given, Violation
 from oracle.chaos.kraft_requests import next_step
+from oracle.kraft_observer import Claim, Seen, Watch
 
 TIME_OUT_S: Final = 30.0
 LIMITS: Final = Limits(connect_s=3.0, request_s=TIME_OUT_S, close_s=0.2)

@@ -36,8 +36,8 @@ from kcore.server.metrics.page import MetricsPage
 from kcore.server.metrics.watched_loop import WatchedLoop, current_watched_loop, run_watched
 from kcore.server.quorum_node import quorum_metric_families as quorum_families
 from kcore.server.quorum_node.quorum_server import MemoryElections
-from server.quorum_nodes import append, committed_everywhere, started
 from server.kraft.test_kraft_server import CLUSTER, LEVELS, OWN, registration
+from server.quorum_nodes import append, committed_everywhere, started
 
 Story = Callable[[KraftServer, Connection, MetricsPage], Awaitable[None]]
 

@@ -7,7 +7,7 @@ from tidy.test_layers import LAYERS
 
 ROOT = Path(__file__).parents[2]
 MODULES = 27  # About 25.
-FLAT = {"src/kcore/schema"}  # A file for each family of APIs.
+FLAT = {"src/kcore/schema", "tests/reference"}  # A file for each family of APIs, and for each kernel.
 SUFFIXES = {".py", ".pyx", ".rs"}
 WORDS = 1_500
 

@@ -10,9 +10,9 @@ import kcore
 from kcore.schema.structure import Field, Struct
 from kcore.types import Uuid
 from kcore.wire.columns import Columns, Rows, Strings
+from wire.columns.test_columns import leader_and_isr
 from wire.every_kind import EveryKind
 from wire.golden import vectors
-from wire.columns.test_columns import leader_and_isr
 
 
 def as_arrow_says(value: Any) -> Any:

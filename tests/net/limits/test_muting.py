@@ -15,8 +15,8 @@ from kcore.net.served_connection import ServedConnection
 from kcore.net.server import RequestContext, Server, serve
 from kcore.wire.codec import decode_from, encode
 from net.loops import HEARTBEAT, fenced, framed, read_frame, request_frame, story, until
-from net.test_direct_handler import Later, answered, ask
 from net.test_direct_connections import Handler, receiving
+from net.test_direct_handler import Later, answered, ask
 from net.test_server import VERSIONS, raw_client, rest
 
 APIS = {"BrokerHeartbeat": (0, 1)}

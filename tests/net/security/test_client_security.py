@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import pytest
 import trustme
+from kcore.controller.rules.scram import MOST_ITERATIONS
 from scramp import ScramException, ScramMechanism
 
 from kcore import schema as s
-from kcore.controller.rules.scram import MOST_ITERATIONS
 from kcore.errors import AuthenticationError, DisconnectedError, FrameError, NetworkError, RequestTimeoutError
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.net.connect import connect

@@ -73,9 +73,20 @@ from kcore.types import ZERO_UUID
 from net.authority import Authority
 from oracle.kafka_tools import ACLS, CONSOLE_CONSUMER, TOPICS
 from oracle.kcore_brokers import until
-from oracle.kraft_clusters import FIRST_CONTROLLER, KraftCluster
-from oracle.zk.test_listener_security import COMERS, LIMITS, OF_BOTH, OF_BROKERS, OF_CONTROLLERS, PASSWORD, TALKS, USERS, comes, says
 from oracle.kraft.test_kraft_security import CONSOLE_PRODUCER
+from oracle.kraft_clusters import FIRST_CONTROLLER, KraftCluster
+from oracle.zk.test_listener_security import (
+    COMERS,
+    LIMITS,
+    OF_BOTH,
+    OF_BROKERS,
+    OF_CONTROLLERS,
+    PASSWORD,
+    TALKS,
+    USERS,
+    comes,
+    says,
+)
 from storage import building
 
 TOPIC: Final = "t"

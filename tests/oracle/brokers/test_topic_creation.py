@@ -23,8 +23,8 @@ from kcore.schema.find_coordinator import FindCoordinatorRequest
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from net.loops import until
 from oracle.kcore_brokers import OPTIONS, KcoreBroker
-from oracle.librdkafka_clients import configuration
 from oracle.kraft.test_kraft_broker import Mixed
+from oracle.librdkafka_clients import configuration
 
 GROUPS: Final = "__consumer_offsets"
 TRANSACTIONS: Final = "__transaction_state"

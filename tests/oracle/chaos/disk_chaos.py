@@ -42,9 +42,9 @@ from oracle.chaos.disk_clients import (
 )
 from oracle.chaos.disk_cluster import BROKERS, DIRECTORIES, Disk, DiskCluster
 from oracle.chaos.disk_faults import CONTROLLER, FILE, FULL, LOST, PAUSED, SWAPPED, UNMOUNTED, Fault, Round, round_of
-from oracle.kraft_clusters import Node
 from oracle.chaos.kraft_kills import shown_at_failure
 from oracle.chaos.kraft_registers import Violation
+from oracle.kraft_clusters import Node
 
 WHOLE_S: Final = 90.0  # Until all is whole again, on a busy machine.
 NOTICED_S: Final = 15.0  # Until a broker has noticed that a directory is lost: it writes to each every five seconds.

@@ -13,8 +13,8 @@ from kcore.wire.record_batch import scan_batches
 from kcore.wire.records import decode_records
 from oracle.chaos.disk_clients import KEYS, Key, Read, number_of
 from oracle.chaos.disk_cluster import BROKERS, DiskCluster
-from oracle.forked import ForkedNode
 from oracle.chaos.kraft_registers import Violation
+from oracle.forked import ForkedNode
 
 
 class Place(NamedTuple):

@@ -16,9 +16,9 @@ from kcore.storage.meta_properties import read_meta_properties
 from kcore.storage.raft.metadata_log import load_metadata
 from kcore.storage.raft.raft_format import format_log_directories
 from kcore.types import Uuid
+from oracle.chaos.kraft_kills import Controllers
 from oracle.forked import ForkedNode
 from oracle.kraft_clusters import Node
-from oracle.chaos.kraft_kills import Controllers
 
 BROKERS: Final = (1, 2, 3)
 DIRECTORIES: Final = 3  # Of each broker; the first has the metadata log.

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from oracle.kraft_clients import Asker, FakeBroker, ZkControllerAuthorization, administer
-from oracle.kraft_clusters import Node
 from oracle.chaos.kraft_kills import Controllers, Story, Watched, shown_at_failure
 from oracle.chaos.kraft_large import Large, alter_large
 from oracle.chaos.kraft_own import STABLE, Own
 from oracle.chaos.kraft_registers import Given, Violation
+from oracle.kraft_clients import Asker, FakeBroker, ZkControllerAuthorization, administer
+from oracle.kraft_clusters import Node
 
 PROPERTIES: Final = """controller.quorum.election.timeout.ms=400
 controller.quorum.fetch.timeout.ms=1000

@@ -28,9 +28,9 @@ from kcore.schema.log_dirs import (
 from kcore.schema.structure import Message
 from kcore.storage.meta_properties import read_meta_properties, write_meta_properties
 from kcore.types import Uuid
+from oracle.chaos.kraft_checks import active_controller
 from oracle.kafka_tools import LOG_DIRS, REASSIGN, RELEASE, TOPICS, tool_command
 from oracle.kcore_brokers import Seen, topic_at, until
-from oracle.chaos.kraft_checks import active_controller
 from oracle.kraft_clusters import FIRST_CONTROLLER, KCORE_BROKER, KraftCluster, Node
 from oracle.librdkafka_clients import configuration
 

@@ -18,11 +18,11 @@ from typing import Final
 from kcore.measure.processes.java_process import JavaProcess
 from kcore.raft.membership.replicas import Address
 from kcore.server.quorum_node.describe import describe_quorum
+from oracle.chaos.kraft_registers import Violation
+from oracle.chaos.kraft_states import NodeFiles, Reference
 from oracle.forked import ForkedNode
 from oracle.kraft_clusters import KraftCluster, Node
 from oracle.kraft_observer import Watch
-from oracle.chaos.kraft_registers import Violation
-from oracle.chaos.kraft_states import NodeFiles, Reference
 
 FAULT: Final = re.compile(r"^(?:Traceback|.* (?:ERROR|CRITICAL) ).*", re.MULTILINE)
 # Of Kafka's controllers: an error with the exception in the next line, and what a fault handler reports.

@@ -11,8 +11,8 @@ from typing import Final
 
 from kcore.protocol_errors import Errors
 from oracle.chaos.kraft_chaos import Chaos, ChaosStory
-from oracle.kraft_clusters import FIRST_CONTROLLER
 from oracle.chaos.kraft_kills import Controllers, shown_at_failure
+from oracle.kraft_clusters import FIRST_CONTROLLER
 
 PROPERTIES: Final = """metadata.log.max.record.bytes.between.snapshots=4000
 metadata.max.idle.interval.ms=300

@@ -6,7 +6,6 @@ from typing import Final
 
 from kcore.schema.broker_lifecycle import BrokerRegistrationRequest, Feature, Listener
 from kcore.types import Uuid
-from oracle.kraft_observer import Watch
 from oracle.chaos.kraft_registers import (
     Acl,
     FeatureLevel,
@@ -19,6 +18,7 @@ from oracle.chaos.kraft_registers import (
     Token,
     Topic,
 )
+from oracle.kraft_observer import Watch
 
 BROKER, CLIENT_METRICS, GROUP = 4, 16, 32  # ConfigResource.Type
 STABLE: Final = (1, 2, 3, 4)  # Brokers that run; see kraft_brokers.py.

@@ -21,7 +21,6 @@ from kcore.schema.partitions import (
     TopicPartitions,
 )
 from kcore.types import Uuid
-from oracle.kraft_observer import Claim, Seen
 from oracle.chaos.kraft_own import STABLE, Own, directory_of, registration
 from oracle.chaos.kraft_registers import (
     REFUSED,
@@ -39,6 +38,7 @@ from oracle.chaos.kraft_registers import (
     unchanged,
     with_entries,
 )
+from oracle.kraft_observer import Claim, Seen
 
 TOPIC = 2  # ConfigResource.Type, and ResourceType.
 SET, DELETE = 0, 1

@@ -22,10 +22,10 @@ from kcore.protocol_errors import Errors
 from kcore.raft.membership.replicas import Address
 from kcore.schema.partitions import AlterPartitionReassignmentsRequest, ReassignablePartition, ReassignableTopic
 from oracle.chaos.kraft_checks import complaints_of
-from oracle.kraft_clusters import Node
 from oracle.chaos.kraft_kills import Controllers, Story, Watched
-from oracle.kraft_observer import Seen, Watch
 from oracle.chaos.kraft_registers import Violation
+from oracle.kraft_clusters import Node
+from oracle.kraft_observer import Seen, Watch
 from oracle.librdkafka_clients import Client, Reader, TopicMaker, Transactor, Writer, all_records
 
 PROPERTIES: Final = """metadata.log.max.record.bytes.between.snapshots=20000

@@ -18,9 +18,9 @@ from kcore.types import Uuid
 from kcore.wire.encoded_records import EncodedRecords
 from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.records import decode_records
-from oracle.kraft_observer import Claim, Partitions
 from oracle.chaos.kraft_registers import Acl, Given, Topic, TopicState, Violation, becomes, unchanged
 from oracle.chaos.kraft_states import NodeFiles, Reference
+from oracle.kraft_observer import Claim, Partitions
 
 TOPIC_ID = Uuid(bytes(15) + b"\5")
 RECORDS = (

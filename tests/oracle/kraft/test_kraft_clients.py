@@ -31,8 +31,8 @@ from confluent_kafka.admin import (
 )
 
 from kcore.spark.java import cache_directory
-from oracle.kcore_brokers import until
 from oracle.chaos.kraft_checks import assert_no_complaints
+from oracle.kcore_brokers import until
 from oracle.kraft_clusters import KraftCluster
 
 GO = Path(__file__).with_name("go_client")

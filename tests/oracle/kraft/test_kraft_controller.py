@@ -5,8 +5,6 @@ from functools import partial
 
 import pytest
 
-from oracle.kafka_tools import CONSOLE_CONSUMER, METADATA_QUORUM, TOPICS
-from oracle.kcore_brokers import topic_at, until
 from oracle.chaos.kraft_checks import (
     ALL,
     SMALL_SNAPSHOTS,
@@ -17,6 +15,8 @@ from oracle.chaos.kraft_checks import (
     described,
     writing,
 )
+from oracle.kafka_tools import CONSOLE_CONSUMER, METADATA_QUORUM, TOPICS
+from oracle.kcore_brokers import topic_at, until
 from oracle.kraft_clusters import KraftCluster, Node
 
 CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"  # 4.x has it there.

@@ -13,10 +13,10 @@ import pytest
 
 from kcore.protocol_errors import Errors
 from kcore.storage.raft.raft_snapshots import DAMAGED
-from oracle.kcore_brokers import until
 from oracle.chaos.kraft_checks import active_controller
-from oracle.kraft_clusters import KraftCluster, Node
 from oracle.chaos.kraft_pages import Page, create_topics, led_topics
+from oracle.kcore_brokers import until
+from oracle.kraft_clusters import KraftCluster, Node
 
 PROPERTIES = """metadata.log.max.record.bytes.between.snapshots=2000
 metadata.log.segment.ms=1000

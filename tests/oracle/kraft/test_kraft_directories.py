@@ -12,9 +12,9 @@ from typing import Final
 import pytest
 
 from kcore.storage.meta_properties import read_meta_properties
-from oracle.kraft_clusters import KCORE_BROKER, Node
 from oracle.chaos.kraft_disks import LogDirs, Places, assigned_directories, directory_ids
 from oracle.kraft.test_kraft_broker import REPLICAS, TOPIC, TOPICS, Mixed, load, progress
+from oracle.kraft_clusters import KCORE_BROKER, Node
 
 PER_BROKER: Final = {1: 2, 2: 3, 3: 3}  # Log directories; 3 is Kafka's.
 DATA: Final = "data-2"  # The directory that is lost: the first has the metadata log.

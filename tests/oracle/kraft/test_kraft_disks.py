@@ -14,11 +14,11 @@ from typing import Final
 
 import pytest
 
-from oracle.kcore_brokers import Seen
 from oracle.chaos.kraft_checks import active_controller
-from oracle.kraft_clusters import Node
 from oracle.chaos.kraft_disks import LOSSES, MOVED, MOVING, NOTICED, PLACES, REGISTERED, REPLICAS, Disks, Loss
+from oracle.kcore_brokers import Seen
 from oracle.kraft.test_kraft_broker import load, progress
+from oracle.kraft_clusters import Node
 
 DIGITS: Final = 4000  # So that segments of a MiB are full within seconds.
 CLUSTERS: Final = (

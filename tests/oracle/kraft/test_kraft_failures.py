@@ -12,8 +12,6 @@ from functools import partial
 
 import pytest
 
-from oracle.kafka_tools import FEATURES, REASSIGN, TOPICS
-from oracle.kcore_brokers import topic_at, until
 from oracle.chaos.kraft_checks import (
     ALL,
     SMALL_SNAPSHOTS,
@@ -23,6 +21,8 @@ from oracle.chaos.kraft_checks import (
     await_isr,
     writing,
 )
+from oracle.kafka_tools import FEATURES, REASSIGN, TOPICS
+from oracle.kcore_brokers import topic_at, until
 from oracle.kraft_clusters import KraftCluster, Node
 
 FIRST_LEVEL = "3.9-IV0"

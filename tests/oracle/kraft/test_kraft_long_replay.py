@@ -19,12 +19,12 @@ from kcore.schema.raft_votes import VoteRequest, VoteRequestPartitionData, VoteR
 from kcore.server.quorum_node.describe import describe_quorum
 from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.types import Uuid
-from oracle.kafka_tools import TOPICS
-from oracle.kcore_brokers import until
 from oracle.chaos.kraft_checks import active_controller
-from oracle.kraft_clusters import KraftCluster, Node
 from oracle.chaos.kraft_long_logs import FOLDER, RECORDS, lengthen
 from oracle.chaos.kraft_pages import Page, asked, create_topics, led_topics, send
+from oracle.kafka_tools import TOPICS
+from oracle.kcore_brokers import until
+from oracle.kraft_clusters import KraftCluster, Node
 from oracle.raft_quorums import KCORE as QUORUM
 
 NO_SNAPSHOTS = "metadata.log.max.record.bytes.between.snapshots=1000000000\nmetadata.log.max.snapshot.interval.ms=0\n"

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from kcore.protocol_errors import Errors
-from oracle.kcore_brokers import until
 from oracle.chaos.kraft_checks import active_controller
-from oracle.kraft_clusters import KraftCluster
 from oracle.chaos.kraft_pages import Page, create_topics, led_topics
+from oracle.kcore_brokers import until
+from oracle.kraft_clusters import KraftCluster
 
 IN_PLACE = "kcore_log_directory_in_place"
 

@@ -11,6 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from oracle.chaos.kraft_checks import (
+    assert_no_complaints,
+    await_isr,
+    await_told,
+    brokers,
+    controllers,
+)
 from oracle.kafka_tools import (
     CONFIGS,
     CONSOLE_CONSUMER,
@@ -28,13 +35,6 @@ from oracle.kafka_tools import (
     VERIFIABLE_PRODUCER,
 )
 from oracle.kcore_brokers import topic_at, until
-from oracle.chaos.kraft_checks import (
-    assert_no_complaints,
-    await_isr,
-    await_told,
-    brokers,
-    controllers,
-)
 from oracle.kraft_clusters import KraftCluster
 
 CALM = "auto.leader.rebalance.enable=false\n"

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from oracle.kafka_tools import ACLS, CONFIGS, CONSOLE_CONSUMER, DELEGATION_TOKENS, TOPICS
-from oracle.kcore_brokers import until
 from oracle.chaos.kraft_checks import (
     assert_no_complaints,
     await_not_told,
@@ -19,6 +17,8 @@ from oracle.chaos.kraft_checks import (
     refusal,
     ways,
 )
+from oracle.kafka_tools import ACLS, CONFIGS, CONSOLE_CONSUMER, DELEGATION_TOKENS, TOPICS
+from oracle.kcore_brokers import until
 from oracle.kraft_clusters import KraftCluster
 
 CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"

@@ -14,10 +14,10 @@ from kcore.errors import KcoreError
 from kcore.protocol_errors import Errors
 from kcore.schema.raft_voters import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kcore.types import Uuid
+from oracle.chaos.kraft_pages import asked, create_topics, led_topics, quorum_at
 from oracle.kafka_tools import METADATA_QUORUM, TOPICS
 from oracle.kcore_brokers import until
 from oracle.kraft_clusters import FIRST_CONTROLLER, KraftCluster, Node
-from oracle.chaos.kraft_pages import asked, create_topics, led_topics, quorum_at
 
 KAFKA_WAY = ("--kafka-way", "standbys-name-no-leader")
 NOBODY = 999

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from oracle.kafka_tools import CLIENT_METRICS, CLUSTER, CONFIGS, FEATURES, METADATA_QUORUM, TOPICS
-from oracle.kcore_brokers import until
 from oracle.chaos.kraft_checks import (
     active_controller,
     assert_no_complaints,
@@ -21,6 +19,8 @@ from oracle.chaos.kraft_checks import (
     refusal,
     ways,
 )
+from oracle.kafka_tools import CLIENT_METRICS, CLUSTER, CONFIGS, FEATURES, METADATA_QUORUM, TOPICS
+from oracle.kcore_brokers import until
 from oracle.kraft_clusters import KraftCluster
 
 LEVEL = "4.3-IV0"

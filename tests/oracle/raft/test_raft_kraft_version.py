@@ -9,9 +9,9 @@ from kcore.schema import ControllerRegistrationRequest
 from kcore.schema.broker_lifecycle import Feature, Listener
 from kcore.types import Uuid
 from oracle.kafka_tools import FEATURES, tool_command
-from oracle.raft_quorums import Member, RaftQuorum, until
 from oracle.raft.test_raft_membership import TOOL, tool, voters_of
 from oracle.raft.test_raft_voters import NO_OPS, PATIENT, elect_kcore
+from oracle.raft_quorums import Member, RaftQuorum, until
 
 UPGRADE = ("upgrade", "--feature", "kraft.version=1")
 

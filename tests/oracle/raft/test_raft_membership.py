@@ -4,9 +4,9 @@ import re
 import subprocess
 
 from oracle.kafka_tools import tool_command
-from oracle.raft_quorums import KCORE, METADATA_QUORUM, Member, RaftQuorum, until
 from oracle.raft.test_raft_describe import masked
 from oracle.raft.test_raft_voters import NO_OPS, PATIENT, elect_kcore
+from oracle.raft_quorums import KCORE, METADATA_QUORUM, Member, RaftQuorum, until
 
 TOOL = "4.3.1"
 

@@ -15,8 +15,8 @@ from typing import Final
 from controller.kraft.recorded import free_runs
 from controller.kraft.recorded.differences import Difference
 from controller.kraft.recorded.explanations import unexplained
-from controller.kraft.stories import Follower
 from controller.kraft.recorded.story_wire import Json
+from controller.kraft.stories import Follower
 from kcore.controller.kraft.departures import KAFKA_WAY
 from kcore.measure.processes.local_process import free_ports
 from oracle.recorder.real_controller import Jvm

@@ -31,8 +31,8 @@ from kcore.schema.update_features import FeatureUpdateKey
 from net.authority import Authority, pem_of
 from oracle.kafka_tools import ACLS, CONFIGS, CONSOLE_CONSUMER, METADATA_QUORUM, TOPICS
 from oracle.kcore_brokers import until
-from oracle.kraft_clusters import KraftCluster
 from oracle.kraft.test_kraft_security import CONSOLE_PRODUCER
+from oracle.kraft_clusters import KraftCluster
 
 PASSWORD: Final = "correct-horse"
 LIMITS: Final = Limits(connect_s=60, request_s=60)

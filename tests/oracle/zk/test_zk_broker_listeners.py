@@ -49,9 +49,9 @@ from kcore.scram import salted_password
 from kcore.server.zk_broker.zk_broker_request_handlers import APIS
 from kcore.zookeeper.client import ZookeeperClient
 from net.authority import Authority
+from oracle.brokers.test_broker_listeners import TABLE, asked, without_objects, written_to
 from oracle.kafka_tools import CONSOLE_CONSUMER, TOPICS, run_tool, try_tool
 from oracle.kcore_brokers import PROGRAM, KcoreBroker, until
-from oracle.brokers.test_broker_listeners import TABLE, asked, without_objects, written_to
 from oracle.zk.test_listener_security import LIMITS, PASSWORD
 from server.broker.test_broker_tokens import show_token
 

@@ -25,9 +25,9 @@ from kcore.types import Uuid
 from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import decode_records
 from kcore.zookeeper.client import ZookeeperClient
+from oracle.chaos.kraft_states import NodeFiles
 from oracle.kafka_tools import TOPICS, run_tool
 from oracle.kcore_brokers import Seen, topic_at, until
-from oracle.chaos.kraft_states import NodeFiles
 from oracle.librdkafka_clients import CommittedReader, Writer, all_records
 from oracle.migrating import CONTROLLER_ID, MigratingBroker, MigratingController
 from oracle.zk_controllers import Controller

@@ -11,6 +11,7 @@ from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchRequest, FetchResponse
 from kcore.schema.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from raft.batches import batch
+from raft.log.test_snapshots import NEW, loading, piece, snapshot_bytes
 from raft.nodes import begin_request, end_request, follower, leaders, log_of, of, sent, started
 from raft.replication import (
     dynamic_log,
@@ -22,7 +23,6 @@ from raft.replication import (
     whole,
     write_snapshot,
 )
-from raft.log.test_snapshots import NEW, loading, piece, snapshot_bytes
 
 DAMAGED = values(b"a")[:-1] + b"\xff"
 

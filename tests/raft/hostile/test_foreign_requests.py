@@ -14,10 +14,10 @@ from kcore.raft.states import NEVER_MS
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.raft_voters import Listener, RemoveRaftVoterRequest
 from raft.batches import snapshot
-from raft.nodes import directory, of, state
-from raft.replication import append, committed_leader, dynamic_leader, fetch, fetch_request, fetched, flush, values
 from raft.log.test_snapshots import served, snapshot_request
 from raft.membership.test_voter_changes import added, dynamic, versions
+from raft.nodes import directory, of, state
+from raft.replication import append, committed_leader, dynamic_leader, fetch, fetch_request, fetched, flush, values
 from raft.voter_requests import ask, error, listeners, update_request
 
 FORGED = 100  # Ids from here on are of no replica.

@@ -19,10 +19,10 @@ from kcore.schema.fetch import FetchRequest
 from kcore.schema.fetch_snapshot import FetchSnapshotRequest
 from kcore.types import Uuid
 from raft.batches import batch
-from raft.nodes import begin_request, directory, end_request, of, raft_node, sent, stored
-from raft.replication import dynamic_leader, dynamic_log, dynamic_voters, fetch_request, fetch_response, flush
 from raft.log.test_control_records import BAD, GOOD, KRAFT_VOTERS, NEWER, messages, records, voters
 from raft.log.test_snapshots import piece, snapshot_request
+from raft.nodes import begin_request, directory, end_request, of, raft_node, sent, stored
+from raft.replication import dynamic_leader, dynamic_log, dynamic_voters, fetch_request, fetch_response, flush
 from raft.voter_requests import add_request, remove_request, update_request
 
 MAKES = [

@@ -33,9 +33,9 @@ from kcore.wire.codec import encode
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 from raft.batches import batch, snapshot
+from raft.log.test_snapshots import NEW, loading, piece
 from raft.nodes import begin_request, raft_node, sent
 from raft.replication import dynamic_log, dynamic_voters, fetch_response, flush, open_fetch, values, whole
-from raft.log.test_snapshots import NEW, loading, piece
 
 VOTERS = VoterSet.of(dynamic_voters(1, 2, 3)).to_record()
 KRAFT_VERSION, KRAFT_VOTERS = b"\x00\x00\x00\x05", b"\x00\x00\x00\x06"

@@ -5,9 +5,9 @@ import pytest
 from kcore.raft.effects import Notice
 from kcore.raft.log.control_records import control_batch, kraft_version_record
 from raft.batches import batch
+from raft.log.test_snapshots import NEW, loading, piece, snapshot_bytes
 from raft.nodes import of
 from raft.replication import fetch_response, flush, open_fetch, whole
-from raft.log.test_snapshots import NEW, loading, piece, snapshot_bytes
 
 
 @pytest.mark.parametrize("before", [1, 2, 3])

@@ -18,10 +18,10 @@ from kcore.server.broker.broker_server import BrokerServer
 from kcore.server.security.request_throttle import RequestThrottle
 from net.authority import Authority
 from net.loops import story, until
-from server.zk import test_zk_broker_listener_settings as zk_door
-from server.secure_cluster import SecureCluster, secure_cluster
 from server.broker.test_broker_listeners import create, fetch, produce
+from server.secure_cluster import SecureCluster, secure_cluster
 from server.security.test_request_quotas import stop_the_clocks
+from server.zk import test_zk_broker_listener_settings as zk_door
 
 METADATA = s.MetadataRequest(topics=[])
 

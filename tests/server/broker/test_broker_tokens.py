@@ -22,8 +22,8 @@ from kcore.server.broker.token_requests import describe_tokens, refusal_of
 from net.authority import Authority
 from net.loops import story, until
 from net.token_client import show_token
-from server.secure_cluster import secure_cluster
 from server.broker.test_broker_listeners import NO_TOPIC, creation, first_error
+from server.secure_cluster import secure_cluster
 
 
 @pytest.fixture(scope="module")

@@ -29,9 +29,9 @@ from kcore.server.broker.topic_creation import OrdinaryTopics, TopicCreation
 from kcore.server.kraft_broker.kraft_broker_settings import broker_settings_of
 from kcore.server.kraft_controller.envelopes import Forwarded, unwrapped, wrapped
 from net.loops import story, until
-from server.replicas import CONTROLLER, Brokers
 from server.broker.test_broker_coordination import GROUPS, TRANSACTIONS
 from server.kraft.test_kraft_broker import cluster_in
+from server.replicas import CONTROLLER, Brokers
 
 NAMED = "a-topic-of-producers"
 APIS = {"CreateTopics": (2, 7), "Envelope": (0, 0)}

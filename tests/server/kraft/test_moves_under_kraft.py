@@ -14,8 +14,8 @@ from kcore.schema.log_dirs import (
 from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
 from kcore.storage.log.log_directory import LogDirectory
 from net.loops import story, until
-from server.moving import values_of
 from server.kraft.test_kraft_broker import Cluster, cluster_in
+from server.moving import values_of
 
 SETTINGS = {"log_dirs": "{folder}/a,{folder}/b"}
 

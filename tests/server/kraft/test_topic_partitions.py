@@ -18,8 +18,8 @@ from kcore.server.kraft_broker.topic_partitions import MOST, describe_topic_part
 from kcore.server.security.rights import Rights
 from kcore.types import ZERO_UUID
 from net.loops import story, until
-from server.test_cluster_view import A, B, view
 from server.kraft.test_kraft_broker import cluster_in
+from server.test_cluster_view import A, B, view
 
 INTERNAL = "__consumer_offsets"
 

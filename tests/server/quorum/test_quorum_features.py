@@ -10,9 +10,9 @@ from kcore.raft.effects import Committed, Effect, LeaderChanged, SendResponse, S
 from kcore.raft.node import RaftNode
 from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from kcore.server.quorum_node.features import FeatureUpdates
+from raft.membership.test_kraft_version import STATIC, static_leader, upgraded
 from raft.nodes import answer, begin_request, follower, leader, of
 from raft.replication import fetch, fetch_request, flush
-from raft.membership.test_kraft_version import STATIC, static_leader, upgraded
 
 pytestmark = pytest.mark.usefixtures("either_front")
 

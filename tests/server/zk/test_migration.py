@@ -51,8 +51,8 @@ from kcore.storage.raft.file_raft_log import RECOVERY_POINTS
 from kcore.storage.raft.raft_dir import METADATA_FOLDER
 from kcore.wire.codec import decode_from, encode
 from net.loops import story, until
-from server.replicas import APIS, CONTROLLER, TOPIC_ID, Brokers, FakeController
 from server.kraft.test_kraft_broker import CLUSTER, cluster_in
+from server.replicas import APIS, CONTROLLER, TOPIC_ID, Brokers, FakeController
 
 QUORUM, KRAFT_EPOCH, LEVEL_OF_3_9 = 3000, 5, 21
 GIVEN = {

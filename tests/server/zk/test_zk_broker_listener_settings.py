@@ -52,8 +52,8 @@ from kcore.storage.properties import parse_properties
 from net.authority import Authority
 from net.loops import story, until
 from net.token_client import show_token
-from server.replicas import CONTROLLER, Brokers
 from server.broker.test_broker_listeners import NO_CLUSTER, NO_TOPIC, fetch, first_error, produce
+from server.replicas import CONTROLLER, Brokers
 from server.zk.test_control_request_authorization import order
 
 PASSWORD = "swordfish"

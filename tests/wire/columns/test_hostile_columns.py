@@ -10,8 +10,8 @@ from kcore import DecodeError, KcoreError
 from kcore.schema import message_class
 from kcore.wire.plan import plan
 from reference.columns import write
-from wire.golden import vectors
 from wire.columns.test_columns import leader_and_isr
+from wire.golden import vectors
 
 CASES = 200
 WHOLE_CHECK_EVERY = 17  # Every seventeenth flip is also written and read back.

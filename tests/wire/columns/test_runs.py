@@ -13,9 +13,9 @@ from kcore.schema import FetchRequest, message_class
 from kcore.wire import Columns, Rows
 from kcore.wire.plan import plan
 from reference.columns import write
+from wire.columns.test_columns import grouped, plain_rows
 from wire.damage import assert_told_as_one_by_one
 from wire.growing import DIALS, GROWING, Dials, message_row
-from wire.columns.test_columns import grouped, plain_rows
 
 
 def some_versions(name: str) -> list[int]:

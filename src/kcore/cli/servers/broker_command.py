@@ -97,16 +97,8 @@ def command(
         fail(f"--config {ENABLE}=true: brokers that migrate are plaintext among themselves, as their controllers are")
     logs, told = Settings(set_aside=set_aside), audit_log(audit)
     options: dict[str, Any] = {"rack": rack, "migration": migration, "ordinary_topics": ordinary, "settings": logs}
-    run = _run(
-        made,
-        zookeeper,
-        log_dir,
-        told,
-        listener_settings=listener_settings,
-        session_timeout_ms=session_timeout,
-        **options,
-    )
-    raise typer.Exit(asyncio.run(run))
+    options |= {"listener_settings": listener_settings, "session_timeout_ms": session_timeout}
+    raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, told, **options)))
 
 
 def _authorizer_of(given: list[str]) -> tuple[list[str], AclAuthorizerSettings | None]:

@@ -127,11 +127,9 @@ def command(
     keep_private(shared_files)
     begin_log(verbose=verbose)
     use_all_descriptors()
-    listener_settings = (
-        QuorumListenerSettings() if security is None else read_quorum_listener_settings(security, listener_name)
-    )
+    listener = QuorumListenerSettings() if security is None else read_quorum_listener_settings(security, listener_name)
     where = (id, data, voters, bootstrap_controller, listen, advertise, listener_name)
-    plan = Plan(*where, level, cluster_id, config or [], listener_settings, set_aside)
+    plan = Plan(*where, level, cluster_id, config or [], listener, set_aside)
     raise typer.Exit(run(plan, append, record_bytes, metrics_page(metrics), answer_loop, audit_log(audit)))
 
 

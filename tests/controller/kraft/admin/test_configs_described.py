@@ -3,9 +3,9 @@
 from typing import Any
 
 import cases
+from controller.kraft.admin.test_configs_altered import BROKER, decided
 from controller.kraft.broker_clusters import put
 from controller.kraft.contexts import a_context
-from controller.kraft.admin.test_configs_altered import BROKER, decided
 from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.schema import configs as schema
 from kcore.schema.metadata_records_settings import ConfigRecord

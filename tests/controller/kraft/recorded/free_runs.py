@@ -16,10 +16,10 @@ from typing import Any, Final
 import kcore
 from controller.kraft.recorded.differences import RENOUNCED, Difference
 from controller.kraft.recorded.explanations import explanation
-from controller.kraft.stories import NESTED
 from controller.kraft.recorded.story_node import BEGIN_MS
 from controller.kraft.recorded.story_wire import NAMES, Json, request_bytes, response_json
 from controller.kraft.recorded.story_world import TURNS, StoryWorld, registered
+from controller.kraft.stories import NESTED
 from kcore.controller.kraft.departures import REFUSED_KRAFT_VERSION
 from kcore.schema.headers import RequestHeader
 from kcore.wire.codec import decode_from, encode

@@ -11,8 +11,8 @@ import cases
 from controller.kraft.recorded import free_runs
 from controller.kraft.recorded.differences import Difference
 from controller.kraft.recorded.explanations import EXPLANATIONS, codes, explanation, unexplained
-from controller.kraft.stories import Follower
 from controller.kraft.recorded.story_wire import Json
+from controller.kraft.stories import Follower
 from kcore.controller.kraft.departures import DEPARTURES, KAFKA_WAY
 from kcore.server.security import request_throttle
 
