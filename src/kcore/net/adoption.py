@@ -1,11 +1,10 @@
-"""Connections that a server gives away to another loop of the process, and takes back.
+"""Hands idle connections of a server to an adopter in another loop of the process, and takes them back.
 
 A server answers every request in Python. An adopter (the answer loop: `kcore.server.quorum_node.answer_loop`)
-answers some of them without it. It is offered a connection when an answer is written and nothing is unread or
-unwritten. What was the connection's protocol ends then, without an end of the socket; an `AdoptedConnection` takes its
-place in the server's admission. When the adopter hands the connection back, a protocol begins anew where the last one
-was: with its session and its id, the bytes that were received and not answered, and the rest of an answer that was not
-sent.
+answers some requests without Python. The server offers a connection once an answer is written and nothing is unread
+or unwritten. The connection's protocol then ends, and the socket stays open. An `AdoptedConnection` takes the
+protocol's place in the server's admission. When the adopter returns the connection, a new protocol continues with the
+same session and id. The adopter also returns the unanswered bytes and the unsent rest of an answer.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ class Direct(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """What of a connection stays the same, whoever answers it."""
+    """The properties of a connection that the server and the adopter share."""
 
     connection_id: int
     peer: str
@@ -39,7 +38,7 @@ class Identity(NamedTuple):
 
 
 class AdoptedConnection:
-    """A connection that an adopter answers: a guest of the admission, as one whose request runs."""
+    """A connection that an adopter answers; the admission counts it as one with a running request."""
 
     __slots__ = ("end", "identity", "is_ended", "is_recalled")
 
@@ -47,11 +46,11 @@ class AdoptedConnection:
         self.identity = identity
         self.end: Callable[[], None] = _not_yet  # The adopter closes it.
         self.is_ended = False  # Also where the adopter has handed it back, and the server does not have it yet.
-        self.is_recalled = False  # The adopter was told to hand it back: its client has sent nothing odd.
+        self.is_recalled = False  # The server asked for the connection; the cause is not a request of the client.
 
     @property
     def address(self) -> str:
-        """Of the host at its other end."""
+        """The address of the client's host."""
         return self.identity.session.client_address
 
     @property
@@ -72,13 +71,13 @@ def _not_yet() -> None:
 
 
 class Returned(NamedTuple):
-    """A connection that is handed back."""
+    """A connection that the adopter returns."""
 
     identity: Identity
     received: bytes  # Not answered.
-    unwritten: bytes  # Of an answer.
+    unwritten: bytes  # The unsent rest of an answer.
     is_recalled: bool
-    pieces: Sequence[Piece] = ()  # Of an answer that may be long, where `unwritten` is nothing.
+    pieces: Sequence[Piece] = ()  # The unsent rest of a long answer; `unwritten` is then empty.
 
 
 Adoption: TypeAlias = Callable[[AdoptedConnection, int], None]

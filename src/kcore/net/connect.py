@@ -19,7 +19,7 @@ from kcore.wire.codec import encode
 
 HANDSHAKE_VERSION = 1  # After 0 the tokens would come bare (KIP-152).
 AUTHENTICATE_VERSION = 1  # Every broker from 2.2 on has it.
-AGAIN_AFTER = 0.85  # Of a session, as SaslClientAuthenticator has it.
+AGAIN_AFTER = 0.85  # The least share of a session before reauthentication (SaslClientAuthenticator).
 _SLOW = ThreadPoolExecutor(1, "slow SCRAM")  # For servers that ask for much: others' connections wait for none of it.
 
 

@@ -98,7 +98,7 @@ class Connection(Framed):
         self._client_id, self._correlation_id = client_id, 0
         self._queue: deque[Call] = deque()
         self._in_flight: deque[Call] = deque()
-        self._unwritten: deque[Piece] = deque()  # Of the last in flight.
+        self._unwritten: deque[Piece] = deque()  # The unwritten rest of the last request in flight.
         self._timer: asyncio.TimerHandle | None = None  # At the first deadline, or before it.
         self._ended = ""  # Why, once it has.
         self._again_s: float | None = None  # When the client should authenticate again, where its session ends.

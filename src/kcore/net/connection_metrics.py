@@ -8,7 +8,7 @@ from kcore.net.durations import Duration
 
 @dataclass(slots=True)
 class Metrics:
-    """What has happened so far. One may be shared by many connections of one loop."""
+    """Counters since the start. Many connections of one loop may share one object."""
 
     connections_opened: int = 0
     connections_closed: int = 0
@@ -17,9 +17,9 @@ class Metrics:
     bytes_in: int = 0
     bytes_out: int = 0
     errors: Counter[str] = field(default_factory=Counter)  # What ended connections, by the exception's name.
-    # Of a server, by API key: from the whole request to its encoded response; requests that are relayed apart.
+    # Server only, by API key: from the whole request to its encoded response; requests that are relayed apart.
     apis: defaultdict[int, Duration] = field(default_factory=lambda: defaultdict(Duration))
-    # Of a server, by API key and error code: responses whose own error code, not one within, is another than NONE.
+    # Server only, by API key and error code: responses whose top-level error code is not NONE.
     api_errors: Counter[tuple[int, int]] = field(default_factory=Counter)
 
     def answered(self, api_key: int, error_code: int, begin_s: float, end_s: float) -> None:

@@ -1,13 +1,12 @@
 """Connections of clients whose first requests are short and answered directly: without a transport or a task each.
 
-Thousands of brokers that register connect within seconds. Of most of their connections the server answers a request or
-two, before its adopter has the connection; a protocol with its task, its transport and its timers costs more than these
-requests. So a server with an adopter receives new connections here: one poll says which have sent something, urgent
-requests (heartbeats) are begun at once, and the others in slices of a few milliseconds, between which the urgent ones
-are looked for again.
+Thousands of brokers that register connect within seconds. The server answers a request or two on most of these
+connections before its adopter takes them. A protocol with a task, transport and timers costs more than these requests.
+So a server with an adopter receives new connections here. One poll returns the readable connections. Urgent requests
+(heartbeats) start at once; other requests start in slices of a few milliseconds, and each slice ends with a new poll.
 
-What is not for here goes to the server's own protocol (`served`), with all that was received: a long request, one that
-the direct handler does not take, an answer that is long or that the client does not take at once.
+The server's own protocol (`served`) takes over the connection and all received bytes in three cases: a request is long,
+the direct handler does not accept a request, or an answer is long or cannot be written at once.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.headers import RequestHeader
 from kcore.schema.structure import Message
 
-MOST_BYTES: Final = 4096  # Of a request's frame; the server's own protocol receives longer ones.
+MOST_BYTES: Final = 4096  # Bytes of a request's frame; the server's own protocol receives longer frames.
 MOST_HELD: Final = 2 * MOST_BYTES  # Received and not answered.
 READ_AT_ONCE: Final = 256  # Connections.
 SLICE_S: Final = 0.002
@@ -54,7 +53,7 @@ def is_supported() -> bool:
 
 
 class DirectConnection:
-    """One connection, a guest of the admission."""
+    """One connection that the admission counts."""
 
     __slots__ = (
         "_of_server",
@@ -88,7 +87,7 @@ class DirectConnection:
 
     @property
     def address(self) -> str:
-        """Of the host at its other end."""
+        """The address of the client's host."""
         return self.session.client_address
 
     @property
@@ -341,7 +340,7 @@ class DirectConnections:
             self._go_on(direct_connection)
 
     def _write(self, direct_connection: DirectConnection, frame: list[Piece]) -> None:
-        """What cannot be written at once is left to the server's own protocol, with the connection."""
+        """Writes an answer; the server's own protocol takes over if the socket does not accept all of it at once."""
         direct_connection.active_s = self._loop.time()
         direct_connection.rank = max(direct_connection.rank, Rank.ANSWERED)
         [first, *more] = frame
@@ -370,7 +369,7 @@ class DirectConnections:
             self._more.append(direct_connection)
             self._pass_soon()
 
-    # Who leaves.
+    # Connections that leave.
 
     def _is_adopted(self, direct: Direct, response: Message, direct_connection: DirectConnection) -> bool:
         """Whether the server's adopter answers the connection from now on; not where anything is unread."""

@@ -1,6 +1,6 @@
-"""How often something was done and how long it took: what servers count of their work, for an operator.
+"""Counts events and their durations, for an operator's metrics of a server.
 
-Who adds reads the clock; any clock in seconds that only goes forward will do, as long as it is one.
+The caller passes the time in seconds. All calls must use the same monotonic clock.
 """
 
 from bisect import bisect_left
@@ -18,7 +18,7 @@ BOUNDS_S: Final = (
 class Recent:
     """The values of two windows of `WINDOW_S`: the current one and the one before, as Kafka's Max, Avg and Rate have.
 
-    What it tells is of the last 30 to 60 seconds, however often it is read and by whom.
+    The statistics cover the last 30 to 60 seconds; reading does not reset them.
     """
 
     _begin_s: float = float("-inf")

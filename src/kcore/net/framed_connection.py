@@ -26,8 +26,8 @@ def frame_of(header: Message | None, header_version: int, *body: Piece) -> list[
 def frame_with(head: bytes, *body: Piece) -> list[Piece]:
     """Size, header and body, in one piece if it is small.
 
-    A large body stays where it is and goes out a piece after the other, so that no copy of it waits in the transport:
-    one body may be on its way to thousands of brokers.
+    A large body is not copied: the connection writes the body piece by piece. Thousands of connections may send the
+    same body at once.
     """
     size = len(head) + sum(map(len, body))
     if size > LARGEST_FRAME_BYTES:
@@ -78,7 +78,7 @@ class Framed(asyncio.BufferedProtocol, ABC):
 
     @property
     def descriptor(self) -> int:
-        """Of its socket; -1 where there is none."""
+        """The socket's file descriptor; -1 without a socket."""
         socket = None if self._transport is None else self._transport.get_extra_info("socket")
         return -1 if socket is None else int(socket.fileno())
 

@@ -38,7 +38,7 @@ class Listener:
 
     @property
     def port(self) -> int:
-        """Of the first socket."""
+        """The port of the first socket."""
         port: int = self._sockets[0].getsockname()[1]
         return port
 

@@ -21,9 +21,9 @@ class ClientSession:
         self.client_address = client_address  # Without the port.
         self.principal = ANONYMOUS
         self.is_token_authenticated = False  # The principal showed a delegation token.
-        self.client_id: str | None = None  # Of its last request that was counted.
-        self.watch: Stopwatch | None = None  # Of the request that runs, where the time of requests is counted.
-        self.mute_ms = 0  # The client is throttled: behind the answer nothing is read of it for so long.
+        self.client_id: str | None = None  # The client id of the last counted request.
+        self.watch: Stopwatch | None = None  # The running request's, where the time of requests is counted.
+        self.mute_ms = 0  # Throttle time: after the answer the server reads nothing from the client for so long.
 
     def authenticated(self, principal: KafkaPrincipal, *, is_token: bool = False) -> None:
         """A SASL exchange has ended well: requests from now on are this principal's, whatever TLS showed.
@@ -34,22 +34,22 @@ class ClientSession:
         self.is_token_authenticated = is_token
 
 
-# Of the current request, for a relay, which is given no context; None outside of requests.
+# The session of the current request, for a relay, which gets no context; None outside of requests.
 SESSION: ContextVar[ClientSession | None] = ContextVar("SESSION", default=None)
 
 
 class RequestContext(NamedTuple):
-    """One request's: its header, and the session that it came in (RequestContext of Kafka)."""
+    """The header of a request and the session that sent it (RequestContext of Kafka)."""
 
     peer: str  # Address and port, for the log.
-    connection_id: int  # Of this server, never used twice.
+    connection_id: int  # Unique within this server.
     header: RequestHeader
     session: ClientSession
     gone: "asyncio.Future[None] | None" = None  # Done once the client has disconnected: the response cannot be sent.
 
     @property
     def version(self) -> int:
-        """Of the request."""
+        """The version of the request."""
         return self.header.request_api_version
 
     @property
@@ -59,7 +59,7 @@ class RequestContext(NamedTuple):
 
     @property
     def listener_name(self) -> str:
-        """Of the listener that the client connected to."""
+        """The name of the listener that the client connected to."""
         return self.session.listener_name
 
     @property

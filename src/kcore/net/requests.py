@@ -71,15 +71,15 @@ class Throttle(Protocol):
 
 
 class Serving(Protocol):
-    """What of a server its answers are made of."""
+    """The parts of a server that reading requests and framing answers need."""
 
     served: Mapping[int, tuple[type[Message], Versions]]  # By API key.
     limits: Limits
     metrics: Metrics
     versions_answer: ApiVersionsResponse
     fetched: SharedBody
-    reading: asyncio.Lock  # Of requests with many values.
-    is_node: Callable[[ClientSession], bool]  # Whether whoever asks may do what nodes of the cluster do.
+    reading: asyncio.Lock  # Held while a request with many values is read.
+    is_node: Callable[[ClientSession], bool]  # Whether the client has the rights of a cluster node.
 
 
 def read_request(

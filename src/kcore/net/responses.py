@@ -19,7 +19,7 @@ class SharedBody:
         self._version, self._body = -1, b""
 
     def body(self, response: Message, version: int) -> bytes:
-        """Of that response, without its header."""
+        """The encoded response, without its header."""
         if response is not self._response or version != self._version:
             self._body = encode(response, version)
             self._response, self._version = response, version

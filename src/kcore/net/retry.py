@@ -40,7 +40,7 @@ async def retry(
     backoff: Backoff | None = None,
     retriable: Callable[[KcoreError], bool] = is_retriable,
 ) -> Result:
-    """What `call` gives once it does not raise a retriable error; other errors pass through.
+    """Repeats `call` until it raises no retriable error and returns the result; other errors pass through.
 
     When `timeout_s` are over, RequestTimeoutError with the last error in its text; a call that runs then is cancelled.
     """
@@ -57,7 +57,7 @@ async def retry(
                 await asyncio.sleep(delay_s)
     except TimeoutError as error:
         if not time.expired():
-            raise  # Of the call, and not retriable.
+            raise  # The call raised this error, which is not retriable.
         why = f"{failures} failures; the last: {last}" if failures else "no answer came"
         raise RequestTimeoutError(f"given up after {timeout_s:g} s: {why}") from error
     raise AssertionError("delays have no end")

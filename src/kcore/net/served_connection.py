@@ -65,14 +65,14 @@ class ServedConnection(Framed):
         else:
             self._id, _, self._session, self.rank = returned.identity
         self._sasl: SaslServer | None = None
-        self._done_with: list[list[Struct]] = []  # Of the last request and its answer.
+        self._done_with: list[list[Struct]] = []  # Long lists of the last request and its answer.
         if server.sasl is not None:
             self._sasl = SaslServer(server.sasl, lambda: server.versions_answer)
             self._splitter.max_frame_bytes = min(server.sasl.max_receive_bytes, server.limits.frame_bytes)
-        # An adopter waits for one more request of a client whose last one it could not answer: requests that are of
-        # one kind and another in turn would make the connection go to and fro.
+        # If the adopter could not answer the last request, the server keeps the connection for one more request:
+        # alternating kinds of requests would otherwise move the connection back and forth.
         self._stays_once = returned is not None and not returned.is_recalled
-        # The task waits for it while it has no request: a frame, or what is left to be written; None ends the task.
+        # The idle task waits for this future: a frame, or the pieces left to write; None ends the task.
         self._next: asyncio.Future[bytes | list[Piece] | None] | None = None
         self._direct: Direct | None = None  # A request that runs without the task.
         self._drained: asyncio.Future[None] | None = None
@@ -81,7 +81,7 @@ class ServedConnection(Framed):
         self._handling = False
         self._place = Place(server.large_requests, accepted_socket.address, self._gone)
         self._share = Share()
-        self._running_bytes = 0  # Of the frame whose request runs.
+        self._running_bytes = 0  # The bytes of the running request's frame.
         self._active_s = self._loop.time()
         self._idle_timer: asyncio.TimerHandle | None = None
 
@@ -272,7 +272,7 @@ class ServedConnection(Framed):
         return None
 
     async def _authenticate(self, sasl: SaslServer, frame: bytes) -> list[Piece] | None:
-        """A step of SASL, before anything else is answered. Who fails is told so late, and the connection closed."""
+        """Takes a step of SASL. A failed client is answered after `failure_delay_s`, and its connection is closed."""
         assert self._server.sasl is not None
         self.metrics.requests += 1
         step = sasl.take(frame, self._loop.time(), self._server.sasl.wall_ms())

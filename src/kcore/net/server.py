@@ -1,7 +1,7 @@
 """A server of the protocol: a handler answers one request at a time of each connection, as Kafka mutes a channel.
 
-Connections are accepted while the process has descriptors to spare for its files, and closed for newcomers beyond that
-(`admission`); what all of them hold together is bounded (`held_bytes`); lines about strangers are (`bounded_log`).
+The server accepts connections while enough descriptors remain for the process's files. Beyond that it closes a
+connection for each newcomer (`admission`). `held_bytes` bounds the bytes of all connections, `bounded_log` the log.
 """
 
 import asyncio
@@ -114,9 +114,9 @@ class Server:
         self.limits = limits
         self.metrics = metrics
         self.relay = relay
-        self.direct: DirectHandler | None = None  # It is asked before `handler`.
+        self.direct: DirectHandler | None = None  # The server tries it before `handler`.
         self.adopter: Adopter | None = None  # It is offered connections after a request of `direct`.
-        self.throttle: Throttle | None = None  # Who has asked for too long is throttled.
+        self.throttle: Throttle | None = None  # Throttles clients that exceed their request quota.
         self.direct_connections: DirectConnections | None = (
             None  # It receives new connections, while there is an adopter.
         )
@@ -135,7 +135,7 @@ class Server:
         self.admission: Admission[ServedConnection | AcceptedSocket | AdoptedConnection | DirectConnection]
         self.admission = Admission(limits.connections)
         self.quotas = ConnectionQuotas(limits)
-        self._closing_late: dict[socket.socket, asyncio.TimerHandle] = {}  # Refused ones, which are told so late.
+        self._closing_late: dict[socket.socket, asyncio.TimerHandle] = {}  # Refused connections, closed after a delay.
         self.received: HeldBytes[ServedConnection | AcceptedSocket] = HeldBytes(limits.received_bytes, _holds_too_much)
         self.unsent: HeldBytes[ServedConnection] = HeldBytes(limits.unsent_bytes, _takes_too_little)
         self.turns = ReceiveBudget()

@@ -1,7 +1,7 @@
-"""Connections that were accepted and have said nothing yet: without a transport or a task each.
+"""Keeps accepted connections whose clients have sent nothing yet: without a transport or a task each.
 
-In Kafka's protocol, as in TLS, the client speaks first. What thousands of silent connections cost is then a socket and
-an entry each, and their end costs no more: a protocol is made for who has sent something.
+In Kafka's protocol, as in TLS, the client sends first. A silent connection costs a socket and an entry, and little
+more when it ends. A client gets a protocol with its first bytes.
 """
 
 import asyncio

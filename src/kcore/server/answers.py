@@ -1,4 +1,4 @@
-"""Responses of controllers on their way out."""
+"""Fits and encodes the responses of controllers."""
 
 from kcore.controller.rules.error_responses import in_version
 from kcore.controller.rules.long_messages import fitting
@@ -8,12 +8,12 @@ from kcore.schema.structure import Message
 
 
 async def made_to_fit(response: Message) -> None:
-    """Cuts its messages short that are too long; other events come in between where it is large."""
+    """Truncates messages that are too long; the event loop runs other work between parts of a large response."""
     for _ in fitting(response):
         await next_turn()
 
 
 async def in_turns(response: Message, version: int) -> Encoded:
-    """The bytes of a response as its version can have it; other events come in between where it is large."""
+    """Encodes a response for its version; the event loop runs other work between parts of a large response."""
     await made_to_fit(response)
     return await encoded(in_version(response, version), version)

@@ -1,6 +1,6 @@
-"""Requests that another node answers, checked before they go on.
+"""Authorizes requests before this node relays them to another node.
 
-That node takes them for requests of this one. So who asks, and for what, is looked at here.
+The other node authorizes them as requests of this node. So this node checks the client and the request.
 """
 
 from collections.abc import Callable
@@ -22,13 +22,13 @@ Refuse: TypeAlias = Callable[[Rights, Message, int], Message | None]
 
 
 class CheckedRelay:
-    """Before a relay: what `refuse` answers does not go on."""
+    """A relay that forwards only the requests that `refuse` does not answer."""
 
     def __init__(self, relay: Relay, authorizer: Authorizer, refuse: Refuse) -> None:
         self._relay, self._authorizer, self._refuse = relay, authorizer, refuse
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether the relay takes it."""
+        """Whether the relay takes that API in that version."""
         return self._relay.takes(api_key, version)
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
@@ -49,7 +49,7 @@ class CheckedRelay:
 
 
 def read_request(frame: bytes, rights: Rights | None = None) -> tuple[RequestHeader, Message]:
-    """Of a frame whose API and version a relay takes. DecodeError, also for more values than who asks may send."""
+    """Decodes a frame whose API and version the relay takes. DecodeError, also for more values than the limit."""
     kind, version = REQUESTS[int.from_bytes(frame[:2])], int.from_bytes(frame[2:4])
     is_client = len(frame) > CLIENT_VALUES and rights is not None and not rights.allows(CLUSTER_ACTION)
     most = CLIENT_VALUES if is_client else REQUEST_VALUES  # A value takes a byte at least.

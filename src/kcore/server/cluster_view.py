@@ -27,7 +27,9 @@ from kcore.schema.cluster_metadata import (
 from kcore.types import ZERO_UUID, Int32s, Uuid
 
 Told: TypeAlias = Callable[[MetadataResponseTopic], MetadataResponseTopic | None]
-MayTell: TypeAlias = Callable[[MetadataRequest, int, bool], Told]  # Of a request, its version, and whether it has ids.
+MayTell: TypeAlias = Callable[
+    [MetadataRequest, int, bool], Told
+]  # Arguments: a request, its version, whether it has ids.
 A_LOOK: Final = 2_000  # Topics of a request, as `A_TURN`.
 A_TURN: Final = 50  # Topics and partitions, between which others are served: a fraction of a millisecond.
 TOPIC_IDS_SINCE: Final = 12  # Metadata: versions 10 and 11 have the field, and Kafka takes no ids in them.
@@ -37,7 +39,7 @@ CLUSTER_OPERATIONS: Final = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
 
 
 class _Naming(NamedTuple):
-    """How topics are asked for."""
+    """How a request names its topics."""
 
     by_id: bool = False  # Some have one; those that have none are passed over then.
     is_incomplete: bool = False  # Some have no name.
@@ -104,10 +106,10 @@ class ClusterView:
     async def metadata(
         self, request: MetadataRequest, version: int, told_of: MayTell | None = None
     ) -> MetadataResponse:
-        """Brokers and the topics that were asked for. Unknown ones are never made here: brokers do that.
+        """The brokers and the requested topics. Only brokers create unknown topics.
 
-        `told_of` gives what may be told of each topic; None: all of it. A request may name a million topics: others
-        have their turns in between, and a topic is what it is when its own turn comes.
+        `told_of` returns the part of each topic that the client may see; None: all of it. A request may name a million
+        topics: other requests run in between, and each topic has the state of the time when its turn comes.
         """
         nodes = self.nodes()
         brokers = [

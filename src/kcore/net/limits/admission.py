@@ -11,7 +11,7 @@ KEPT_FOR_FILES: Final = 4  # A quarter of the descriptors that the process may h
 
 
 class Rank(IntEnum):
-    """What a connection that waits for its client has shown of that client; the lowest rank is closed first."""
+    """How much a waiting connection has proved about its client; the server closes the lowest rank first."""
 
     SILENT = 0  # No whole request has come yet.
     ANSWERED = 1
@@ -23,7 +23,7 @@ class KeptConnection(Protocol):
 
     @property
     def address(self) -> str:
-        """Of the host at its other end."""
+        """The address of the client's host."""
 
     @property
     def rank(self) -> Rank:
@@ -121,9 +121,9 @@ class Admission(Generic[G]):
     def victim(self, direct_connection: str = "") -> G | None:
         """The connection to close for a newcomer from that address; None if there is none.
 
-        It has the lowest rank that there is. Of those it is of the address that has the most connections, and of those
-        it has waited longest. Where every connection has a request that runs, it is of an address that has more of them
-        than the newcomer's would: requests may wait as long as their clients like.
+        The victim has the lowest rank, the address with the most connections, and the longest wait, in this order.
+        If every connection runs a request, the victim's address must have more connections than the newcomer's
+        address would have: requests may wait as long as their clients like.
         """
         for addresses in self._waiting:
             if addresses:

@@ -1,6 +1,6 @@
-"""How many connections a listener takes: of one address, and in a second. Source: ConnectionQuotas of 4.3.1.
+"""Limits a listener's connections per address and per second. Source: ConnectionQuotas of 4.3.1.
 
-Which connections give way where there is no room for all is told by `admission`.
+`admission` chooses the connections to close when there is no room for all.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from kcore.net.limits.connection_limits import Limits
 from kcore.sampled_rate import WINDOW_MS, SampledRate
 
-MOST_ADDRESSES: Final = 10_000  # Whose connections are counted by the second; the oldest is forgotten.
+MOST_ADDRESSES: Final = 10_000  # Addresses with a connection rate; the oldest entry is dropped.
 
 
 class Refused(NamedTuple):

@@ -1,4 +1,4 @@
-"""Large messages are let go of part by part: to free a million objects at once would keep all other clients waiting."""
+"""Frees large messages part by part: to free a million objects at once would delay all other clients."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -7,7 +7,7 @@ from kcore.net.limits.work_in_parts import next_turn
 from kcore.schema.structure import Struct
 
 LONG: Final = 500  # Elements, which are freed within a fraction of a millisecond.
-FEW: Final = 50  # Of these each is looked into: it may be one topic of a million partitions.
+FEW: Final = 50  # A list of at most so many elements is searched: one topic may have a million partitions.
 
 
 def long_lists(message: Struct) -> list[list[Struct]]:
@@ -28,7 +28,7 @@ def _found_in(struct: Struct) -> Iterator[list[Struct]]:
 
 
 async def let_go(lists: list[list[Struct]]) -> None:
-    """Frees what nobody else has of these lists; other events come in between."""
+    """Frees the elements of these lists in parts; the event loop runs other work between the parts."""
     for values in lists:
         while values:
             await next_turn()

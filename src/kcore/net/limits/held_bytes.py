@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar
 
-RELIEVED: Final = 0.9  # Of the bound: so that the next few bytes need not close another connection.
+RELIEVED: Final = 0.9  # Share of the bound that remains, so that the next few bytes need not close another connection.
 
 
 class Holder(Protocol):
@@ -12,7 +12,7 @@ class Holder(Protocol):
 
     @property
     def address(self) -> str:
-        """Of the host at its other end."""
+        """The address of the client's host."""
 
     @property
     def may_end(self) -> bool:

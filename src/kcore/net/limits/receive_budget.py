@@ -1,19 +1,18 @@
-"""How much a server receives in one turn of its event loop, so that large frames keep nobody waiting.
+"""Limits the bytes that a server receives in one turn of its event loop, so that large frames delay no other client.
 
-Fifty clients that send megabytes each would have the loop copy megabytes between two looks at all others. One of them
-alone has as much as it sends.
+Fifty clients that send megabytes each would make the loop copy megabytes before it serves any other client.
 """
 
 import asyncio
 from typing import Final
 
 A_TURN: Final = 1 << 17  # Bytes of large rooms; takes a fraction of a millisecond.
-LEAST: Final = 1 << 11  # Of one connection, where nothing is left.
+LEAST: Final = 1 << 11  # Bytes that a connection may receive when the budget is used up.
 SMALL: Final = 1 << 14  # Rooms up to this size are not counted.
 
 
 class ReceiveBudget:
-    """Those of one server."""
+    """The receive budget of one server."""
 
     def __init__(self) -> None:
         self._left = A_TURN

@@ -1,4 +1,4 @@
-"""How much of the event loop's time a connection's requests take: what they wait for is others' time."""
+"""Measures how much event loop time a connection's requests take, without the time that they wait."""
 
 import time
 from collections.abc import Awaitable, Callable, Generator
@@ -12,15 +12,15 @@ NOBODY: Final[Asker] = "", None
 
 
 class Stopwatch:
-    """One connection's. It goes while the connection's task has the event loop."""
+    """The stopwatch of one connection; it runs while the connection's task has the event loop."""
 
     __slots__ = ("_before_ns", "_clock_ns", "_went_ns", "asker")
 
     def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._clock_ns = clock_ns
-        self._before_ns = 0  # Of steps that have ended.
+        self._before_ns = 0  # The time of steps that have ended.
         self._went_ns: int | None = None  # Since when it goes.
-        self.asker: Asker | None = None  # Whom the time counts for; None: that of the next request.
+        self.asker: Asker | None = None  # The client charged for the time; None: the client of the next request.
 
     def take_ns(self) -> int:
         """The time since it was read last."""

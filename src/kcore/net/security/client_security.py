@@ -31,7 +31,7 @@ class Sasl:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What a listener asks for: with neither it is PLAINTEXT, with both SASL_SSL.
+    """TLS and SASL settings that a listener requires of a client: neither is PLAINTEXT, both are SASL_SSL.
 
     `server_name` is the name that the certificate must have, where that is not the host that is connected to.
     """

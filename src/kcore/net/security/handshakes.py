@@ -1,8 +1,8 @@
 """TLS handshakes of a server: few run at once, and the others wait, at the cost of a socket each.
 
-A handshake takes OpenSSL's state before anybody is authenticated. While all places are taken, the address with the
-most running handshakes loses its oldest one to an address that has fewer; within one address the oldest gives way
-after LEAST_S.
+A handshake takes OpenSSL's state before any client is authenticated. While all places are taken, the address with the
+most running handshakes loses its oldest handshake to an address with fewer. Within one address, the oldest handshake
+gives way after LEAST_S.
 """
 
 import asyncio
@@ -206,7 +206,7 @@ class _Connection(SSLProtocol):
             self._control_ssl_reading()
 
     def resume_writing(self) -> None:
-        """What OpenSSL has to say may leave again, and more may be read."""
+        """OpenSSL's output may be written again, and more input may be read."""
         super().resume_writing()
         if self._transport is not None:
             self._control_ssl_reading()
@@ -218,7 +218,7 @@ class _Connection(SSLProtocol):
 
 
 def tls_bytes(transport: asyncio.BaseTransport | None) -> int:
-    """What a connection over TLS costs, once its handshake has ended."""
+    """The bytes that a TLS connection holds once its handshake has ended."""
     received: int = 0 if transport is None else transport.get_extra_info(_RECEIVED, 0)
     return TLS_BYTES + KEPT_PER_BYTE * received
 

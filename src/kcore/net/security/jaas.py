@@ -38,7 +38,7 @@ class Login:
 
     @property
     def users(self) -> PlainUsers:
-        """Of PLAIN: those whom a server knows."""
+        """The users of PLAIN that may authenticate to the server, with their passwords."""
         names = [each for each in self.options if each.startswith(_USER)]
         return PlainUsers({name.removeprefix(_USER): self.options[name] for name in names})
 

@@ -1,7 +1,7 @@
-"""What a listener asks of its clients, and what its server's own connections to such listeners show: one of each.
+"""TLS and SASL settings of a listener: for its clients, and for the server's own connections to other servers.
 
-The same settings serve both, as Kafka's do: the certificate that a server shows to its clients it shows to other
-servers, too, and the login module of a mechanism has users and the server's own name and password.
+The same settings serve both, as in Kafka. A server presents one certificate to its clients and to other servers.
+The login module of a mechanism has the users, and the server's own name and password.
 """
 
 from collections.abc import Callable, Mapping

@@ -26,7 +26,7 @@ _IA5_STRING: Final = 0x16
 
 
 def principal_of_certificate(certificate: Mapping[str, Any] | None) -> KafkaPrincipal:
-    """Whom a verified certificate names, as `ssl.SSLSocket.getpeercert` gives it; ANONYMOUS without one."""
+    """The principal of a verified certificate from `ssl.SSLSocket.getpeercert`; ANONYMOUS without a certificate."""
     if not certificate:
         return ANONYMOUS
     subject = certificate.get("subject", ())

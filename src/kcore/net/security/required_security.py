@@ -1,4 +1,4 @@
-"""What a listener asks of its clients, as one that knows nothing of it can tell."""
+"""Finds out which security protocol a listener requires, by connecting to the listener without credentials."""
 
 import asyncio
 import ssl

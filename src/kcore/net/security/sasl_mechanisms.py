@@ -1,7 +1,7 @@
-"""The server's side of SASL mechanisms: a client's token in, the answer out, and whom it has authenticated.
+"""The server's side of SASL mechanisms: takes a client's token, returns the answer and the authenticated principal.
 
 Source: PlainSaslServer, ScramSaslServer, ScramMessages of 4.3.1; RFC 4616, RFC 5802. No sockets and no clock here.
-What a failure says is never the client's text: that may be a password.
+An error never quotes the client's text, which may be a password.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ CLIENT_FINAL: Final = re.compile(
 
 
 class SaslFailure(AuthenticationError):
-    """A client is not who it says, or breaks the protocol. `told`: what it may be told of that; None: nothing."""
+    """A client fails to prove its identity, or breaks the protocol. `told`: the text for the client; None: no text."""
 
     def __init__(self, why: str, *, told: str | None = None) -> None:
         super().__init__(why)
@@ -56,7 +56,7 @@ class Credentials(Protocol):
     """Where a listener looks for users and tokens."""
 
     def scram(self, mechanism: str, username: str) -> ScramCredential | None:
-        """What is kept of that user's password for a mechanism, or None."""
+        """The stored SCRAM credential of a user for a mechanism, or None."""
 
     def token(self, token_id: str) -> Token | None:
         """The delegation token of that id, or None."""

@@ -1,9 +1,9 @@
-"""The server's side of SASL on one connection: frames in, frames out, until it is known who the client is.
+"""The server's side of SASL on one connection: frames in, frames out, until the client is authenticated.
 
     INITIAL_REQUEST -> HANDSHAKE_OR_VERSIONS_REQUEST -> HANDSHAKE_REQUEST -> AUTHENTICATE -> COMPLETE
 
 A client may ask for ApiVersions before it names a mechanism (SaslHandshake), and for nothing else before it is
-authenticated. What it may send until then is small, and no other kind of request is parsed. A session that ends
+authenticated. Until then its requests are limited in size, and the server parses no other kind of request. A session that ends
 (connections.max.reauth.ms, or a delegation token) begins anew with another SaslHandshake (KIP-368): from
 REAUTH_PROCESS_HANDSHAKE on, with the same mechanism and to the same principal.
 
@@ -89,12 +89,12 @@ def _nonce() -> str:
 
 @dataclass(frozen=True, slots=True)
 class SaslListener:
-    """What a listener asks of its clients; it has the same for all of them."""
+    """The SASL settings of a listener, the same for all of its clients."""
 
-    mechanisms: tuple[str, ...]  # Of kcore.net.security.client_security.client_security.MECHANISMS.
+    mechanisms: tuple[str, ...]  # A subset of kcore.net.security.client_security.MECHANISMS.
     wall_ms: Callable[[], int]  # Since 1970: delegation tokens expire by it.
-    users: PlainUsers = field(default_factory=lambda: PlainUsers({}))  # Of PLAIN.
-    credentials: Credentials = field(default_factory=NoCredentials)  # Of SCRAM.
+    users: PlainUsers = field(default_factory=lambda: PlainUsers({}))  # For PLAIN.
+    credentials: Credentials = field(default_factory=NoCredentials)  # For SCRAM.
     max_reauth_ms: Mapping[str, int] = field(default_factory=dict)  # connections.max.reauth.ms by mechanism; 0: none.
     max_receive_bytes: int = LARGEST_RECEIVE
     failure_delay_s: float = FAILURE_DELAY_S

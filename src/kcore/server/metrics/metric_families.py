@@ -1,4 +1,4 @@
-"""Figures as families of `prometheus-client`: what a page of metrics consists of."""
+"""Makes `prometheus-client` families of counters, for the metrics page."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import accumulate

@@ -1,9 +1,9 @@
-"""A server's figures over HTTP, as Prometheus reads them.
+"""Serves a server's metrics over HTTP for Prometheus.
 
-A thread writes the page, from figures that the event loop hands over. Strangers get little: a few connections and
-threads, some seconds and kilobytes each, and ten pages a second, which all that wait for one share. Where there are too
-many connections, the address that has most of them loses its oldest: an orchestrator that asks `/ready` is not kept out
-by a stranger at another address. A connection counts until its thread is free and its descriptor is closed.
+A thread writes the page from the event loop's figures. Clients are limited to a few connections and threads, some
+seconds and kilobytes each, and ten pages a second, which all waiting clients share. When there are too many
+connections, the address with the most connections loses its oldest one. So a client at another address cannot keep out
+an orchestrator that requests `/ready`. A connection counts until its thread is free and its descriptor is closed.
 """
 
 import asyncio

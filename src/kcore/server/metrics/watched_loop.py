@@ -1,4 +1,4 @@
-"""An event loop that knows how long each of its turns took, whatever ran in it."""
+"""An event loop that measures the duration of each of its turns."""
 
 import asyncio
 import selectors
@@ -50,12 +50,12 @@ class WatchedLoop(asyncio.SelectorEventLoop):
 
     @property
     def turn_begin_s(self) -> float:
-        """When the current turn began: since then whatever it handles was known to wait."""
+        """The time when the current turn began."""
         return self._watched.turn_begin_s
 
     @property
     def idle_ratio(self) -> float:
-        """Of late: the share of the time that it waited."""
+        """The share of recent time that the loop waited."""
         now_s = time.monotonic()
         idle_s, busy_s = self._watched.idle.total(now_s), self._watched.turns.recent.total(now_s)
         return idle_s / (idle_s + busy_s) if idle_s else 0.0

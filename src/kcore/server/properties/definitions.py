@@ -1,6 +1,6 @@
-"""What each setting of server.properties may be: its type, its bounds, the values of a list.
+"""The definitions of the settings in server.properties: type, bounds, and the values of a list.
 
-A test compares it with what the jars say. Source: AbstractKafkaConfig.CONFIG_DEF of 4.3.1.
+A test compares the definitions with Kafka's jars. Source: AbstractKafkaConfig.CONFIG_DEF of 4.3.1.
 """
 
 from collections.abc import Mapping

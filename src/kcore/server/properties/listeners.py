@@ -27,11 +27,11 @@ class BrokerListener(NamedTuple):
     listen: Address = Address("127.0.0.1", 0)  # Port 0: any.
     advertised: Address | None = None  # None: where it listens.
     security: ListenerSecurity = ListenerSecurity()
-    is_told: bool = True  # Whether others are told of it.
-    limits: Limits = Limits()  # Of its connections.
+    is_told: bool = True  # Whether the listener is advertised.
+    limits: Limits = Limits()  # Limits of its connections.
 
     def endpoint(self, port: int) -> Endpoint:
-        """Where others find it; `port`: at which it listens."""
+        """The advertised endpoint; `port`: the port that the listener is bound to."""
         at = self.advertised or self.listen
         return Endpoint(at.port or port, at.host, self.name, PROTOCOLS.index(self.security.protocol))
 

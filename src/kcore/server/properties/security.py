@@ -17,7 +17,7 @@ from kcore.server.properties.values import SettingsError, items, listed, value_o
 JAAS: Final = "sasl.jaas.config"
 OF_CONTROLLERS: Final = "sasl.mechanism.controller.protocol"
 OF_BROKERS: Final = "sasl.mechanism.inter.broker.protocol"
-MECHANISM: Final = "sasl.mechanism"  # Of a client.
+MECHANISM: Final = "sasl.mechanism"  # The mechanism of a client.
 MAX_REAUTH: Final = "connections.max.reauth.ms"
 DELAY: Final = "connection.failed.authentication.delay.ms"
 PEM: Final = "PEM"

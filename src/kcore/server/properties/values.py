@@ -108,8 +108,8 @@ def checked(
 ) -> dict[str, str]:
     """The settings without the space around them.
 
-    SettingsError for a name that neither Kafka knows nor `besides` has, unless the server does not claim that it
-    `knows_all`; and for one that would be wrong to pass over: of TLS and SASL, too, unless the server `has_security`.
+    If the server `knows_all`, a name that is neither Kafka's nor in `besides` raises SettingsError. So does a setting
+    that the server cannot honour and must not ignore: TLS and SASL settings, too, unless the server `has_security`.
     """
     not_done = _NOT_DONE if has_security else {**_NOT_DONE, **_SECURITY}
     given = {name: value.strip(JAVA_BLANKS) for name, value in properties.items()}

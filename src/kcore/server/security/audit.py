@@ -1,8 +1,8 @@
-"""An audit log: who asked what, from where, through whom, and what came of it; a line of JSON for each request.
+"""Writes an audit log with a line of JSON per request: principal, API, address, forwarding broker and result.
 
-All servers write the same lines. They name the API and count its items: no field of a request or a response is in them,
-so no secret can be. Requests by which clients only look, read, write records or show that they are alive have a line
-only where they lacked a right. Files are bounded in size and number, as log4j's RollingFileAppender has them.
+All servers write the same lines. A line names the API and counts its items. No line has a field of a request or a
+response, so no line has a secret. Requests that only describe, fetch, produce or send heartbeats have a line
+only if authorization failed. Files are bounded in size and number, as log4j's RollingFileAppender has them.
 """
 
 import json

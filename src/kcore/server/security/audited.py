@@ -74,7 +74,7 @@ def _items(kind: type[Message], version: int, frame: bytes) -> int | None:
             return None
         _, at = decode_from(RequestHeader, kind.header_version(version), frame)
         return items_of(decode_from(kind, version, frame, at)[0])
-    except KcoreError:  # Of a version that has no layout here, or no such request.
+    except KcoreError:  # An unsupported version, or a malformed request.
         return None
 
 

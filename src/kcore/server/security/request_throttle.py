@@ -1,8 +1,8 @@
-"""Request quotas at the edge: who takes too much of the event loop's time is told so, and not listened to for a while.
+"""Request quotas: a client that takes too much event loop time gets a throttle time, and the server mutes the client.
 
-The time of a request is that in which its connection's task has the event loop: reading it, deciding about it, encoding
-the answer. What is counted against whom is the rule of `controller/rules/rate_quotas`. A server without such a quota
-does not measure; it mutes clients for the time that an answer tells them for other reasons (controller_mutation_rate).
+The time of a request is the time that its connection's task runs in the event loop: reading, deciding, encoding.
+`controller/rules/rate_quotas` chooses the quota that a request counts against. A server without request quotas does
+not measure; it mutes clients only for the throttle times of other quotas (controller_mutation_rate).
 
 Source: RequestHandlerHelper, ThrottledChannel, ClientRequestQuotaManager, ControllerApis and KafkaApis of 3.9.1, 4.3.1.
 """
@@ -30,7 +30,7 @@ May: TypeAlias = Callable[[Message], bool]
 
 
 class Known(Protocol):
-    """The quotas of clients as a node knows them."""
+    """The client quotas that a node has."""
 
     @property
     def quotas(self) -> ClientQuotas:
@@ -60,7 +60,7 @@ class KnownByImage:
 
 
 class RequestThrottle:
-    """Of one node (`kcore.net.requests.Throttle`)."""
+    """The throttle of one node (`kcore.net.requests.Throttle`)."""
 
     def __init__(
         self,
@@ -125,12 +125,12 @@ class RequestThrottle:
     def answered_through(
         self, session: ClientSession, principal: KafkaPrincipal, client_id: str | None, response: Message
     ) -> None:
-        """A request that a broker has handed on counts for its client, who is told: the broker mutes that client."""
+        """Charges the client of a forwarded request and sets the throttle time; the broker mutes that client."""
         if session.watch is not None and self.is_on:
             with_throttle_time(response, self._use(session, (principal.name, client_id)))
 
     def pass_over(self, session: ClientSession) -> None:
-        """The time of the request counts for nobody."""
+        """Charges the time of the request to no client."""
         if session.watch is not None:
             session.watch.take_ns()
             session.watch.asker = NOBODY

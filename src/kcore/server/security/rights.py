@@ -1,7 +1,7 @@
-"""The rights of whoever asks, as the gates of controllers and brokers see them: requests cut, answers completed.
+"""Authorizes a client's requests to controllers and brokers: removes refused items, and adds them to the response.
 
-Errors and messages are those of KafkaApis. A request about the cluster is refused as a whole; of one about topics or
-settings, the items that are not allowed are.
+Errors and messages equal KafkaApis's. A request about the cluster is refused as a whole. A request about topics or
+settings loses only the items that are not allowed.
 """
 
 from collections.abc import Callable, Sequence
@@ -93,7 +93,7 @@ class Authorizer(Protocol):
 
 
 class Checked(NamedTuple):
-    """What is left of a request, and what its response lacks then."""
+    """The allowed rest of a request, and the function that completes its response."""
 
     request: Message
     is_empty: bool = False  # None of its items is left.
@@ -101,7 +101,7 @@ class Checked(NamedTuple):
 
 
 class Rights:
-    """Of whoever asks one request."""
+    """The rights of the client that sends a request."""
 
     has_group_settings = True  # Whether groups have settings: not in ZooKeeper mode, which refuses them elsewhere.
 
@@ -184,10 +184,10 @@ class Rights:
             (kept if allowed else refused).append(each)
         return kept, refused
 
-    # What is told of the cluster.
+    # Cluster metadata that a client may see.
 
     def cut(self, response: Message) -> None:
-        """Takes out of the response what may not be told of the cluster itself."""
+        """Removes the cluster information that the client may not see from the response."""
         if isinstance(response, MetadataResponse):
             bits = response.cluster_authorized_operations
             response.cluster_authorized_operations = self.operations(bits, CLUSTER, CLUSTER_NAME)
@@ -195,7 +195,7 @@ class Rights:
             self._cut_description(response)
 
     def told(self, request: MetadataRequest, version: int, by_id: bool) -> Told:
-        """Only topics that may be described: of those that were named others are refused, else left out."""
+        """Filters topics by the right to describe: a named topic without it is refused, others are left out."""
         requested = request.topics
         is_named = not (requested is None or (not requested and version == 0))
         by_id = by_id and version >= TOPIC_IDS_SINCE
@@ -210,13 +210,13 @@ class Rights:
         return told
 
     def _cut_description(self, response: DescribeClusterResponse) -> None:
-        """Of the cluster's operations those that are allowed."""
+        """Keeps only the cluster operations that the client is allowed."""
         bits = response.cluster_authorized_operations
         allowed = self.operations(bits, CLUSTER, CLUSTER_NAME) if self.allows(DESCRIBE) else min(bits, 0)
         response.cluster_authorized_operations = allowed
 
     def operations(self, bits: int, resource_type: int, name: str | None) -> int:
-        """Of the operations in `bits` those that are allowed; negative: nobody asked (authorizedOperations)."""
+        """The allowed operations of `bits`; negative `bits`: the client requested none (authorizedOperations)."""
         if bits < 0 or name is None:
             return bits
         codes = [code for code in range(bits.bit_length()) if bits >> code & 1]

@@ -1,4 +1,4 @@
-"""Request quotas before the handler of a server, and before what a server hands on, or answers, as bytes."""
+"""Applies request quotas to the handler of a server, and to requests that it forwards or answers as bytes."""
 
 from collections.abc import Callable, Collection
 from functools import cache
@@ -63,7 +63,7 @@ class ThrottledRelay:
             return answer
         try:
             return self._told(session, kind, frame, answer)
-        except KcoreError:  # Of a version that has no layout here.
+        except KcoreError:  # The answer has an unsupported version.
             return answer
 
     def forget(self, connection_id: int) -> None:
