@@ -17,10 +17,10 @@ from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.wire.codec import encode
 
-HANDSHAKE_VERSION = 1  # After 0 the tokens would come bare (KIP-152).
+HANDSHAKE_VERSION = 1  # After version 0 the tokens have no request header (KIP-152).
 AUTHENTICATE_VERSION = 1  # Every broker from 2.2 on has it.
 AGAIN_AFTER = 0.85  # The least share of a session before reauthentication (SaslClientAuthenticator).
-_SLOW = ThreadPoolExecutor(1, "slow SCRAM")  # For servers that ask for much: others' connections wait for none of it.
+_SLOW = ThreadPoolExecutor(1, "slow SCRAM")  # For high iteration counts: other connections do not wait.
 
 
 async def connect(

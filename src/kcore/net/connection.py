@@ -1,4 +1,4 @@
-"""A connection to a peer that answers: requests go out in the order of the calls, answers come back in it."""
+"""A client's connection to a peer: requests and responses keep the order of the calls."""
 
 import asyncio
 from collections import deque
@@ -35,7 +35,7 @@ class Reply(Protocol):
     """
 
     def done(self) -> bool:
-        """Whether nobody waits any more: the call is not begun, and its answer is dropped."""
+        """Whether no caller waits: the request is then not sent, or its answer is dropped."""
 
     def set_result(self, result: Any, /) -> None:
         """The answer."""
@@ -51,7 +51,7 @@ class Call:
     request: type[Message]
     version: int
     correlation_id: int
-    decoded: bool  # Or the body's bytes as they are.
+    decoded: bool  # Or the encoded body.
     frame: list[Piece]
     answer: Reply
     timeout_s: float
@@ -66,7 +66,7 @@ class Call:
             self.answer.set_exception(error)
 
     def read(self, frame: bytes) -> Any:
-        """The answer in a frame; FrameError or DecodeError. Bytes after it are let be, as Kafka does."""
+        """The answer in a frame; FrameError or DecodeError. Bytes after it are ignored, as in Kafka."""
         response = response_of(self.request)
         correlation_id, at = correlation_id_of(frame, response.header_version(self.version))
         if correlation_id != self.correlation_id:
@@ -94,13 +94,13 @@ class Connection(Framed):
 
     def __init__(self, peer: str, client_id: str | None, limits: Limits, metrics: Metrics) -> None:
         super().__init__(peer, limits, metrics)
-        self.versions: PeerVersions | None = None  # Known once the peer was asked.
+        self.versions: PeerVersions | None = None  # None until the peer answers ApiVersions.
         self._client_id, self._correlation_id = client_id, 0
         self._queue: deque[Call] = deque()
         self._in_flight: deque[Call] = deque()
         self._unwritten: deque[Piece] = deque()  # The unwritten rest of the last request in flight.
         self._timer: asyncio.TimerHandle | None = None  # At the first deadline, or before it.
-        self._ended = ""  # Why, once it has.
+        self._ended = ""  # The reason, once the connection has ended.
         self._again_s: float | None = None  # When the client should authenticate again, where its session ends.
 
     def begin_session(self, lasts_s: float | None) -> None:
@@ -115,10 +115,10 @@ class Connection(Framed):
     def send(
         self, message: Message, version: int | None = None, *, timeout_s: float | None = None
     ) -> asyncio.Future[Any]:
-        """Asks now; what is returned gives the response message when awaited.
+        """Sends a request now; the returned object gives the response message when awaited.
 
-        Without a version it is the highest that both know. A call that is cancelled is forgotten, but its answer still
-        has to come. `timeout_s` (`limits.request_s`) runs from now.
+        The default version is the highest that both ends support. The answer to a cancelled call must still come.
+        `timeout_s` (`limits.request_s`) runs from now.
         Raises here: UnsupportedVersionError, EncodeError, DisconnectedError; awaited: a NetworkError, which is
         RequestTimeoutError, DisconnectedError or FrameError.
         """
@@ -199,7 +199,7 @@ class Connection(Framed):
         """Puts the next call in flight, if there is one and a place for it."""
         while self._queue and len(self._in_flight) < self.limits.in_flight:
             call = self._queue.popleft()
-            if call.answer.done():  # Cancelled, or its time was up, before it was its turn.
+            if call.answer.done():  # Cancelled or timed out in the queue.
                 continue
             self._in_flight.append(call)
             self._unwritten.extend(call.frame)

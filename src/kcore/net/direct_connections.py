@@ -5,8 +5,8 @@ connections before its adopter takes them. A protocol with a task, transport and
 So a server with an adopter receives new connections here. One poll returns the readable connections. Urgent requests
 (heartbeats) start at once; other requests start in slices of a few milliseconds, and each slice ends with a new poll.
 
-The server's own protocol (`served`) takes over the connection and all received bytes in three cases: a request is long,
-the direct handler does not accept a request, or an answer is long or cannot be written at once.
+The server's own protocol (`served`) takes over the connection and all received bytes if the direct handler cannot
+serve a request. Such a request is long, or the handler refuses it, or the answer cannot be written at once.
 """
 
 import asyncio

@@ -1,11 +1,11 @@
-"""Connections that wait for their clients; one that does so for too long is ended."""
+"""Ends connections that wait for their clients for too long."""
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
-LONGEST_PAUSE_S: Final = 1.0  # Between two looks at who has been quiet for too long.
+LONGEST_PAUSE_S: Final = 1.0  # Between two checks for idle connections.
 G = TypeVar("G")
 
 
@@ -13,7 +13,7 @@ class IdleConnections(Generic[G]):
     """Some connections of one server, those that have waited longest first."""
 
     def __init__(self, idle_s: float, end: Callable[[G], None]) -> None:
-        """`end` gets who has waited for `idle_s`, and has it leave."""
+        """`end` gets each connection that has waited for `idle_s`, and must call `leave` for it."""
         self._idle_s, self._end = idle_s, end
         self._loop = asyncio.get_running_loop()
         self._since_s: OrderedDict[G, float] = OrderedDict()
@@ -26,17 +26,17 @@ class IdleConnections(Generic[G]):
         return iter(self._since_s)
 
     def wait(self, connection: G) -> None:
-        """It waits from now on."""
+        """The connection waits from now on."""
         self._since_s[connection] = self._loop.time()
         self._since_s.move_to_end(connection)
         self._look_later()
 
     def leave(self, connection: G) -> bool:
-        """It waits no more; whether it was here."""
+        """The connection waits no more; returns whether it waited here."""
         return self._since_s.pop(connection, None) is not None
 
     def close(self) -> None:
-        """Looks no more."""
+        """Stops the checks."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,4 +1,4 @@
-"""Which version of a request two ends use: negotiation by ApiVersions (KIP-35, KIP-511). Pure."""
+"""Negotiates request versions with ApiVersions (KIP-35, KIP-511). Pure."""
 
 import re
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ from kcore.schema.versions import Versions
 from kcore.wire.codec import decode_from
 
 SOFTWARE_NAME = "kcore"
-SOFTWARE_FROM = 3  # ApiVersions from which a client says what it is.
+SOFTWARE_FROM = 3  # The first ApiVersions version with the client's software name.
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-FEATURES_FROM_ZERO = 4  # ApiVersions from which a feature's lowest level may be 0.
+FEATURES_FROM_ZERO = 4  # The first ApiVersions version that allows a feature's lowest level 0.
 
 
 @cache
@@ -29,7 +29,7 @@ def api_name(request: type[Message]) -> str:
 
 @cache
 def response_of(request: type[Message]) -> type[Message]:
-    """The class of the answer."""
+    """The class of the response."""
     return message_class(f"{api_name(request)}Response")
 
 
@@ -97,7 +97,7 @@ def for_version(answer: ApiVersionsResponse, version: int) -> ApiVersionsRespons
 
 
 def refusal(versions: Versions) -> ApiVersionsResponse:
-    """To a request newer than `versions` of ApiVersions; it is written in version 0."""
+    """The response to a request newer than `versions` of ApiVersions; it is written in version 0."""
     row = _row(ApiVersionsRequest, versions)
     return ApiVersionsResponse(error_code=Errors.UNSUPPORTED_VERSION.value, api_keys=[row])
 

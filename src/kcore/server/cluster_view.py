@@ -27,9 +27,7 @@ from kcore.schema.cluster_metadata import (
 from kcore.types import ZERO_UUID, Int32s, Uuid
 
 Told: TypeAlias = Callable[[MetadataResponseTopic], MetadataResponseTopic | None]
-MayTell: TypeAlias = Callable[
-    [MetadataRequest, int, bool], Told
-]  # Arguments: a request, its version, whether it has ids.
+MayTell: TypeAlias = Callable[[MetadataRequest, int, bool], Told]  # Request, version, whether it has ids.
 A_LOOK: Final = 2_000  # Topics of a request, as `A_TURN`.
 A_TURN: Final = 50  # Topics and partitions, between which others are served: a fraction of a millisecond.
 TOPIC_IDS_SINCE: Final = 12  # Metadata: versions 10 and 11 have the field, and Kafka takes no ids in them.

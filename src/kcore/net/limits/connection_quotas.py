@@ -13,15 +13,15 @@ MOST_ADDRESSES: Final = 10_000  # Addresses with a connection rate; the oldest e
 
 
 class Refused(NamedTuple):
-    """A connection that is closed, after a while."""
+    """Why a connection is refused; the listener closes it after `after_s`."""
 
-    what: str  # As it is counted.
+    what: str  # The name of its counter.
     why: str
     after_s: float = 0.0
 
 
 class ConnectionQuotas:
-    """One listener's."""
+    """The connection quotas of one listener."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

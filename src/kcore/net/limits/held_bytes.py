@@ -1,4 +1,4 @@
-"""The bytes that a server's connections hold together, and which are closed when there are too many."""
+"""Bounds the bytes that a server's connections hold, by closing connections above the bound."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +16,7 @@ class Holder(Protocol):
 
     @property
     def may_end(self) -> bool:
-        """Whether its bytes are free once it is closed: those of a request that runs are not."""
+        """Whether closing it frees its bytes: the bytes of a running request stay in use."""
 
 
 H = TypeVar("H", bound=Holder)
@@ -36,7 +36,7 @@ class HeldBytes(Generic[H]):
         self._held: dict[H, int] = {}
 
     def hold(self, holder: H, count: int) -> None:
-        """A connection holds so many bytes from now on. This may close it."""
+        """Sets the bytes that a connection holds. This may close the connection."""
         before = self._held.get(holder, 0)
         if count == before:
             return

@@ -1,7 +1,7 @@
-"""Requests of many values, of clients that are no nodes of the cluster: few at once, and each address in turn.
+"""Limits how many large requests of non-node clients run at once; addresses take turns.
 
-Such a request takes a hundred times the memory of its bytes, from when it is read until its answer is encoded. Those
-that wait cost their bytes alone, and end with their connections.
+A large request has many values. It takes a hundred times the memory of its bytes, until its answer is encoded.
+A waiting request costs only its bytes, and ends with its connection.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class Place:
             self.is_awaited = False
 
     def leave(self) -> None:
-        """The request is over; nothing if it took no place."""
+        """Returns the place once the request is over; no effect without a place."""
         if self._is_taken:
             self._is_taken = False
             self._requests.leave()

@@ -1,4 +1,4 @@
-"""Large work in parts: in a turn of the event loop one part of one request, however many requests are under way."""
+"""Splits large work: each turn of the event loop runs one part of one request, however many requests run."""
 
 import asyncio
 from collections import deque
@@ -23,18 +23,18 @@ async def next_turn(of: str = "large work") -> None:
 
 
 class Share:
-    """The time of the event loop for a client that sends its next request before the last one is answered."""
+    """Limits the event loop time of a client that pipelines requests."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._ends_s = 0.0
 
     def begin(self) -> None:
-        """The client has sent a request after it had all answers."""
+        """Starts a new share: the client has sent a request after it received all answers."""
         self._ends_s = self._loop.time() + SHARE_S
 
     async def go_on(self) -> None:
-        """Before the next request: others come first once the share is used up, and all such clients have one turn."""
+        """Called before the next request. Once the share is used up, other clients go first; pipelining clients take turns."""
         if self._loop.time() >= self._ends_s:
             await next_turn("requests before answers")
             self.begin()

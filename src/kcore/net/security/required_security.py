@@ -13,19 +13,19 @@ from kcore.schema.sasl import SaslHandshakeRequest
 
 
 async def asked_security(host: str, port: int, limits: Limits) -> str | None:
-    """TLS or SASL, where the listener asks for that; None where it does not, or does not answer."""
+    """TLS or SASL, if the listener requires one of them; None if it requires neither or does not answer."""
     if await _speaks_tls(host, port, limits):
         return "TLS"
     with suppress(KcoreError):
         async with await connect(host, port, limits=limits) as connection:
-            # Where nothing is asked for, it comes too late (KafkaApis).
+            # A listener without SASL refuses the handshake as too late (KafkaApis).
             answer = await connection.send(SaslHandshakeRequest(mechanism="PLAIN"), HANDSHAKE_VERSION)
             return None if answer.error_code == Errors.ILLEGAL_SASL_STATE else "SASL"
     return None
 
 
 async def _speaks_tls(host: str, port: int, limits: Limits) -> bool:
-    """Nothing is sent but the handshake, whosoever answers."""
+    """Whether a TLS handshake succeeds; nothing else is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

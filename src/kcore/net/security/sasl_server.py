@@ -3,8 +3,8 @@
     INITIAL_REQUEST -> HANDSHAKE_OR_VERSIONS_REQUEST -> HANDSHAKE_REQUEST -> AUTHENTICATE -> COMPLETE
 
 A client may ask for ApiVersions before it names a mechanism (SaslHandshake), and for nothing else before it is
-authenticated. Until then its requests are limited in size, and the server parses no other kind of request. A session that ends
-(connections.max.reauth.ms, or a delegation token) begins anew with another SaslHandshake (KIP-368): from
+authenticated. Until then its requests are limited in size, and the server parses no other kind of request. A session
+that ends (connections.max.reauth.ms, or a delegation token) begins anew with another SaslHandshake (KIP-368): from
 REAUTH_PROCESS_HANDSHAKE on, with the same mechanism and to the same principal.
 
 Source: SaslServerAuthenticator, KafkaChannel.maybeBeginServerReauthentication of 4.3.1. No sockets and no clock here.

@@ -1,1 +1,1 @@
-"""server.properties, as controllers and brokers read it: values, names that Kafka knows, TLS and SASL of listeners."""
+"""Reads server.properties for controllers and brokers: values, Kafka's names, TLS and SASL of listeners."""

@@ -1,4 +1,4 @@
-"""Which of Kafka's settings kcore's controllers and brokers of KRaft honour; a log line names others that are given.
+"""Kafka's settings that kcore's KRaft controllers and brokers honour; a log line names other given settings.
 
 A test proves for each name that it is read, refused, or named by that line.
 """
@@ -87,7 +87,7 @@ def warn_of_others(given: Mapping[str, str], honoured: Collection[str], besides:
 
 
 def plain_name(name: str) -> str:
-    """Without the prefixes of a listener and of a SASL mechanism."""
+    """The name without the prefixes of a listener and of a SASL mechanism."""
     if not name.startswith(LISTENER_PREFIX):
         return name
     plain = name.split(".", 3)[-1]

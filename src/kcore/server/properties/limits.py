@@ -1,4 +1,4 @@
-"""server.properties: what the connections of a listener are bounded by.
+"""server.properties: the limits of a listener's connections.
 
 Source: SocketServerConfigs, AbstractKafkaConfig, ConnectionQuotas of 4.3.1.
 """
@@ -47,7 +47,7 @@ def limits_of(given: Mapping[str, str], listener: str, default: Limits) -> Limit
 
 
 def _overrides(given: Mapping[str, str]) -> dict[str, int]:
-    """By address; a name stands for its first one (InetAddress.getByName)."""
+    """Limits by address; a name stands for its first one (InetAddress.getByName)."""
     found = {}
     for each in listed(given, OVERRIDES):
         host, _, count = each.rpartition(":")

@@ -25,7 +25,7 @@ class BrokerListener(NamedTuple):
 
     name: str = PLAINTEXT
     listen: Address = Address("127.0.0.1", 0)  # Port 0: any.
-    advertised: Address | None = None  # None: where it listens.
+    advertised: Address | None = None  # None: `listen`.
     security: ListenerSecurity = ListenerSecurity()
     is_told: bool = True  # Whether the listener is advertised.
     limits: Limits = Limits()  # Limits of its connections.
@@ -43,12 +43,12 @@ class BrokerListeners(NamedTuple):
     inter_broker: str = PLAINTEXT
 
     def endpoints(self, ports: Mapping[str, int]) -> list[Endpoint]:
-        """Where others find them; `ports`: at which they listen."""
+        """The advertised endpoints; `ports`: the ports that the listeners are bound to."""
         return [listener.endpoint(ports[listener.name]) for listener in self.each if listener.is_told]
 
     @property
     def of_brokers(self) -> BrokerListener:
-        """The one that brokers use among themselves."""
+        """The listener that brokers use among themselves."""
         return next(listener for listener in self.each if listener.name == self.inter_broker)
 
 
@@ -58,7 +58,7 @@ def plaintext_listeners(listen: Address, advertised: Address | None = None, name
 
 
 def listeners_of(given: Mapping[str, str], controllers: str | None = None) -> BrokerListeners:
-    """Those of a broker; SettingsError, one line. `controllers`: the listener that controllers have, and no broker."""
+    """The listeners of a broker; SettingsError, one line. `controllers`: the controllers' own listener."""
     places = places_of(LISTENERS, given) or {PLAINTEXT: Address("", 9092)}
     if controllers is not None and controllers.upper() in places:
         raise SettingsError(f"{LISTENERS}={given.get(LISTENERS, '')}: {controllers} is the controllers'")

@@ -59,7 +59,7 @@ class _Given:
         return self._given.get(self.prefix + name, self._given.get(name))
 
     def shown(self, name: str) -> str:
-        """The name of the setting, as it is given."""
+        """The name of the setting in the file."""
         return self.prefix + name if self.prefix + name in self._given else name
 
     def check_names(self) -> None:
@@ -99,9 +99,9 @@ def protocol_of(given: Mapping[str, str], listener: str, *, is_controllers: bool
 def security_of(
     given: Mapping[str, str], listener: str, own: str | None = OF_CONTROLLERS, *, is_controllers: bool = True
 ) -> ListenerSecurity:
-    """What that listener asks of clients; SettingsError, one line, which never shows a password.
+    """The TLS and SASL settings of a listener; SettingsError, one line, which never shows a password.
 
-    `own`: the setting that names the mechanism by which this node comes to such listeners; None: it comes to none.
+    `own`: the setting with the mechanism for this node's own connections to such listeners; None: no connections.
     """
     of_listener, protocol = _checked(given, listener), protocol_of(given, listener, is_controllers=is_controllers)
     rules = of_listener.get("ssl.principal.mapping.rules", "DEFAULT")
@@ -130,7 +130,7 @@ def security_of(
 
 
 def outgoing_of(given: Mapping[str, str], listener: str) -> ListenerSecurity:
-    """How a broker comes to the controllers' listener, which it does not have itself; SettingsError."""
+    """The settings for a broker's connections to the controllers' listener; SettingsError."""
     of_listener, protocol = _checked(given, listener), protocol_of(given, listener)
     has_sasl = protocol.startswith("SASL_")
     tls = _tls(of_listener, has_sasl=has_sasl, is_server=False) if protocol.endswith("SSL") else None
@@ -245,7 +245,7 @@ def _verifies_name(of_listener: _Given) -> bool:
 
 
 def client_security_of(properties: Mapping[str, str]) -> ListenerSecurity:
-    """What a client shows and trusts, by Kafka's settings of clients; SettingsError, one line without passwords."""
+    """TLS and SASL of a client, by Kafka's client settings; SettingsError, one line without passwords."""
     given = {name: value.strip() for name, value in properties.items()}
     protocol = (given.get("security.protocol") or PLAINTEXT).upper()
     if protocol not in PROTOCOLS:

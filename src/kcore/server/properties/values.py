@@ -1,4 +1,4 @@
-"""How values of server.properties are read, for controllers and for brokers of KRaft.
+"""Reads values of server.properties, for controllers and for brokers of KRaft.
 
 Source: AbstractKafkaConfig, KafkaConfig, QuorumConfig of 4.3.1.
 """
@@ -85,14 +85,14 @@ _METADATA_SEGMENT_MS: Final = "metadata.log.segment.ms"
 AUTO_JOIN: Final = "controller.quorum.auto.join.enable"
 PLAIN: Final = "kcore's listener is plaintext, without TLS and SASL"
 _NO_JAVA: Final = "kcore runs no classes of Java"
-_NOT_DONE: Final = {  # Beginnings of names of settings that would be wrong to pass over.
+_NOT_DONE: Final = {  # Prefixes of settings that kcore must not ignore.
     "principal.builder.class": _NO_JAVA,
     "create.topic.policy.class.name": _NO_JAVA,
     "alter.config.policy.class.name": _NO_JAVA,
     "client.quota.callback.class": _NO_JAVA,
     "config.providers": "kcore takes each value as it is, and asks no provider for it",
 }
-_SECURITY: Final = {"ssl.": PLAIN, "sasl.": PLAIN}  # Such, of a server that has neither.
+_SECURITY: Final = {"ssl.": PLAIN, "sasl.": PLAIN}  # More such prefixes, for a server without TLS and SASL.
 LISTENER_PREFIX: Final = "listener.name."
 LISTENERS: Final = "listeners"
 ADVERTISED: Final = "advertised.listeners"
@@ -156,7 +156,7 @@ def metadata_log_of(given: Mapping[str, str]) -> Settings:
 
 
 def listener_name_of(given: Mapping[str, str]) -> str:
-    """The one of controller.listener.names."""
+    """The listener in controller.listener.names."""
     names = listed(given, "controller.listener.names")
     if not names:
         raise SettingsError("controller.listener.names is missing")
@@ -171,7 +171,7 @@ def listed(given: Mapping[str, str], name: str) -> list[str]:
 
 
 def items(text: str | None) -> list[str]:
-    """Those of a list's text."""
+    """The items of a list's text."""
     return [each.strip() for each in (text or "").split(",") if each.strip()]
 
 

@@ -36,7 +36,7 @@ QUIET: Final = frozenset(
 
 
 class _Files(RotatingFileHandler):
-    """A disk that is full costs a line at a bounded rate, and no request."""
+    """A full disk logs an error at a bounded rate; no request fails."""
 
     def __init__(self, path: Path, file_bytes: int, files: int) -> None:
         super().__init__(path, maxBytes=file_bytes, backupCount=files - 1, encoding="utf-8")
@@ -55,7 +55,7 @@ class AuditLog:
         self._handler = _Files(path, file_bytes, files)
 
     def close(self) -> None:
-        """Nothing is written any more."""
+        """Closes the file."""
         self._handler.close()
 
     def write(
@@ -114,7 +114,7 @@ def items_of(request: Message) -> int:
 
 
 def outcome_of(response: Message | None) -> dict[str, int] | str:
-    """How often the response has which error; of one without a response that the connection was closed."""
+    """Counts the errors of a response; without a response, the outcome is a closed connection."""
     if response is None:
         return "no response"
     counts = Counter(Errors.of(code).name for code in _codes(response, depth=2))

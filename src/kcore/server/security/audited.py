@@ -1,4 +1,4 @@
-"""Lines in the audit log for the requests of a handler, and for those that a server hands on, or answers, as bytes."""
+"""Writes audit log lines for the requests of a handler, and for requests that a server relays or answers as bytes."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -16,7 +16,7 @@ from kcore.server.security.audit import AuditLog, is_told, items_of, outcome_of
 from kcore.wire.codec import decode_from
 
 MOST_BYTES: Final = 256 * 1024  # A longer frame is not decoded for its line.
-UNREAD: Final = "not read"  # As the outcome.
+UNREAD: Final = "not read"  # The outcome in the line.
 
 
 def audited(handler: Handler, audit: AuditLog | None, wall_ms: Callable[[], int]) -> Handler:
@@ -34,13 +34,13 @@ def audited(handler: Handler, audit: AuditLog | None, wall_ms: Callable[[], int]
 
 
 class AuditedRelay:
-    """Before a relay."""
+    """A relay that also writes audit log lines."""
 
     def __init__(self, relay: Relay, audit: AuditLog, wall_ms: Callable[[], int]) -> None:
         self._relay, self._audit, self._wall_ms = relay, audit, wall_ms
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether the relay takes it."""
+        """Whether the relay takes that API in that version."""
         return self._relay.takes(api_key, version)
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:

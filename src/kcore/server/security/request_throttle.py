@@ -42,10 +42,10 @@ class Known(Protocol):
 
 
 class KnownByImage:
-    """Those of the metadata log."""
+    """The client quotas in the metadata log."""
 
     def __init__(self, image: Callable[[], ImageState | None]) -> None:
-        """`image`: None while that is not known."""
+        """`image`: None while there is no image."""
         self._image = image
 
     @property
@@ -79,7 +79,7 @@ class RequestThrottle:
 
     @property
     def is_on(self) -> bool:
-        """Whether anybody has a request quota."""
+        """Whether any client has a request quota."""
         quotas = self._known.quotas
         if not quotas:
             return False
