@@ -48,7 +48,7 @@ _HEAD: Final = _SIZE + KEY_AND_VERSION.size
 
 
 def is_supported() -> bool:
-    """Whether this system has the poll that it takes."""
+    """Whether this system has epoll."""
     return hasattr(select, "epoll")
 
 
@@ -77,7 +77,7 @@ class DirectConnection:
         self._of_server, self.socket, self.session, self.connection_id = direct_connections, accepted, session, number
         self.peer = _peer(accepted)
         self.rank = Rank.SILENT
-        self.received = bytearray()  # And not begun.
+        self.received = bytearray()  # Received bytes of requests that have not begun.
         self.is_here = True  # Not ended, not gone elsewhere.
         self.is_readable = False  # There may be bytes to read, or the end.
         self.ends = False  # The client sends no more.
@@ -120,7 +120,7 @@ class Host(Serving, Protocol):
         """The server's own protocol has it from now on."""
 
     def direct_connection_ended(self, direct_connection: DirectConnection, why: str) -> None:
-        """It is closed."""
+        """The connection is closed."""
 
 
 class DirectConnections:
@@ -135,8 +135,8 @@ class DirectConnections:
         self._direct_connections: dict[int, DirectConnection] = {}  # By descriptor.
         # Those that wait for their clients. An incomplete request does not count as activity.
         self._idle: IdleConnections[DirectConnection] = IdleConnections(server.limits.idle_s, self._end_idle)
-        self._asking: deque[tuple[DirectConnection, bytes]] = deque()  # Requests that are to be begun.
-        self._more: deque[DirectConnection] = deque()  # Those that may have sent more before they had their answers.
+        self._asking: deque[tuple[DirectConnection, bytes]] = deque()  # Requests that wait to begin.
+        self._more: deque[DirectConnection] = deque()  # Connections that may have pipelined requests.
         self._is_due = False
         self._loop.add_reader(self._poll.fileno(), self._pass)
 
@@ -265,7 +265,7 @@ class DirectConnections:
     # Requests.
 
     def _begin(self, direct_connection: DirectConnection, frame: bytes) -> None:
-        """Also where the client is gone: a request that has come is carried out."""
+        """Begins a request, even if the client has disconnected."""
         api_key, version = KEY_AND_VERSION.unpack_from(frame)
         server = self._server
         try:
@@ -361,7 +361,7 @@ class DirectConnections:
             self._metrics.responses += 1
 
     def _go_on(self, direct_connection: DirectConnection) -> None:
-        """The connection waits for its client, or goes on with what that has sent already."""
+        """Waits for the client, or goes on with the bytes that the client has already sent."""
         direct_connection.is_asking = False
         self._server.admission.wait(direct_connection)
         self._idle.wait(direct_connection)
@@ -397,7 +397,7 @@ class DirectConnections:
             self._send_on(direct_connection, len(frame).to_bytes(_SIZE, "big") + frame + direct_connection.received)
 
     def end(self, direct_connection: DirectConnection, why: str) -> None:
-        """Closes a connection; nothing if it is not here."""
+        """Closes a connection; no effect if the connection is not here."""
         if direct_connection.is_here:
             self._drop(direct_connection)
             direct_connection.socket.close()

@@ -1,4 +1,4 @@
-"""What both ends of a connection share: frames in, frames out, how it ends."""
+"""The common part of client and server connections: frames in, frames out, and the end of the connection."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -49,7 +49,7 @@ class Encoded(NamedTuple):
 
 
 async def encoded(response: Message, version: int) -> Encoded:
-    """The response is encoded in several turns of the event loop where it is large; it is not to change meanwhile."""
+    """Encodes a large response in several turns of the event loop; callers must not change the response meanwhile."""
     body = []
     for part in encode_parts(response, version):
         body.append(part)
@@ -84,7 +84,7 @@ class Framed(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def frames_may_be_here(self) -> None:
-        """Bytes came: the splitter may have a frame."""
+        """Bytes arrived: the splitter may have a frame."""
 
     @abstractmethod
     def writing_resumed(self) -> None:
@@ -111,7 +111,7 @@ class Framed(asyncio.BufferedProtocol, ABC):
             self._abort_timer = self._loop.call_later(self.limits.close_s, self._transport.abort)
 
     async def wait_gone(self) -> None:
-        """Until the socket is closed."""
+        """Waits until the socket is closed."""
         if self._transport is not None:
             await asyncio.wait([self._gone])
 

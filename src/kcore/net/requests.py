@@ -1,4 +1,4 @@
-"""Requests out of their frames, and the frames of their answers, whatever kind of connection a server has them of."""
+"""Parses requests and frames responses for every kind of server connection."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -23,16 +23,16 @@ from kcore.schema.structure import Message
 from kcore.schema.versions import NONE, Versions
 from kcore.wire.codec import decode_from
 
-FEW_VALUES: Final = 10_000  # Are read within a millisecond.
-KEY_AND_VERSION: Final = Struct(">hh")  # What every request begins with, whatever its header's version.
+FEW_VALUES: Final = 10_000  # Values that are read within a millisecond.
+KEY_AND_VERSION: Final = Struct(">hh")  # The first fields of every request, in all header versions.
 Answer: TypeAlias = Callable[[Message | None], None]
 
 
 class DirectHandler(Protocol):
-    """A handler that needs no task a request: for those that come by thousands a second."""
+    """A handler without a task per request: for requests that come by thousands a second."""
 
     def takes(self, api_key: int) -> bool:
-        """Whether such requests are for it."""
+        """Whether the handler takes such requests."""
 
     def begin(self, context: RequestContext, request: Any, answer: Answer) -> None:
         """Calls `answer` once, now or later, with what a handler would return; None closes the connection.
@@ -61,7 +61,7 @@ class Throttle(Protocol):
 
     @property
     def is_on(self) -> bool:
-        """Whether anybody has a quota."""
+        """Whether any client has a quota."""
 
     def used(self, session: ClientSession) -> int:
         """Counts the time of a session's request so far. For how many ms its client is throttled, and muted."""
@@ -134,7 +134,7 @@ def _few(limits: Limits) -> int:
 def versions_frame(
     server: Serving, header: RequestHeader, request: ApiVersionsRequest | None, throttle_time_ms: int = 0
 ) -> list[Piece]:
-    """The answer to ApiVersions; None: in a version that is not known."""
+    """The frame of an ApiVersions response; None: the request has an unsupported version."""
     version = header.request_api_version
     if request is None:
         _, versions = server.served[ApiVersionsRequest.api_key]
@@ -165,7 +165,7 @@ def response_frame(
 
 
 def fault_line(api_key: int, version: int) -> str:
-    """What the log says of a request that a fault of ours leaves without an answer."""
+    """The log line of a request that an internal error leaves without an answer."""
     return f"{_name(api_key)} {version} was not answered"
 
 

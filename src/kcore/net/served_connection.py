@@ -152,7 +152,7 @@ class ServedConnection(Framed):
                     watch = started_watch(self._server.throttle, self._session)
                     self._begin_request(frame)
                     answer = await timed(watch, self._answer(frame))
-                    del frame  # An answer may take its time to leave.
+                    del frame  # Writing an answer may take long.
                     self._end_request()
                     if self._done_with:  # Before the answer leaves: its client may be slow to take it.
                         done_with, self._done_with = self._done_with, []
@@ -208,7 +208,7 @@ class ServedConnection(Framed):
             self.rank = Rank.AUTHENTICATED if is_known else Rank.ANSWERED
 
     def _weigh(self) -> None:
-        """Tells what this connection holds of its client's."""
+        """Reports the bytes that this connection holds for its client."""
         held = self._splitter.held_bytes - QUIET_BYTES + self._running_bytes
         self._server.received.hold(self, held + (tls_bytes(self._transport) if self._is_unknown else 0))
 
@@ -291,7 +291,7 @@ class ServedConnection(Framed):
         return None
 
     def _blame_us(self, error: Exception, api_key: int, version: int) -> None:
-        """A handler's fault: only this connection pays for it."""
+        """A handler failed: only this connection is closed."""
         self.metrics.errors[type(error).__name__] += 1
         self._server.log.exception("%s: %s", self.peer, fault_line(api_key, version))
 
@@ -402,7 +402,7 @@ class ServedConnection(Framed):
             else:
                 self._next.set_exception(error)
 
-    # Given away and taken back: see `adoption`.
+    # Adoption and return: see `adoption`.
 
     def _is_given_away(self, direct: Direct, response: Message) -> bool:
         """Whether the server's adopter answers the connection from now on; then this protocol has ended."""
@@ -426,7 +426,7 @@ class ServedConnection(Framed):
         return True
 
     def _go_on(self, returned: Returned) -> None:
-        """Where the protocol before was; nothing more is read before its bytes are here again."""
+        """Continues the previous protocol's work; reads nothing before the returned bytes are processed."""
         assert self._transport is not None
         self._returned = self._accepted_socket.returned = None
         self._transport.pause_reading()

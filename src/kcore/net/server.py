@@ -197,7 +197,7 @@ class Server:
         await self.close()
 
     def begun(self, connection: ServedConnection, accepted_socket: "AcceptedSocket") -> None:
-        """A connection has taken the place of its arrival."""
+        """A connection has replaced its accepted socket."""
         self.admission.leave(accepted_socket)
         self.admission.join(connection)
         self.connections.add(connection)
@@ -229,13 +229,13 @@ class Server:
         self.adopted.add(adopted)
 
     def take_back(self, adopted: AdoptedConnection, descriptor: int, received: bytes, unwritten: bytes) -> None:
-        """The adopter hands that connection back; the descriptor is the server's from now on."""
+        """The adopter returns that connection; the server owns the descriptor from now on."""
         self._forget(adopted)
         returned = Returned(adopted.identity, received, unwritten, adopted.is_recalled)
         self._resume(socket.socket(fileno=descriptor), returned)
 
     def _resume(self, connection: socket.socket, returned: Returned) -> None:
-        """A protocol goes on where it was."""
+        """Continues a connection with a new protocol."""
         accepted_socket = AcceptedSocket(connection, returned.identity.session.client_address)
         if self.closing:
             accepted_socket.socket.close()
@@ -261,7 +261,7 @@ class Server:
         self.adopted.discard(adopted)
         self.admission.leave(adopted)
 
-    # New connections, which the reception has first.
+    # New connections, which `direct_connections` receives first.
 
     def take_over(self, direct_connection: DirectConnection, received: bytes, unwritten: Sequence[Piece]) -> None:
         """The reception cannot go on with that connection: what was received and not answered, an answer's rest."""
@@ -272,7 +272,7 @@ class Server:
         )
 
     def direct_connection_ended(self, direct_connection: DirectConnection, why: str) -> None:
-        """The reception has closed that connection."""
+        """`direct_connections` has closed that connection."""
         logger.debug("%s: %s", direct_connection.peer, why)
         self.admission.leave(direct_connection)
         self.metrics.connections_closed += 1
@@ -305,7 +305,7 @@ class Server:
 
     def _move(self, accepted_socket: "AcceptedSocket") -> None:
         """Moves the socket out of the descriptors that are kept for files: the victim's descriptor is free by now."""
-        if accepted_socket.socket.fileno() >= 0:  # It was not closed.
+        if accepted_socket.socket.fileno() >= 0:  # The victim was not closed.
             accepted_socket.socket = _lowered(accepted_socket.socket)
             if may_be_connections(accepted_socket.socket.fileno()) and not self.closing:
                 self._wait_for(accepted_socket)
@@ -314,7 +314,7 @@ class Server:
         self.admission.leave(accepted_socket)
 
     def _wait_for(self, accepted_socket: "AcceptedSocket") -> None:
-        """Its connection begins once its client says something."""
+        """The connection begins once its client sends bytes."""
         assert self._silent is not None
         self.metrics.connections_opened += 1
         accepted_socket.is_counted, accepted_socket.silent = True, self._silent
@@ -360,7 +360,7 @@ class Server:
         refused.close()
 
     def _make_room(self, direct_connection: str = "") -> bool:
-        """Closes the connection that is missed least, for one from that address; False if there is none."""
+        """Closes the least valuable connection for a newcomer from that address; False if there is none."""
         victim = self.admission.victim(direct_connection)
         if victim is None:
             return False
@@ -371,7 +371,7 @@ class Server:
         return True
 
     async def _begin(self, accepted_socket: "AcceptedSocket") -> None:
-        """The connection's protocol begins, after TLS where that is asked for."""
+        """Begins the connection's protocol, after the TLS handshake if the listener requires TLS."""
 
         def make() -> ServedConnection:
             return ServedConnection(self, accepted_socket)
@@ -386,7 +386,7 @@ class Server:
 
     def _arrived(self, accepted_socket: "AcceptedSocket", task: asyncio.Task[None]) -> None:
         self._accepted_sockets.discard(task)
-        accepted_socket.task = None  # Its exception has frames that have the arrival.
+        accepted_socket.task = None  # Its exception has frames that refer to the accepted socket.
         self.received.hold(accepted_socket, 0)
         self.admission.leave(accepted_socket)
         if task.cancelled() or task.exception() is not None:

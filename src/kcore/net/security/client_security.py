@@ -1,4 +1,4 @@
-"""What a client shows to a listener, and a listener to its clients: TLS from PEM files, credentials of SASL."""
+"""TLS contexts from PEM files, and SASL credentials, of clients and listeners."""
 
 import ssl
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class Sasl:
 class Security:
     """TLS and SASL settings that a listener requires of a client: neither is PLAINTEXT, both are SASL_SSL.
 
-    `server_name` is the name that the certificate must have, where that is not the host that is connected to.
+    `server_name` is the name that the certificate must have, if it differs from the host of the connection.
     """
 
     tls: ssl.SSLContext | None = None

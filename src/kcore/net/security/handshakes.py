@@ -18,7 +18,7 @@ from kcore.net.idle_connections import IdleConnections
 AT_ONCE: Final = 128
 LEAST_S: Final = 1.0  # A handshake has this long before it gives way to another one of its address.
 HANDSHAKE_BYTES: Final = 64 * 1024  # The state of one that runs, in OpenSSL, in asyncio and here; measured.
-TLS_BYTES: Final = 32 * 1024  # The same, once it has ended.
+TLS_BYTES: Final = 32 * 1024  # The same, after the handshake.
 HANDSHAKE_MOST: Final = 32 * 1024  # A client's bytes until its handshake ends; as jdk.tls.maxHandshakeMessageSize.
 # OpenSSL keeps the cipher suites that a client lists, two bytes each, as a pointer each while the connection lasts.
 KEPT_PER_BYTE: Final = 6
@@ -36,7 +36,7 @@ class Beginner(Protocol):
     socket: socket.socket
 
     def abort(self) -> None:
-        """Ends it, wherever it is."""
+        """Ends the connection in any state."""
 
 
 B = TypeVar("B", bound=Beginner)
@@ -78,7 +78,7 @@ class Handshakes(Generic[B]):
         self._give_way()
 
     def leave(self, connection: B) -> None:
-        """Forgets a connection that waits, or whose handshake has ended and holds nothing."""
+        """Removes a waiting connection, or one whose handshake has ended and holds no memory."""
         if self._leave_waiting(connection) or self._running.pop(connection, None) is None:
             return
         if connection in self._ended:
@@ -128,7 +128,7 @@ class Handshakes(Generic[B]):
         return None if address is None else next(iter(self._waiting[address]))
 
     def _give_way(self) -> None:
-        """Ends one handshake for one that waits, where that is fair."""
+        """Ends a running handshake for a waiting one, if the module's rule allows it."""
         following = self._following()
         if following is None or not self._of_address or len(self._ended) >= len(self._idle):
             return
@@ -224,7 +224,7 @@ def tls_bytes(transport: asyncio.BaseTransport | None) -> int:
 
 
 def _over(*given: object) -> memoryview:
-    """Nothing is read any more."""
+    """Refuses to read: the connection is over."""
     raise AssertionError("the connection is over")
 
 

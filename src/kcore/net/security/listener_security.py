@@ -15,17 +15,17 @@ from kcore.net.security.sasl_mechanisms import PLAIN, Credentials, PlainUsers
 from kcore.net.security.sasl_server import FAILURE_DELAY_S, LARGEST_RECEIVE, SaslListener
 from kcore.net.security.tls import TlsContext, TlsSettings
 
-PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")  # Each at its code (SecurityProtocol).
+PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")  # The index is the code (SecurityProtocol).
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerSecurity:
-    """One listener's. With neither TLS nor mechanisms it is PLAINTEXT, with both SASL_SSL."""
+    """The settings of one listener: PLAINTEXT with neither TLS nor mechanisms, SASL_SSL with both."""
 
     tls: TlsSettings | None = None
     mechanisms: tuple[str, ...] = ()  # sasl.enabled.mechanisms
     logins: Mapping[str, Login] = field(default_factory=dict)  # By mechanism.
-    own_mechanism: str | None = None  # By which the server authenticates itself to others.
+    own_mechanism: str | None = None  # The mechanism of the server's own connections to others.
     max_reauth_ms: Mapping[str, int] = field(default_factory=dict)  # By mechanism; 0: sessions do not end.
     max_receive_bytes: int = LARGEST_RECEIVE
     failure_delay_s: float = FAILURE_DELAY_S
