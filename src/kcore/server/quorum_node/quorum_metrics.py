@@ -1,4 +1,4 @@
-"""What an operator watches of a node of a quorum, and of a KRaft controller. Who calls reads the clock, in seconds."""
+"""Metrics of a node of a quorum and of a KRaft controller. Callers pass the time, in seconds."""
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from kcore.net.durations import Duration, Recent
 from kcore.raft.node import RaftNode
 from kcore.raft.states import Candidate, Prospective
 
-MOST_APPENDS: Final = 10_000  # Of a leader that cannot commit: more are not timed.
+MOST_APPENDS: Final = 10_000  # A leader that cannot commit times no more appends than these.
 ELECTING: Final = (Candidate, Prospective)
 
 
@@ -41,7 +41,7 @@ class SnapshotMetrics:
 
 @dataclass(slots=True)
 class QuorumMetrics:
-    """Of one process since it was started.
+    """Metrics of one process since its start.
 
     `events`: by kind, how long each event held the event loop, from its call to the last effect performed. A request is
     its API, a response "FetchResponse"; periodic tasks have Kafka's names for them; a part of a decision that goes on
