@@ -25,7 +25,7 @@ class _Sample:
 
 
 class SampledRate:
-    """The rate of one quantity. The first values may come at once: the time before them counts as windows without any."""
+    """The rate of one quantity. The first values may come at once: the time before them counts as empty windows."""
 
     __slots__ = ("_current", "_samples", "_window_ms", "_windows")
 

@@ -37,7 +37,7 @@ FORWARDABLE: Final = frozenset(
         *("AddRaftVoter", "RemoveRaftVoter"),
     )
 )
-"""The requests that a broker may forward in an envelope (ApiKeys.forwardable)."""
+"""What may come in an envelope (ApiKeys.forwardable)."""
 _KEY_AND_VERSION: Final = Struct(">hh")
 _VERSION: Final = Struct(">h")
 

@@ -42,7 +42,7 @@ def fetch_pattern(direct: Direct, request: FetchRequest, partition: FetchPartiti
 
 
 def fetch_template(empty: FetchResponse, version: int) -> Template:
-    """The template of the answers that differ from `empty`, which has no records, only in records and high watermark."""
+    """The template of answers that differ only in records and high watermark from `empty`, which has no records."""
     response, header = _own_copy(empty), ResponseHeader(correlation_id=0)
     [data] = response.responses[0].partitions
 

@@ -106,7 +106,7 @@ class FollowerFeed:
             self._loop.lead(leading.epoch, leading.epoch_start_offset)
 
     def _tell_soon(self) -> None:
-        """Passes the appends of several events to the loop at once: no observer fetches them before they are committed."""
+        """Passes the appends of several events to the loop at once: nobody fetches them before they are committed."""
         self._tells_soon = False
         self._tell_written()
 

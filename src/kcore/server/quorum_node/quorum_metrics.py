@@ -49,11 +49,11 @@ class QuorumMetrics:
     """
 
     events: defaultdict[str, Duration] = field(default_factory=lambda: defaultdict(Duration))
-    # Of these times, the state machine's share behind the event: committed records applied, outputs performed.
+    # The state machine's share of these times: it applies committed records, and the server performs the outputs.
     state_machine: Duration = field(default_factory=Duration)
     queue_time: Duration = field(default_factory=Duration)  # From the turn of the loop that saw an event to its call.
     processing_time: Duration = field(default_factory=Duration)  # All events together.
-    flushes: Duration = field(default_factory=Duration)  # Of the log, on a thread of their own.
+    flushes: Duration = field(default_factory=Duration)  # Flushes of the log, on a thread of their own.
     commits: Duration = field(default_factory=Duration)  # A leader's appends, until they were committed.
     elections: Duration = field(default_factory=Duration)  # From this node's candidacy until a leader was known.
     appended: Records = field(default_factory=Records)  # As the leader.
