@@ -1,8 +1,8 @@
 """The Kafka controller core: codec, tables, decisions, and the tool that measures them.
 
-The most used names are here. All public names are in groups: `kcore.wire` (bytes), `kcore.tables` (the state of a
-cluster), `kcore.zk` and `kcore.kraft` (controllers and elections), `kcore.raft` (a node of a quorum), `kcore.files`
-(Kafka's files), `kcore.schema` (messages as classes), `kcore.spark` (DataFrames) and `kcore.bench` (benchmark plans).
+The most used names are here. All public names are in groups. `kcore.wire` (bytes), `kcore.tables` (the state of a
+cluster), `kcore.zk` and `kcore.kraft` (controllers and elections), `kcore.raft` (a node of a quorum).
+`kcore.files` (Kafka's files), `kcore.schema` (message classes), `kcore.spark` (DataFrames), `kcore.bench` (plans).
 
 They need NumPy alone, except `kcore.zk.election_policy` (kcore[numba]), `kcore.spark` (kcore[spark]) and `kcore.bench`
 (kcore[report]). Where an extra is missing, MissingExtraError names it. A public name keeps its meaning until a release

@@ -8,10 +8,10 @@ from typing import Final
 # Objects; a look at them takes a millisecond. With CPython's 700, collections take half of the time of a request
 # for 50,000 topics.
 _COLLECTION_EVERY: Final = 5_000
-# Of these: with more, those looked at a second time would hold an event loop for as much longer.
+# Young collections: with more of them, a collection of the second generation would hold the event loop longer.
 _SECOND_GENERATION_EVERY: Final = 1
-# Of these: so many objects have come that a look at all takes little beside the work with them. With CPython's 10 it
-# would come in the middle of a request for many topics, and find all that the request has made so far.
+# Second collections: after so many new objects a full collection is cheap beside the work with them. With CPython's 10
+# it would come in the middle of a request for many topics, and traverse all objects of the request.
 _THIRD_GENERATION_EVERY: Final = 2_000
 
 
@@ -19,7 +19,7 @@ _THIRD_GENERATION_EVERY: Final = 2_000
 def rare_collections() -> Iterator[None]:
     """The collector looks seldom, and never at what is there already (the imports); afterwards it is as it was."""
     before = gc.get_threshold()
-    is_first = gc.get_freeze_count() == 0  # Else the program has said itself what stays.
+    is_first = gc.get_freeze_count() == 0  # If False, the program has frozen objects itself.
     if is_first:
         gc.freeze()
     gc.set_threshold(_COLLECTION_EVERY, _SECOND_GENERATION_EVERY, _THIRD_GENERATION_EVERY)

@@ -1,4 +1,4 @@
-"""What goes wrong, as exceptions of ours. What a peer answers is an `Errors` value instead.
+"""The exceptions that kcore raises. An error code in a peer's response is an `Errors` value instead.
 
 A bug of our own is an assertion and has no class here.
 """
@@ -60,7 +60,7 @@ class LevelError(KcoreError, ValueError):
 
 
 class UnwritableMetadataError(KcoreError, ValueError):
-    """What records at a metadata.version have no field for (Kafka's UnwritableMetadataException)."""
+    """Records of a metadata.version have no field for a value (Kafka's UnwritableMetadataException)."""
 
     def __init__(self, version: str, loss: str) -> None:
         super().__init__(f"metadata.version {version} cannot represent {loss}")
@@ -95,7 +95,7 @@ class FileKindError(KcoreError, OSError):
 
 
 class NetworkError(KcoreError, OSError):
-    """What went wrong between us and a peer; the message names the peer, and the request where there is one."""
+    """The exchange with a peer failed; the message names the peer, and the request if there is one."""
 
 
 class DisconnectedError(NetworkError, ConnectionError):
@@ -107,7 +107,7 @@ class RefusedError(DisconnectedError):
 
 
 class RequestTimeoutError(NetworkError, TimeoutError):
-    """What was asked of a peer took longer than it may."""
+    """A request to a peer took longer than its timeout."""
 
 
 class FrameError(NetworkError):
@@ -123,7 +123,7 @@ class ControllerMovedError(KcoreError, RuntimeError):
 
 
 class RaftLogError(KcoreError, RuntimeError):
-    """What a log was told to do would break a promise of the quorum: a gap, a cut below the high watermark."""
+    """An operation would break an invariant of the log: a gap, or a truncation below the high watermark."""
 
 
 class NewerReleaseError(KcoreError, RuntimeError):

@@ -1,7 +1,7 @@
 """Java's String.hashCode and String.split, and the orders in which Java's and Kafka's hash tables list their keys.
 
-Kafka's controller answers, and orders records, as its HashMaps happen to list names. Of two names that share a bucket
-the one that was put first comes first; buckets that Java turns into trees (8 entries and more) keep that order, too.
+Kafka's controller answers, and orders records, as its HashMaps happen to list names. Names that share a
+bucket keep the order of insertion; buckets that Java turns into trees (8 entries and more) keep that order, too.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,7 @@
-"""Text of peers and files on its way to a terminal or a log: what would control the terminal is shown as an escape.
+"""Makes text of peers and files safe for terminals and logs: escapes the characters that would control a terminal.
 
-That is C0 and C1 controls (ESC, BEL, CSI as U+009B), line separators, format characters such as those that turn the
-direction of text (U+202E, U+2066), and lone surrogates.
+These are C0 and C1 controls (ESC, BEL, CSI as U+009B), line separators and lone surrogates. Format characters, such as
+those that change the direction of text (U+202E, U+2066), are escaped, too.
 """
 
 import re

@@ -12,7 +12,7 @@ MOST_MS: Final = (1 << 31) - 1
 
 
 class _Sample:
-    """What was recorded in one window, which begins with its first value."""
+    """The sum of the values in one window, which begins with its first value."""
 
     __slots__ = ("last_ms", "start_ms", "total")
 
@@ -25,7 +25,7 @@ class _Sample:
 
 
 class SampledRate:
-    """Of one quantity. The first values may come at once: the time before them counts as windows without any."""
+    """The rate of one quantity. The first values may come at once: the time before them counts as empty windows."""
 
     __slots__ = ("_current", "_samples", "_window_ms", "_windows")
 

@@ -1,9 +1,9 @@
-"""What to add to an error about an unknown name: the known names that are closest to it."""
+"""Suggestions for errors about an unknown name: the closest known names."""
 
 from collections.abc import Iterable
 from typing import Final
 
-_ABOUT: Final = 0.08  # Of difflib's ratio: what is that much less close is not named.
+_ABOUT: Final = 0.08  # Names whose difflib ratio is this much below the best are left out.
 _MOST_CHARACTERS: Final = 200
 
 

@@ -1,8 +1,8 @@
 """The commands by name. A command's module is imported when the command is used: `--help` imports none of them.
 
-A command is one function in a module of its own, `command` unless `COMMANDS` names another: its parameters are the
-options, its docstring is the help, and it ends by `typer.Exit` with an exit code. A wrong invocation is told in one
-line on stderr; its exit code is 2.
+A command is one function in a module of its own, `command` unless `COMMANDS` names another. Its parameters are the
+options, its docstring is the help, and it ends by `typer.Exit` with an exit code. A wrong invocation prints one line on
+stderr; its exit code is 2.
 """
 
 import os
@@ -169,7 +169,7 @@ def _end(message: str, code: int) -> NoReturn:
 
 
 def _usage(error: Any) -> str:
-    """What is wrong with the arguments, the closest option where one is unknown, and where the help is."""
+    """The problem of the arguments, the closest option if one is unknown, and how to show the help."""
     context = error.ctx
     if hasattr(error, "option_name") and hasattr(error, "possibilities") and context is not None:
         from kcore.suggestions import did_you_mean

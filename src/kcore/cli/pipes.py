@@ -58,7 +58,7 @@ def has_no_reader(stream: TextIO | None) -> bool:
 
 
 def _target_of(stream: TextIO | None) -> tuple[int, int] | None:
-    """What the stream's descriptor is now: device and inode."""
+    """The device and inode of the stream's descriptor now."""
     try:
         found = os.fstat(stream.fileno()) if stream is not None else None
     except (OSError, ValueError):

@@ -113,7 +113,7 @@ def run_encode(name: str, version: int, text: str, header: bool, dialect: str | 
 
 
 def _hint_of_size(data: bytes) -> str:
-    """What to do where the bytes begin with their size, as on a connection."""
+    """A hint for bytes that begin with their size, as on a connection; else empty."""
     is_framed = len(data) > SIZE_BYTES and int.from_bytes(data[:SIZE_BYTES]) == len(data) - SIZE_BYTES
     return f"; the first {SIZE_BYTES} bytes are the frame's size: give the bytes behind them" if is_framed else ""
 
@@ -162,7 +162,7 @@ def _bytes_of(given: bytes) -> bytes:
 
 
 def _digits(given: bytes) -> bytes:
-    """What is left without blanks and without 0x in front."""
+    """The digits without blanks and without a leading 0x."""
     digits = b"".join(given.split())
     return digits[len(HEX_PREFIX) :] if digits[: len(HEX_PREFIX)].lower() == HEX_PREFIX else digits
 

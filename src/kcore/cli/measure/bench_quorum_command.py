@@ -21,7 +21,7 @@ from kcore.suggestions import did_you_mean
 SYSTEMS = (f"{KAFKA}4.3.1", f"{KAFKA}3.9.1", KCORE)
 RATES = (1_000, 20_000)
 MOST_RATE = 10_000_000
-MOST_BYTES = 1 << 20  # What a controller takes in one batch is 8 MiB.
+MOST_BYTES = 1 << 20  # A controller takes at most 8 MiB in one batch.
 MOST_S = 86_400.0
 WIDTHS = (12, 8, 18, 8, 8, 8, 9, 5)
 

@@ -27,9 +27,9 @@ from kcore.sim.raft.options import LEVELS
 from kcore.sim.raft.planted import PLANTED, PlantError
 from kcore.suggestions import did_you_mean
 
-MOST_SEED = 2**63 - 1  # What a row can hold.
+MOST_SEED = 2**63 - 1  # The largest integer in a row.
 QUIET_S = 5.0  # Between two lines of progress.
-ALL = "all"  # Of the planted bugs.
+ALL = "all"  # Selects all planted bugs.
 MOST_SHOWN = 5  # Failures, with their stories; all are kept.
 
 
@@ -211,7 +211,7 @@ def _show(console: Console, campaign: Campaign, found: Sequence[Row], elapsed_s:
 
 
 def summary(found: Sequence[Row], elapsed_s: float) -> str:
-    """What was simulated, and how much of it in a minute of one core.
+    """The simulated work, in total and per minute of one core.
 
     Events alone compare no two versions: an event that commits a record is more work than one that polls. Records and
     simulated time say how much work the events were.

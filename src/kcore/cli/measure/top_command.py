@@ -25,7 +25,7 @@ from kcore.net.address import address_text
 from kcore.raft.membership.replicas import Address
 from kcore.storage.tools.dump import compact
 
-METRICS_PORT: Final = 9404  # Of the JMX exporter, in most of its examples.
+METRICS_PORT: Final = 9404  # The JMX exporter's port in most of its examples.
 NONE: Final = "none"
 LOOK_AGAIN_S: Final = 0.05
 
@@ -94,7 +94,7 @@ def _metrics(given: str | None) -> MetricsSource | None:
 def _output(
     console: Console, *, json: bool, live: bool
 ) -> tuple[Callable[[Frame], None], AbstractContextManager[object]]:
-    """What shows a frame, and what is to be entered before."""
+    """The function that shows a frame, and the context to enter before."""
     if json:
         return lambda frame: say(compact(asdict(frame))), nullcontext()
     if not live:

@@ -21,32 +21,32 @@ Settings = TypeVar("Settings")
 
 
 def read_settings(path: Path) -> KraftSettings:
-    """Of a controller. Ends the command, with one line, for a file that is none, and for a setting that cannot be."""
+    """Settings of a controller. Ends the command with one line for a missing file or an invalid setting."""
     return _read(path, settings_of)
 
 
 def read_broker_settings(path: Path) -> KraftBrokerSettings:
-    """Of a broker; as `read_settings`."""
+    """Settings of a broker; as `read_settings`."""
     return _read(path, broker_settings_of)
 
 
 def read_listener_settings(path: Path) -> ZkControllerSettings:
-    """Of a controller of ZooKeeper mode; as `read_settings`."""
+    """Settings of a controller of ZooKeeper mode; as `read_settings`."""
     return _read(path, zk_controller_settings)
 
 
 def read_quorum_listener_settings(path: Path, listener: str) -> QuorumListenerSettings:
-    """Of a bare node of a quorum; as `read_settings`."""
+    """Settings of a bare node of a quorum; as `read_settings`."""
     return _read(path, lambda given: quorum_listener_settings(given, listener))
 
 
 def read_broker_listener_settings(path: Path) -> ZkBrokerListenerSettings:
-    """Of a broker of ZooKeeper mode; as `read_settings`."""
+    """Settings of a broker of ZooKeeper mode; as `read_settings`."""
     return _read(path, zk_broker_listener_settings)
 
 
 def read_client_security(path: Path) -> ListenerSecurity:
-    """Of a client, such as Kafka's tools; as `read_settings`."""
+    """Settings of a client, such as Kafka's tools; as `read_settings`."""
     return _read(path, client_security_of)
 
 

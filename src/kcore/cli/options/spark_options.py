@@ -39,7 +39,7 @@ class SparkSettings(NamedTuple):
 
 
 def settings_of(master: str, conf: list[str] | None = None, archives: str | None = None) -> SparkSettings:
-    """What the options say; ends the command with exit code 2 for a setting that is none of Spark's."""
+    """The settings in the options; ends the command with exit code 2 for a setting that is not Spark's."""
     settings = {}
     for each in conf or ():
         key, equals, value = each.partition("=")
@@ -78,7 +78,7 @@ def session_on(wanted: SparkSettings) -> Iterator["SparkSession"]:
 
 
 class Gathered(NamedTuple):
-    """What went wrong while rows were gathered, a sentence each, and whether some of them are missing for it."""
+    """The problems while rows were gathered, a sentence each, and whether rows are missing."""
 
     troubles: list[str]
     is_partial: bool

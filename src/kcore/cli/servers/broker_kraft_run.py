@@ -1,4 +1,4 @@
-"""`kcore broker kraft run`: a broker of a KRaft cluster as a process, until it is told to stop."""
+"""`kcore broker kraft run`: a broker of a KRaft cluster as a process, until a signal stops it."""
 
 import logging
 from pathlib import Path

@@ -100,7 +100,7 @@ def command(
 
 
 def _listener_settings_of(path: Path | None, listener_name: str | None) -> ZkControllerSettings:
-    """Who is let in; without a file everybody."""
+    """The security settings of the listener; without a file, all clients may connect."""
     if path is None:
         return ZkControllerSettings(listener_name or PLAINTEXT, None, OPEN, {}, None)
     found = read_listener_settings(path)

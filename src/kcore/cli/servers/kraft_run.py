@@ -1,4 +1,4 @@
-"""`kcore controller kraft run`: a KRaft controller as a process, until it is told to stop."""
+"""`kcore controller kraft run`: a KRaft controller as a process, until a signal stops it."""
 
 import logging
 from pathlib import Path

@@ -20,7 +20,7 @@ from kcore.storage.raft.raft_format import format_directory
 from kcore.types import Uuid
 
 CONTROLLER: Final = re.compile(r"(\d+)@(.+):(\d+):([0-9A-Za-z_-]{22})")
-# What the first active controller is to finalise, by the release that is followed (Feature.PRODUCTION_FEATURES).
+# The features that the first active controller finalises, by the release (Feature.PRODUCTION_FEATURES).
 FEATURES: Final = {
     level: {name: highest for name, (_, highest) in SUPPORTED[release].items() if name != KRAFT_VERSION}
     for level, release in (("3.9", "3.9.1"), ("4.3", "4.3.1"))

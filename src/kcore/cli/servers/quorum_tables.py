@@ -133,7 +133,7 @@ def _roles(description: QuorumDescription) -> list[tuple[ReplicaState, str]]:
 
 
 def _max_follower_lag(description: QuorumDescription) -> tuple[int, int]:
-    """Of the first voter with the smallest end: how many records it lacks, and since when."""
+    """The lag of the first voter with the smallest end offset: missing records, and since when."""
     leader = leader_of(description)
     slowest = min(description.partition.current_voters, key=lambda each: each.log_end_offset)
     lag_time_ms = 0 if slowest is leader else _lag_time_ms(leader, slowest)

@@ -32,8 +32,8 @@ def command(
 ) -> None:
     """Wait until a quorum has a leader and the logs of the named voters have all that is committed.
 
-    A roll restarts one controller, waits for it, and goes on to the next. What the leader says of their logs is all
-    that counts: `/ready` of a controller with --metrics also waits until it has read its log. Exit code: 0 ready,
+    A roll restarts one controller, waits for it, and goes on to the next. Only the leader's view of their logs
+    counts: `/ready` of a controller with --metrics also waits until it has read its log. Exit code: 0 ready,
     1 not ready in time, 2 usage.
     """
     addresses = [Address(*address_of("HOST:PORT", each.strip())) for each in controllers.split(",")]

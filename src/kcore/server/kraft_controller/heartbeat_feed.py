@@ -1,8 +1,8 @@
-"""What the answer loop knows of brokers' heartbeats: which of them change nothing, and what it has heard of them.
+"""Lets the answer loop answer brokers' heartbeats that change nothing, and passes these contacts to the controller.
 
-The loop answers a heartbeat that would only extend its broker's session, and notes when it came and which offset it
-named. The controller is told of these contacts before whatever it does next, so that no broker is fenced whose
-heartbeats the loop has heard. Once the broker's registration changes, its heartbeats come to the controller.
+The loop answers a heartbeat that would only extend its broker's session, and records its time and its offset. The
+controller takes these contacts over before its next event, so that it fences no broker whose heartbeats the loop
+answered. Once the broker's registration changes, the controller answers its heartbeats.
 """
 
 from collections.abc import Callable
@@ -44,8 +44,8 @@ class HeartbeatFeed:
         self._may_beat = may_beat
         self._incarnations: dict[int, Incarnation] = {}  # By the loop's key.
         self._keys: dict[int, set[int]] = {}  # By broker id.
-        self._contacts: list[Contact] = []  # That the controller was not told of.
-        self._rules: object = None  # What the rights and the rules of heartbeats are made of.
+        self._contacts: list[Contact] = []  # Contacts that the controller has not taken over.
+        self._rules: object = None  # The state that the rights and rules of heartbeats are made from.
 
     def follow(self) -> None:
         """Has the connections handed back of brokers that have changed; all, where rights or rules have."""
@@ -100,7 +100,7 @@ class HeartbeatFeed:
                 del self._keys[incarnation[0]]
 
     def contacts(self) -> list[Contact]:
-        """What was heard since the last call, in the order in which it came."""
+        """The heartbeats that the loop answered since the last call, in order of arrival."""
         if self._incarnations:
             self._hear()
         contacts, self._contacts = self._contacts, []

@@ -65,7 +65,7 @@ NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, Rem
 LOOPBACK: Final = "127.0.0.1"
 CONNECTION_RATE: Final = "connection_creation_rate"
 _DIRECT: Final = {FetchRequest.api_key, BrokerHeartbeatRequest.api_key, BrokerRegistrationRequest.api_key}
-# Of nodes of the cluster, and what its raft answers (sendResponseExemptThrottle). Kafka throttles brokers by their
+# Not throttled: requests of cluster nodes, and raft's (sendResponseExemptThrottle). Kafka throttles brokers by their
 # heartbeats and registrations, too; they are answered before all else here, and most by the compiled loop.
 _EXEMPT: Final = frozenset(
     {*REQUEST_HANDLERS, AlterPartitionRequest, BrokerHeartbeatRequest, BrokerRegistrationRequest, EnvelopeRequest}
@@ -131,7 +131,7 @@ def _listed(names: list[str]) -> list[str]:
 
 
 def _capacity(names: list[str]) -> int:
-    """Of `new HashMap(map)`."""
+    """The capacity that `new HashMap(map)` takes."""
     return int(len(names) / 0.75 + 1)
 
 
@@ -189,8 +189,8 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
     def show_decided(self, controller: KraftController) -> None:
         """The finalized levels in ApiVersions responses from now on, once they are committed (FeaturesPublisher).
 
-        Their epoch is the end of the batch with the last FeatureLevelRecord, be it one that changes nothing; before the
-        first one it is -1, and metadata.version is the release's oldest.
+        Their epoch is the end of the batch with the last FeatureLevelRecord, even if the record changes nothing.
+        Before the first record the epoch is -1, and metadata.version is the release's oldest.
         """
         image, (count, end_offset) = controller.image, self._decided
         if image.feature_records != count or end_offset > image.end_offset:
@@ -276,8 +276,8 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
     def _check(self, asked: _Asked) -> None:
         """Closes the connection where a request makes no sense, or where it is not known yet what its sender may do.
 
-        While ACLs are missing, rules for who has none would let anybody in. Source: StandardAuthorizerData.findAclRule,
-        AuthorizerNotReadyException.
+        Before the ACLs are loaded, the rule for resources without ACLs could admit any client. Source:
+        StandardAuthorizerData.findAclRule, AuthorizerNotReadyException.
         """
         if not is_parsed(asked.request):
             raise _senseless(asked)

@@ -141,7 +141,7 @@ def _log_dir(given: Mapping[str, str]) -> str:
 
 
 def _addresses_of(given: Mapping[str, str], listener: str, voter: Voter | None) -> tuple[Address, Address]:
-    """Where it listens, and what others are told: without a host of its own, what it is as a static voter."""
+    """Listening and advertised address; without a host, the advertised one is the static voter's."""
     places = places_of(LISTENERS, given)
     if listener not in places:
         raise SettingsError(f"{LISTENERS}={given.get(LISTENERS, '')}: {listener} is missing")

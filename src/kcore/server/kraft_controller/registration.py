@@ -46,7 +46,7 @@ class Registration:
         protocol: int = 0,
         security: Callable[[], Security] | None = None,
     ) -> None:
-        """`protocol`: the code of the listener's SecurityProtocol; `security`: what a connection to such ones shows."""
+        """`protocol`: the code of the listener's SecurityProtocol; `security`: of connections to controllers."""
         self._protocol, self._security = protocol, security
         self._config, self._node, self._controller, self._random = config, node, controller, random
         self.incarnation_id = random_directory_id()
@@ -107,7 +107,7 @@ class Registration:
         return self._config.endpoints.get(self._config.listener)
 
     def request(self) -> ControllerRegistrationRequest:
-        """What the active controller is asked."""
+        """The request that this controller sends to the active controller."""
         config = self._controller.config
         return ControllerRegistrationRequest(
             controller_id=config.node_id,

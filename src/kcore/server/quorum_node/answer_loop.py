@@ -38,7 +38,7 @@ Take: TypeAlias = Callable[[int, int], None]
 
 
 class Feed(Protocol):
-    """What the loop must know of one kind of request."""
+    """The interface between the answer loop and one kind of request."""
 
     def plan(self, direct: Direct, response: Message) -> Take | None:
         """How the loop gets a connection that was just answered so; None if the next request is for the server."""

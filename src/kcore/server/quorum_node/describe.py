@@ -49,8 +49,8 @@ async def describe_quorum(
     """Asks controllers, or brokers, which ask the active controller; again until `timeout_s` are over.
 
     `security`: what each connection shows. AuthenticationError where that is not accepted.
-    RequestTimeoutError with what was wrong last; at once an ApiException for an error that stays one, NetworkError for
-    an answer that is none, UnsupportedVersionError if no node of a KRaft cluster is there.
+    After the timeout it raises RequestTimeoutError with the last problem. Without a retry it raises ApiException for a
+    permanent error, NetworkError for an invalid answer, UnsupportedVersionError if no peer is a KRaft node.
     """
     search = _Search(bootstrap, EndpointType.CONTROLLER if controllers else EndpointType.BROKER, security)
     return await retry(search.once, timeout_s=timeout_s, random=random, backoff=BACKOFF)

@@ -19,7 +19,7 @@ class DirectoryWatch:
 
     def __init__(self, path: Path) -> None:
         self._path, self._known = path, _identity(path)
-        self.problem: str | None = None  # What is wrong with the folder now.
+        self.problem: str | None = None  # The current problem of the folder.
 
     async def run(self) -> None:
         """Looks once a second, and logs each change; until it is cancelled."""

@@ -28,7 +28,7 @@ class FeatureUpdates:
 
     def __init__(self, node: RaftNode) -> None:
         self._node = node
-        self.waiting: list[tuple[Hashable, UpdateFeaturesResponse]] = []  # Whom to answer, and what.
+        self.waiting: list[tuple[Hashable, UpdateFeaturesResponse]] = []  # Reply address and response.
 
     def on_request(self, request: UpdateFeaturesRequest, version: int, reply_to: Hashable, now_ms: int) -> list[Effect]:
         """The effects of the upgrade, and the SendResponse where it comes at once. All updates are made, or none."""

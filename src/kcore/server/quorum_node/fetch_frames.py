@@ -10,7 +10,7 @@ from kcore.wire.frame_places import frame, is_made_of, with_places
 
 FIELDS: Final = {"correlation_id": 4, "fetch_offset": 8, "last_fetched_epoch": 4, "high_watermark": 8}
 ANSWERED: Final = ("correlation_id", "high_watermark")
-PLACE_OF_VERSION: Final = 6  # Of the API, behind the frame's size and the API's key.
+PLACE_OF_VERSION: Final = 6  # The API version follows the frame's size and the API key.
 
 Places = tuple[int, int, int, int | None]
 Template = tuple[bytes, int, int, bytes]
@@ -42,7 +42,7 @@ def fetch_pattern(direct: Direct, request: FetchRequest, partition: FetchPartiti
 
 
 def fetch_template(empty: FetchResponse, version: int) -> Template:
-    """Of the answers that differ from this one, which has no records, in the records and the high watermark alone."""
+    """The template of answers that differ only in records and high watermark from `empty`, which has no records."""
     response, header = _own_copy(empty), ResponseHeader(correlation_id=0)
     [data] = response.responses[0].partitions
 

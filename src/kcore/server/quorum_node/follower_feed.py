@@ -1,9 +1,9 @@
-"""What the answer loop knows of a leader: its log, its high watermark, and how its observers' fetches are answered.
+"""Lets the answer loop answer observers' fetches for a leader: passes its log and its high watermark to the loop.
 
-A Fetch of an observer that was answered without an error, and fits the leader's epoch, is like the next one but for its
-correlation id, its offset, the epoch there and the high watermark. The answers differ in the records and the high
-watermark alone. Whether an offset may be answered so is decided in `kcore.raft.fetching`; the loop does as that does.
-The node's own state comes first: the loop is told of an offset once the log has it.
+Consecutive Fetch requests of an observer in one epoch differ only in four fields: correlation id, fetch offset, last
+fetched epoch and high watermark. Their answers differ only in the records and the high watermark. `kcore.raft.fetching`
+decides whether an offset may be answered this way; the loop follows the same rules.
+The node's own state changes first: the feed passes an offset to the loop once the log has it.
 """
 
 import asyncio
@@ -28,9 +28,9 @@ from kcore.server.quorum_node.fetch_frames import PLACE_OF_VERSION, fetch_patter
 from kcore.storage.log.segmented_log import Place
 from kcore.storage.raft.file_raft_log import DiskRaftLog
 
-NO_HIGH_WATERMARK: Final = FetchPartition().high_watermark  # What a request has that sends none.
+NO_HIGH_WATERMARK: Final = FetchPartition().high_watermark  # The default in requests without a high watermark.
 VALID: Final = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(0, 0))
-_FETCHED: Final = Struct("=5q")  # Of one connection: its key, and its Progress.
+_FETCHED: Final = Struct("=5q")  # The key of one connection, and its Progress.
 
 
 class FollowerFeed:
@@ -48,26 +48,26 @@ class FollowerFeed:
             may_fetch,
         )
         self._log = node.log if isinstance(node.log, DiskRaftLog) else None  # Others are not in files.
-        self._leading: Leader | None = None  # That the loop was told of.
+        self._leading: Leader | None = None  # The leader that the loop answers for.
         self._end = self._high_watermark = -1
-        self._written = Place(-1, 0)  # Behind the last batch that the loop was told of.
-        self._said: Hashable = None  # What the templates were made of.
-        self._voters: object = None  # That have no connection in the loop.
+        self._written = Place(-1, 0)  # Behind the last batch that was passed to the loop.
+        self._said: Hashable = None  # The state that the templates were made from.
+        self._voters: object = None  # The voters: the loop has no connection of theirs.
         self._refusals: dict[int, FetchResponse] = {}  # By version: to those that wait when the node resigns.
-        self._owed: dict[int, FetchResponse] = {}  # Such, by connection.
+        self._owed: dict[int, FetchResponse] = {}  # The refusals to send, by connection.
         self._replicas: dict[int, ReplicaKey] = {}  # By the loop's key.
         self._is_resigning = False
-        self._tells_soon = False  # The loop will be told of what is written.
+        self._tells_soon = False  # A call that passes the appends to the loop is scheduled.
 
     @property
     def leads(self) -> bool:
-        """Whether the loop was told so, and it is true yet."""
+        """Whether the loop answers for this leader, and the node still leads."""
         return self._leading is not None and self._leading is self._node.state
 
-    # What the loop is told.
+    # Updates that the feed passes to the loop.
 
     def follow(self) -> None:
-        """Compares what the node has with what the loop knows."""
+        """Passes to the loop each change of the node's state."""
         node = self._node
         leading = node.leading if node.leads and node.shutdown_deadline_ms is None else None
         if leading is not self._leading:
@@ -106,7 +106,7 @@ class FollowerFeed:
             self._loop.lead(leading.epoch, leading.epoch_start_offset)
 
     def _tell_soon(self) -> None:
-        """What several events in a row have written is told once: nobody has heard of it before it is committed."""
+        """Passes the appends of several events to the loop at once: nobody fetches them before they are committed."""
         self._tells_soon = False
         self._tell_written()
 

@@ -1,7 +1,7 @@
-"""Who is let in to a bare node of a quorum, by server.properties of a controller.
+"""Reads from a controller's server.properties which clients may connect to a bare node of a quorum.
 
-Such a node has no ACLs: it gives the rights of a node of the quorum to `super.users` alone. Source: ControllerApis,
-whose requests of raft need CLUSTER_ACTION.
+A bare node has no ACLs: only `super.users` have the rights of a node of the quorum. Source: ControllerApis, which
+requires CLUSTER_ACTION for raft requests.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ from kcore.server.quorum_node.quorum_request_handlers import LIMITS
 
 
 class QuorumListenerSettings(NamedTuple):
-    """One node's."""
+    """Settings of the listener of one node."""
 
     security: ListenerSecurity = ListenerSecurity()
-    super_users: frozenset[str] | None = None  # Who may ask for more than versions; None: everybody.
+    super_users: frozenset[str] | None = None  # Principals that may send more than ApiVersions; None: all.
     limits: Limits = LIMITS
 
 

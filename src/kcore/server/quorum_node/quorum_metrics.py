@@ -1,4 +1,4 @@
-"""What an operator watches of a node of a quorum, and of a KRaft controller. Who calls reads the clock, in seconds."""
+"""Metrics of a node of a quorum and of a KRaft controller. Callers pass the time, in seconds."""
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from kcore.net.durations import Duration, Recent
 from kcore.raft.node import RaftNode
 from kcore.raft.states import Candidate, Prospective
 
-MOST_APPENDS: Final = 10_000  # Of a leader that cannot commit: more are not timed.
+MOST_APPENDS: Final = 10_000  # A leader that cannot commit times no more appends than these.
 ELECTING: Final = (Candidate, Prospective)
 
 
@@ -41,7 +41,7 @@ class SnapshotMetrics:
 
 @dataclass(slots=True)
 class QuorumMetrics:
-    """Of one process since it was started.
+    """Metrics of one process since its start.
 
     `events`: by kind, how long each event held the event loop, from its call to the last effect performed. A request is
     its API, a response "FetchResponse"; periodic tasks have Kafka's names for them; a part of a decision that goes on
@@ -49,11 +49,11 @@ class QuorumMetrics:
     """
 
     events: defaultdict[str, Duration] = field(default_factory=lambda: defaultdict(Duration))
-    # Of these times, the state machine's share behind the event: committed records applied, outputs performed.
+    # The state machine's share of these times: it applies committed records, and the server performs the outputs.
     state_machine: Duration = field(default_factory=Duration)
     queue_time: Duration = field(default_factory=Duration)  # From the turn of the loop that saw an event to its call.
     processing_time: Duration = field(default_factory=Duration)  # All events together.
-    flushes: Duration = field(default_factory=Duration)  # Of the log, on a thread of their own.
+    flushes: Duration = field(default_factory=Duration)  # Flushes of the log, on a thread of their own.
     commits: Duration = field(default_factory=Duration)  # A leader's appends, until they were committed.
     elections: Duration = field(default_factory=Duration)  # From this node's candidacy until a leader was known.
     appended: Records = field(default_factory=Records)  # As the leader.

@@ -1,8 +1,8 @@
-"""The requests that a node of a quorum answers: raft's are the node's, those for the active controller are refused.
+"""Handles the requests to a node of a quorum: the node answers raft's requests; requests to a controller are refused.
 
-Of the active controller's work `features.py` does one thing: UpdateFeatures of kraft.version.
+One controller request is handled, in `features.py`: UpdateFeatures of kraft.version.
 
-Which APIs real brokers and controllers expect is what Kafka advertises for a CONTROLLER listener (ApiMessageType).
+The advertised APIs are those that Kafka advertises for a CONTROLLER listener (ApiMessageType).
 """
 
 import asyncio
@@ -108,7 +108,7 @@ class QuorumRequestHandlers:
         self._listener, self._super_users = listener, super_users
         self._level, self._take, self._describe = level, take, describe
         self._waiting: dict[Hashable, asyncio.Future[Message | None]] = {}
-        self._direct: dict[Hashable, Answer] = {}  # Of requests that have no task.
+        self._direct: dict[Hashable, Answer] = {}  # The answers of requests without a task.
         self._begins: Hashable = None  # The one of them that is being asked now.
         self._late: deque[tuple[Answer, Message | None]] = deque()  # Answers that are to be written.
         self._ids = count()
@@ -181,7 +181,7 @@ class QuorumRequestHandlers:
         return self._is_known(session)
 
     def follow(self) -> None:
-        """After each event: the loop is told what has changed."""
+        """Passes changes of the node to the answer loop, after each event."""
         if self._followers is not None:
             self._followers.follow()
 
@@ -278,7 +278,7 @@ class QuorumRequestHandlers:
         return await self._answered(context, partial(self._take, request, context.version))
 
     async def _answered(self, context: RequestContext, ask: Callable[[Hashable], None]) -> Message | None:
-        """What `answer` is called with for what `ask` is given; None where the client is gone before."""
+        """Calls `ask` with a new reply id and returns the response to it; None if the client leaves before."""
         reply_to = next(self._ids)
         answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
         self._waiting[reply_to] = answer

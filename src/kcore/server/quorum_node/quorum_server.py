@@ -61,7 +61,7 @@ from kcore.storage.raft.raft_dir import random_directory_id
 logger = logging.getLogger(__name__)
 STOP_MS: Final = 5_000
 PLAINTEXT: Final = ListenerSecurity()
-SNAPSHOT_SLICE: Final = "snapshot slice written"  # What its time is counted as.
+SNAPSHOT_SLICE: Final = "snapshot slice written"  # The kind in the metrics of event times.
 _ABOUT_OBSERVERS: Final = {DescribeQuorumRequest, AddRaftVoterRequest}
 
 
@@ -92,8 +92,8 @@ class QuorumServer:
     """It takes part within `async with`.
 
     `wait_failed` raises its fatal error: of a disk, or a bug. `machine` gets committed records and changes of
-    leadership. What it returns is performed after the current event; appends at other times go to `submit`. It is
-    started when the cluster's id is known.
+    leadership. The server performs its outputs after the current event; appends at other times go to `submit`.
+    The server starts the machine once it has the cluster id.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class QuorumServer:
     ) -> None:
         """`host`: None for an observer that answers nobody. `security`: of its listener, and of the other nodes'.
 
-        `super_users`: whom it answers; None: everybody. `limits`: of its listener.
+        `super_users`: the principals that it answers; None: all. `limits`: of its listener.
 
         `store_cluster_id` keeps the one that the log brings, where `config` has none: durable when it returns.
         `stop_ms`: so long a leader that stops waits for another one. `front`: whether what changes nothing is answered
@@ -129,7 +129,7 @@ class QuorumServer:
         self._foreign_clusters = ForeignClusters()
         self._log = BoundedLog(logger)  # Where all may ask for votes, anybody may begin epochs.
         self._driver: StateMachineDriver[Any] | None = None
-        self._outputs: list[Any] = []  # Of the machine, to be performed behind the event at hand.
+        self._outputs: list[Any] = []  # Outputs of the machine, to perform after the current event.
         self._is_catching_up = False
         self._has_begun = False
         self.directory = DirectoryWatch(log.folder) if isinstance(log, DiskRaftLog) else None
@@ -330,7 +330,7 @@ class QuorumServer:
         """After each event that went well."""
 
     def _measure(self, kind: str, begin_s: float, machine_s: float | None = None) -> None:
-        """What began then has ended: it held the event loop."""
+        """Records how long an event that began at `begin_s` held the event loop."""
         end_s, loop = time.monotonic(), self._watched_loop
         self.metrics.took(kind, begin_s, machine_s or end_s, end_s, None if loop is None else loop.turn_begin_s)
         self.metrics.look_at(self.node, end_s)

@@ -26,7 +26,7 @@ MOST_PENDING: Final = 1_000_000  # Records: beyond that the rate cannot be held,
 
 
 class Stats(NamedTuple):
-    """Of some stretch of time: what was committed in it, and how long that took since it was due (ms)."""
+    """Throughput of commits in a period, and their latencies since each append was due (ms)."""
 
     records_per_s: float
     bytes_per_s: float
@@ -44,7 +44,7 @@ class Stats(NamedTuple):
 
 
 def stats_of(counts: Int64s, record_bytes: int, seconds: float) -> Stats | None:
-    """Of how many latencies there were in each bucket; None where nothing was committed."""
+    """Stats from the number of latencies in each bucket; None if nothing was committed."""
     running = np.cumsum(counts)
     if not running[-1]:
         return None
@@ -59,7 +59,7 @@ def stats_of(counts: Int64s, record_bytes: int, seconds: float) -> Stats | None:
 def no_op_of(size: int) -> bytes:
     """A record that controllers ignore: a no-op, padded by an unknown tagged field.
 
-    Of that many bytes, or one less where no length of the field fits; at least 4.
+    The record has `size` bytes, or one less where no length of the field fits; at least 4.
     """
     if size <= SMALLEST_FILLED:
         return encode_metadata_record(NoOpRecord(), 0)
@@ -103,7 +103,7 @@ class AppendWorkload:
         self._pending: deque[Pending] = deque()
         self._windows: deque[Window] = deque(maxlen=WINDOWS)
         self._epoch: int | None = None
-        self._next_offset = 0  # Of the next append, if nothing comes between.
+        self._next_offset = 0  # The next append gets it, unless another append comes first.
         self._claimed_s, self._appended, self._waiting = 0.0, 0, 0
 
     def on_leader(self, epoch: int, offset: int) -> Sequence[Append]:
