@@ -111,7 +111,7 @@ def test_a_request_without_an_answer_is_given_up_at_its_time_out() -> None:
 
 
 def test_an_observer_finds_the_leader_by_fetching_from_anyone() -> None:
-    """It is told where the leader is, and fetches from there."""
+    """The new node learns the leader from a Fetch response, and fetches from that leader."""
     cluster = Cluster()
     leader = cluster.elect()
     cluster.add(9)

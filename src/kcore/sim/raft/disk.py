@@ -85,7 +85,7 @@ class Looked:
         self.committed = min(self.committed, self.batches[-1].last_offset + 1 if self.batches else 0)
 
     def doubt(self, epoch: int) -> None:
-        """Compares batches of that epoch and later ones again: some written batches of the epoch were forgotten."""
+        """Makes the checkers compare all batches again if the last compared one has this epoch or a later one."""
         if self.judged and self.batches[self.judged - 1].epoch >= epoch:
             self.judged = 0
 
