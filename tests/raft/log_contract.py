@@ -51,7 +51,7 @@ class LogContract:
         assert log.end_offset == 0
 
     def test_a_leader_checks_a_checksum_unless_it_has_split_the_batches(self, log: RaftLog) -> None:
-        """The log does not check batches that the leader has just made."""
+        """The leader skips the CRC of batches that it has just made and split."""
         flipped = bytearray(batch(0, 3))
         flipped[-1] ^= 1
         with pytest.raises(DecodeError, match="damaged"):
@@ -107,7 +107,7 @@ class LogContract:
         assert log.end_offset == 1
 
     def test_a_follower_may_split_the_batches_itself(self, log: RaftLog) -> None:
-        """Batches that the caller has split are appended as if the log had split them: up to a later epoch or damage."""
+        """Batches that the caller has split are appended as usual: up to a later epoch or damage."""
         data = batch(0, 1) + batch(1, 2) + batch(2, 3)
         assert log.append_as_follower(data, 2, split_batches(data)) == Appended(0, 1)
         damaged = bytearray(batch(2, 2) + batch(3, 2))

@@ -217,7 +217,7 @@ def leader(node_id: int = 1, **settings: Any) -> tuple[RaftNode, list[Effect]]:
 
 
 def follower(node_id: int = 1, epoch: int = 1, now_ms: int = 0, **settings: Any) -> RaftNode:
-    """A follower of the leader that sends BeginQuorumEpoch."""
+    """A follower of node 2 after its BeginQuorumEpoch."""
     node, _ = started(node_id, now_ms=now_ms, **settings)
     node.on_request(begin_request(epoch, voter_id=node_id), 1, "begin", now_ms)
     return node

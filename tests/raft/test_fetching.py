@@ -99,7 +99,7 @@ def test_another_epoch_is_refused(epoch: int, error: Errors) -> None:
 
 @pytest.mark.covers("KIP-595 fetch 2", "KIP-595 fetch 3")
 def test_epochs_come_before_divergence() -> None:
-    """Only the leader of the request's epoch answers with a diverging epoch."""
+    """The leader checks the request's epoch before it looks for a diverging epoch."""
     node, effects = leader(log=log_of(0, 0, 0))
     flush(node, effects, 1000)
     data, _ = fetch(node, fetch_request(9, 0, 0), 1000)
@@ -388,7 +388,7 @@ def test_an_early_high_watermark_helps_older_versions(early: bool) -> None:
 
 @pytest.mark.covers("E11")
 def test_a_new_high_watermark_wakes_those_that_wait() -> None:
-    """E11: the leader answers all waiting fetches, each with the data that its replica may get."""
+    """E11: the leader answers all waiting fetches, each with the new high watermark."""
     node = committed_leader()
     append(node, b"a")
     first, second = waiting(node, replica=7, high_watermark=1), waiting(node, replica=8, high_watermark=1)

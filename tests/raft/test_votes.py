@@ -358,7 +358,7 @@ def test_a_pre_vote_without_answers_uses_up_no_epoch() -> None:
 
 
 def test_a_lost_pre_vote_leads_back_to_the_leader_it_knew() -> None:
-    """A Follower that alone cannot reach its leader becomes Prospective."""
+    """A node that alone cannot reach its leader is refused pre-votes and follows the leader again."""
     node = follower()
     effects = node.on_timer(2000)
     assert state(node) == ("Prospective", 1, 2)

@@ -281,7 +281,7 @@ def test_a_time_is_found_as_in_the_decoded_records(tmp_path: Path, codec: str) -
 def test_a_batch_that_is_far_more_than_its_bytes_is_not_searched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A search by time starts at the batch's first record: it holds no records and decompresses few bytes."""
+    """A search by time in this batch yields its first record, so that the log decompresses few bytes."""
     monkeypatch.setattr(live_segment, "LEAST_DECOMPRESSED", 120_000)
     log, _ = filled(tmp_path / "t-0")
     rows = [Record(50 + k, building.TIME_MS + 100 + k, None, bytes(50_000)) for k in range(5)]

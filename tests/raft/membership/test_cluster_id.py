@@ -88,7 +88,7 @@ def test_it_may_be_in_a_snapshot_alone() -> None:
 
 
 def test_a_damaged_snapshot_has_none() -> None:
-    """The replay of the log reports the damage, not the id's maker."""
+    """ClusterIdMaker ignores the damage; the replay of the log reports it."""
     maker, reader = ClusterIdMaker(never), reader_of(batch(encode_cluster_id("abc"))[:-1] + b"?")
     assert (maker.on_snapshot(reader), reader.is_done) == ((), True)
 

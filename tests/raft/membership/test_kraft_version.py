@@ -253,7 +253,7 @@ def test_a_follower_counts_the_voters_of_the_log() -> None:
 
 
 def test_an_upgrade_that_is_cut_is_undone() -> None:
-    """The next leader lacks the upgrade: the voters come from the configuration and send UpdateRaftVoter again."""
+    """The next leader lacks the upgrade: voters come from the configuration, the node sends UpdateRaftVoter again."""
     node = upgraded_follower()
     node.on_flushed(flush_of(node), 20)
     send = open_fetch(node.on_request(begin_request(2, leader_id=3), 1, "begin", 20))

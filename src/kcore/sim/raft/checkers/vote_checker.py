@@ -28,7 +28,7 @@ class Round:
     def __init__(self, since_us: int) -> None:
         self.since_us = since_us
         self.granted: set[int] = set()  # Ids of the voters that granted, delivered or not.
-        self.has_older = False  # A voter without pre-votes has answered: the node becomes candidate at once.
+        self.has_older = False  # A voter answered UNSUPPORTED_VERSION: the node stands at once.
 
 
 class Votes(Checker):
