@@ -210,7 +210,7 @@ def test_an_only_voter_leads_for_ever() -> None:
     assert node.state.name == "Leader"
 
 
-# EndQuorumEpoch and its preferred successors.
+# Last fetches, and the preferred successors of EndQuorumEpoch.
 
 
 def test_the_last_fetch_is_known() -> None:

@@ -30,7 +30,7 @@ from raft.replication import (
 
 
 def test_what_the_machine_replayed_it_is_not_given_again() -> None:
-    """The machine gets the committed end offset, control records included."""
+    """The machine gets only the committed end offset, which counts control records too."""
     stage = leading()
     stage.commit(stage.decide(b"a", b"b"))
     assert stage.machine.told == [("committed", [], 3)]

@@ -111,7 +111,7 @@ def test_a_request_without_an_answer_is_given_up_at_its_time_out() -> None:
 
 
 def test_an_observer_finds_the_leader_by_fetching_from_anyone() -> None:
-    """A Fetch response names the leader, and the new node fetches from that leader."""
+    """Any voter's Fetch response names the leader; the observer then fetches from that leader."""
     cluster = Cluster()
     leader = cluster.elect()
     cluster.add(9)

@@ -66,7 +66,7 @@ def test_it_is_appended_behind_a_control_record_that_came_between() -> None:
 
 
 def test_the_first_that_is_committed_counts() -> None:
-    """Two successive leaders may draw different ids; the log orders the two records."""
+    """Two successive leaders may draw different ids; the first committed record counts."""
     maker = ClusterIdMaker(never)
     assert maker.on_committed(batch(b"x"), 1) == ()
     ids = [encode_cluster_id("first"), encode_cluster_id("second")]
