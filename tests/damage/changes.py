@@ -1,4 +1,4 @@
-"""What may become of a file: a hole, a cut, a repetition, a swap, zeros or a flipped bit at every border in it.
+"""Makes damaged copies of a file: a hole, cut, repetition, swap, zeros or flipped bit at every border.
 
 A file is parts between borders: the batches of a segment or a snapshot, the entries of an index, the lines of a
 checkpoint.

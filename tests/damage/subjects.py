@@ -38,7 +38,7 @@ Batches = Counter[bytes]
 
 
 class Whole(NamedTuple):
-    """What an undamaged folder has: the log's batches by base offset, and the offsets of its records of data."""
+    """The contents of an undamaged folder: batches by base offset, and the offsets of data records."""
 
     batches: dict[int, bytes]
     topics: frozenset[int]

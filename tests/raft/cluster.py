@@ -44,7 +44,9 @@ class Cluster(Kernel):
         self.clock = Clock(0, drift=0.0)
         self.network = Network(Links(delay_ms * MS), LARGEST_ID + 1, self.random, jitter=0.0)
         self.machines: dict[int, Machine] = {}
-        self.open: dict[int, list[Callable[[], None]]] = {}  # By whom it was asked: what ends the last requests.
+        self.open: dict[
+            int, list[Callable[[], None]]
+        ] = {}  # By node that received them: functions that end the last requests.
         self.refusing: set[tuple[int, int]] = set()
         self.resets = False  # Whether the connections of a killed process end at once.
         self.told: dict[int, list[tuple[int, int]]] = {}  # What each state machine heard of leaders.
@@ -229,7 +231,7 @@ class Cluster(Kernel):
         return appended.last_offset + 1
 
     def values(self, node_id: int) -> list[bytes]:
-        """Of the data records in the node's log."""
+        """The values of the data records in the node's log."""
         from kcore.wire.records import decode_records
 
         log = self.nodes[node_id].log

@@ -1,4 +1,4 @@
-"""What every RaftLog must do, in memory or on a disk: a subclass says how one is made, and runs it all."""
+"""Tests the contract of every RaftLog, in memory or on disk. A subclass makes the log and inherits all tests."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -51,7 +51,7 @@ class LogContract:
         assert log.end_offset == 0
 
     def test_a_leader_checks_a_checksum_unless_it_has_split_the_batches(self, log: RaftLog) -> None:
-        """Of batches that it has just made itself it knows what they are."""
+        """The leader skips the CRC of batches that it has just made and split."""
         flipped = bytearray(batch(0, 3))
         flipped[-1] ^= 1
         with pytest.raises(DecodeError, match="damaged"):
@@ -107,7 +107,7 @@ class LogContract:
         assert log.end_offset == 1
 
     def test_a_follower_may_split_the_batches_itself(self, log: RaftLog) -> None:
-        """What it has split is appended as if the log had done that: up to a later epoch, or to damage."""
+        """Batches that the caller has split are appended as usual: up to a later epoch or damage."""
         data = batch(0, 1) + batch(1, 2) + batch(2, 3)
         assert log.append_as_follower(data, 2, split_batches(data)) == Appended(0, 1)
         damaged = bytearray(batch(2, 2) + batch(3, 2))

@@ -112,7 +112,7 @@ class Stage:
 
 
 def leading() -> Stage:
-    """Of epoch 1; the machine's first append is expected at 1."""
+    """A stage whose node leads epoch 1; the machine's first append is expected at offset 1."""
     stage = Stage(committed_leader())
     assert stage.machine.told == [("committed", [], 1), ("leader", 1, 1)]
     stage.machine.told.clear()

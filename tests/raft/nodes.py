@@ -100,7 +100,7 @@ def answer(effects: Iterable[Effect]) -> Any:
 
 
 def partition(message: Any) -> Any:
-    """Of a message about the metadata partition alone."""
+    """The partition of a message about the metadata partition alone."""
     return message.topics[0].partitions[0]
 
 
@@ -114,7 +114,7 @@ def stored(effects: Iterable[Effect]) -> list[ElectionState]:
 
 
 def leaders(effects: Iterable[Effect]) -> list[tuple[int, int]]:
-    """What the state machine is told: leader and epoch."""
+    """The leader id and epoch of each LeaderChanged."""
     return [(effect.leader_id, effect.epoch) for effect in of(LeaderChanged, effects)]
 
 
@@ -184,7 +184,7 @@ def end_request(
 
 
 def epoch_response(kind: type[T], epoch: int, leader_id: int = -1, error: int = 0) -> T:
-    """Of BeginQuorumEpoch or EndQuorumEpoch."""
+    """A response to BeginQuorumEpoch or EndQuorumEpoch."""
     told = QuorumEpochPartitionData(error_code=error, leader_id=leader_id, leader_epoch=epoch)
     return kind(topics=[QuorumEpochTopicData(topic_name=TOPIC, partitions=[told])])  # type: ignore[call-arg]
 
@@ -211,13 +211,13 @@ def grant(node: RaftNode, effects: Iterable[Effect], now_ms: int, voters: int | 
 
 
 def leader(node_id: int = 1, **settings: Any) -> tuple[RaftNode, list[Effect]]:
-    """Of epoch 1, since 1,000 ms."""
+    """A leader of epoch 1, elected at 1,000 ms."""
     node, effects = candidate(node_id, **settings)
     return node, grant(node, effects, 1000, len(node.voters) // 2)
 
 
 def follower(node_id: int = 1, epoch: int = 1, now_ms: int = 0, **settings: Any) -> RaftNode:
-    """Of node 2."""
+    """A follower of node 2 after its BeginQuorumEpoch."""
     node, _ = started(node_id, now_ms=now_ms, **settings)
     node.on_request(begin_request(epoch, voter_id=node_id), 1, "begin", now_ms)
     return node

@@ -86,7 +86,7 @@ def fetch_request(
     topic_id: Uuid = TOPIC_ID,
     partition: int = 0,
 ) -> FetchRequest:
-    """Of a follower that ends at `offset`; by default it knows no high watermark that the leader should tell it."""
+    """A Fetch of a replica whose log ends at `offset`; by default the response need not send a high watermark."""
     asked = FetchPartition(
         partition=partition,
         current_leader_epoch=epoch,
@@ -135,7 +135,7 @@ def fetch_response(
 
 
 def fetch(node: RaftNode, request: FetchRequest, now_ms: int, version: int = LATEST) -> tuple[Any, list[Effect]]:
-    """What a leader does with it, and its answer's partition, None if it waits."""
+    """The response's partition (None if the Fetch waits), and the leader's effects."""
     reply_to = object()
     effects = node.on_request(request, version, reply_to, now_ms)
     return fetched(effects, reply_to), effects
@@ -148,7 +148,7 @@ def fetched(effects: Iterable[Effect], reply_to: object) -> Any:
 
 
 def committed_leader(**settings: Any) -> RaftNode:
-    """Of epoch 1, node 1 of three, its LeaderChange at offset 0 committed: node 2 has it."""
+    """Leader 1 of three in epoch 1; node 2 has fetched LeaderChange at offset 0, so the record is committed."""
     node, effects = leader(**{"append_linger_ms": 0, **settings})
     flush(node, effects, 1000)
     fetch(node, fetch_request(1, max_wait_ms=0), 1000)

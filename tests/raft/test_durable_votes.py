@@ -109,7 +109,7 @@ def test_a_vote_for_a_tail_that_was_lost_elects_nobody() -> None:
     (to_x,) = [send.request for send in sent(asking, VoteRequest) if send.destination == 3]
     assert not partition(answer(x.on_request(to_x, 2, "before", 3000))).vote_granted
 
-    honest = vote_request(2, 1, (1, 2), voter_id=3)  # Of a release that names what it has not flushed: X grants it.
+    honest = vote_request(2, 1, (1, 2), voter_id=3)  # X grants a candidate that counts unflushed records.
     assert partition(answer(x.on_request(honest, 2, "unflushed", 3000))).vote_granted
     again, effects = started(log=log_of(1), election=ElectionState(2, -1, c.local), voters=(1, 2, 3))
     assert sent(effects, VoteRequest) == []

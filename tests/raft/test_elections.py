@@ -230,7 +230,7 @@ def test_e6_a_resigned_node_does_not_tell_its_state_machine_that_it_leads() -> N
 @pytest.mark.covers("E7")
 @LEVELS
 def test_e7_an_observer_is_never_a_candidate(level: str) -> None:
-    """KAFKA-17067 (E7): not without a leader, not when it is told to hurry, not with a voter's id."""
+    """KAFKA-17067 (E7): an observer never stands, without a leader, after EndQuorumEpoch, or with a voter's id."""
     cluster = Cluster(level=level)
     cluster.add(9)
     cluster.add(3, voters=[voter(1), voter(2), voter(4)])  # It was a voter, as the others still think.

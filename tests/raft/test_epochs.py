@@ -84,7 +84,7 @@ def test_whoever_is_told_follows(before: ElectionState) -> None:
 
 
 def test_being_told_again_changes_nothing() -> None:
-    """Else a leader that repeats itself would keep its followers from ever standing for election."""
+    """Otherwise a leader that repeats BeginQuorumEpoch would keep its followers from standing for election."""
     node = follower()
     before = node.state
     effects = node.on_request(begin_request(1), 1, "a", 1900)
@@ -276,8 +276,8 @@ def test_an_end_of_another_epoch_ends_nothing() -> None:
 def test_e24_pre_votes_behind_a_graceful_resignation() -> None:
     """KAFKA-20895 (E24), open in 4.3.1: who has fetched from the leader that resigned still denies pre-votes.
 
-    Of three voters the first successor wins, as the resigned leader grants; of five it needs one more, and gets it
-    when the others' own back-off is over: an election wasted at every clean shutdown.
+    With three voters the first successor wins, because the resigned leader grants. With five voters it needs one more
+    vote, which it gets after the others' back-off. So every clean shutdown wastes an election.
     """
     resigned, _ = leader(voters=(1, 2, 3, 4, 5))
     resigned.resign(1, 1500)

@@ -1,4 +1,4 @@
-"""What KIP-595 leaves to time: who asks in another epoch, who follows whom, how soon a divergent log is mended."""
+"""Tests what KIP-595 promises eventually: epochs converge, voters follow the leader, divergent logs are truncated."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ from raft.replication import committed_leader, fetch, fetch_request, fetch_respo
 @pytest.mark.covers("KIP-595 fetch 2.1")
 def test_a_voter_of_a_smaller_epoch_is_told_of_this_one() -> None:
     """ "If the leader epoch is smaller, then eventually this leader's BeginQuorumEpoch would reach the voter and that
-    voter would update the epoch": though the first one was lost, and though the voter asks all the time.
+    voter would update the epoch". Here the first request is lost, and the voter fetches all the time.
     """
     node, effects = leader()
     for lost in sent(effects, BeginQuorumEpochRequest):
@@ -61,7 +61,7 @@ class Watching(Cluster):
 @pytest.mark.parametrize("level", ["4.3", "3.9"])
 def test_leaders_are_the_first_to_know_of_their_epoch(level: str) -> None:
     """ "Actually this case should not happen since [...] leaders are always the first to discover that they have been
-    elected": whoever follows a leader in its epoch finds it there, whoever dies and comes back.
+    elected". A follower finds its leader in the same epoch, also after crashes and restarts.
     """
     cluster = Watching((1, 2, 3, 4, 5), level=level)
     for _ in range(6):
@@ -100,7 +100,7 @@ def test_a_divergent_log_is_mended_in_few_round_trips(
     leaders: tuple[int, ...], followers: tuple[int, ...], round_trips: int
 ) -> None:
     """ "An optimization to truncation to let the follower truncate as much as possible to get to the starting
-    divergence point with fewer Fetch round-trips": at most one for each epoch of its own, however many records.
+    divergence point with fewer Fetch round-trips". The follower needs at most one round-trip per epoch of its own log.
     """
     node, effects = leader(log=log_of(*leaders))
     flush(node, effects, 1000)

@@ -99,7 +99,7 @@ def test_another_epoch_is_refused(epoch: int, error: Errors) -> None:
 
 @pytest.mark.covers("KIP-595 fetch 2", "KIP-595 fetch 3")
 def test_epochs_come_before_divergence() -> None:
-    """A log that parts from the leader's is told so by the leader of its own epoch only."""
+    """The leader checks the request's epoch before it looks for a diverging epoch."""
     node, effects = leader(log=log_of(0, 0, 0))
     flush(node, effects, 1000)
     data, _ = fetch(node, fetch_request(9, 0, 0), 1000)
@@ -175,7 +175,7 @@ def test_divergence(offset: int, last_epoch: int, diverging: tuple[int, int] | N
 
 
 def test_the_same_answer_is_made_once() -> None:
-    """One object for all who are told the same; another one for other records, and for a later high watermark."""
+    """Equal Fetch responses share one object; other records or a later high watermark get another object."""
     node = leader_of_epochs(1, 1)
     first, _ = fetch(node, fetch_request(1, 1, 2, max_wait_ms=0), 1000)
     again, _ = fetch(node, fetch_request(1, 1, 2, max_wait_ms=0), 1001)
@@ -383,12 +383,12 @@ def test_an_early_high_watermark_helps_older_versions(early: bool) -> None:
     data, _ = fetch(node, fetch_request(1, replica=3), 1000, version=17)
     assert (data is not None and data.high_watermark == 1) == early
     data, _ = fetch(node, fetch_request(1, replica=3), 1000, version=17)
-    assert data is None  # It was told.
+    assert data is None  # The replica has the high watermark.
 
 
 @pytest.mark.covers("E11")
 def test_a_new_high_watermark_wakes_those_that_wait() -> None:
-    """E11: all of them, as each may be told."""
+    """E11: the leader answers all waiting fetches, each with the new high watermark."""
     node = committed_leader()
     append(node, b"a")
     first, second = waiting(node, replica=7, high_watermark=1), waiting(node, replica=8, high_watermark=1)
@@ -410,7 +410,7 @@ def test_an_observer_that_waits_is_answered_once_at_the_commit() -> None:
 
 
 def test_many_observers_are_answered_at_intervals() -> None:
-    """What is committed meanwhile costs them one response; the next interval is twice as long. Voters do not wait."""
+    """Commits within an interval cost observers one response; the next interval doubles. Voters do not wait."""
     node = committed_leader()
 
     def commit(now_ms: int) -> list[Any]:

@@ -98,7 +98,7 @@ def test_fetches_only_what_is_behind_the_flushed() -> None:
 
 
 def test_a_leader_that_follows_flushes_first() -> None:
-    """What it wrote as leader is not on its disk yet when it has to follow."""
+    """The old leader's own records are not flushed when it becomes a follower."""
     node, _ = follows()
     node.log.append_as_leader(batch(0, 1), 1)
     effects = node.on_request(begin_request(2, leader_id=3), 1, "begin", 20)

@@ -1,4 +1,4 @@
-"""What only a leader does: its first record, what it takes, the high watermark, the leader progress time-out."""
+"""Tests the leader: its first record, appends, the high watermark, the leader progress time-out."""
 
 from typing import Any
 
@@ -210,7 +210,7 @@ def test_an_only_voter_leads_for_ever() -> None:
     assert node.state.name == "Leader"
 
 
-# Who is told, and who comes next.
+# Last fetches, and the preferred successors of EndQuorumEpoch.
 
 
 def test_the_last_fetch_is_known() -> None:

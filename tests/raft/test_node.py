@@ -72,7 +72,7 @@ def test_resigning() -> None:
 
 @pytest.mark.covers("E6")
 def test_a_resigned_leader_is_unattached_in_the_next_epoch() -> None:
-    """As nobody should be told that it leads the one it has resigned."""
+    """The next epoch makes sure that no node names it as leader of the epoch that it has resigned."""
     node, _ = leader()
     node.resign(1, 1000)
     node.on_timer(1999)

@@ -123,7 +123,7 @@ def test_a_high_watermark_counts_with_an_answer_that_was_overtaken() -> None:
 
 
 def test_a_flush_from_before_a_cut_counts_nothing() -> None:
-    """What stands below its end now was written behind it."""
+    """The log has been cut and rewritten below the old flush's end offset."""
     node, first = follows()
     second, effects = received(node, first, told(fetch_response(values(b"a") + values(b"b", b"c", base_offset=1))))
     (before,) = of(Flush, effects)
@@ -165,7 +165,7 @@ def test_who_says_nothing_of_its_disk_hears_nothing_of_it() -> None:
 
 
 def test_a_fetch_that_has_waited_takes_nothing_back() -> None:
-    """It was sent before the flush that was told of since."""
+    """A waiting Fetch reports an older flushed end than a later Fetch; the later one counts."""
     leader = committed_leader()
     take(leader, [b"a"], 1000)
     assert fetch(leader, asking(2, 1), 1010)[0] is None

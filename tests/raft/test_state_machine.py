@@ -1,4 +1,4 @@
-"""The seam between a node and its state machine: what a machine is told, in which order; what becomes of appends."""
+"""Tests the calls between a node and its state machine: their order, and the results of appends."""
 
 import pytest
 
@@ -26,11 +26,11 @@ from raft.replication import (
     values,
 )
 
-# What a machine is told.
+# Calls of a machine.
 
 
 def test_what_the_machine_replayed_it_is_not_given_again() -> None:
-    """It is told how far that is committed, control records and all."""
+    """The machine gets only the committed end offset, which counts control records too."""
     stage = leading()
     stage.commit(stage.decide(b"a", b"b"))
     assert stage.machine.told == [("committed", [], 3)]
@@ -101,7 +101,7 @@ def test_a_machine_at_work_is_given_nothing_more_but_the_end_of_its_leadership()
 
 
 def test_a_machine_does_not_lead_while_the_log_has_more_than_it() -> None:
-    """What is not committed is of nobody that it knows: its first append would be somewhere else."""
+    """Uncommitted records of another machine would move this machine's first append to another offset."""
     node = committed_leader()
     effects = append(node, b"of another machine")
     machine = Ledger()
@@ -125,7 +125,7 @@ def test_a_high_watermark_within_a_batch_waits_for_the_whole_batch() -> None:
 
 
 def test_for_a_machine_without_a_state_no_log_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told offsets alone: a workload that only appends costs its followers no reads."""
+    """The machine gets offsets alone: a workload that only appends costs its followers no reads."""
 
     class Stateless(Ledger):
         reads_batches = False

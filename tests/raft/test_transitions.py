@@ -39,7 +39,7 @@ KAFKA_3_9 = {
     LEADER: {UNATTACHED, RESIGNED},
     FOLLOWER: {UNATTACHED, CANDIDATE, FOLLOWER},
 }
-# What its code does and its comment leaves out: a vote given, an only voter at its start, who won before it.
+# Transitions in Kafka's code that its comment omits: a granted vote, a sole voter's start, an earlier winner.
 UNSAID_4_3 = {(PROSPECTIVE, PROSPECTIVE), (RESIGNED, PROSPECTIVE), (CANDIDATE, FOLLOWER)}
 UNSAID_3_9 = {(CANDIDATE, FOLLOWER), (LEADER, FOLLOWER)}
 

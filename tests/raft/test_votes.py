@@ -1,4 +1,4 @@
-"""Who gets a vote, and what votes lead to (KIP-595, KIP-853, KIP-996)."""
+"""Tests the granting of votes and the results of elections (KIP-595, KIP-853, KIP-996)."""
 
 import pytest
 
@@ -281,7 +281,7 @@ def test_an_election_by_pre_votes_and_votes() -> None:
 
 
 def test_no_majority_no_leader() -> None:
-    """Of five, its own vote and one more are not enough."""
+    """With five voters, the candidate's own vote and one more are no majority."""
     node, effects = candidate(voters=(1, 2, 3, 4, 5))
     later = grant(node, effects, 1000, 1)
     assert state(node) == ("Candidate", 1, -1)
@@ -358,7 +358,7 @@ def test_a_pre_vote_without_answers_uses_up_no_epoch() -> None:
 
 
 def test_a_lost_pre_vote_leads_back_to_the_leader_it_knew() -> None:
-    """Of a Follower that alone does not reach its leader."""
+    """A node that alone cannot reach its leader is refused pre-votes and follows the leader again."""
     node = follower()
     effects = node.on_timer(2000)
     assert state(node) == ("Prospective", 1, 2)

@@ -108,7 +108,7 @@ def test_the_back_off_is_drawn_below_its_bound(retries: int) -> None:
     """Not cut at it: two candidates that need each other's vote would nearly always wait the same."""
     node, _ = started(**LEVEL)
     waits_ms = []
-    for tenth in range(10):  # What dice may show.
+    for tenth in range(10):  # Possible random draws.
         node.config = replace(node.config, jitter_ms=lambda bound, tenth=tenth: bound * tenth // 10)
         waits_ms.append(backoff_ms(node, retries))
     most_ms = min(100 * 2**retries, 1100) if retries < 20 else 1100

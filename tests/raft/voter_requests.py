@@ -1,4 +1,4 @@
-"""What is asked about voters (KIP-853), with whatever a test wants otherwise, and what came of it."""
+"""Builds requests for voter changes (KIP-853), with a test's own fields, and reads the results."""
 
 from typing import Any
 

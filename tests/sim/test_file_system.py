@@ -274,7 +274,7 @@ OPERATIONS = st.one_of(
 
 
 def outcomes(files: FileSystem, root: Path, operations: list[tuple[object, ...]]) -> list[object]:
-    """What each operation gives, an error by its kind; in the end what is there."""
+    """The result of each operation (an error's kind if it fails), and the final files."""
     handles: list[int] = []
     found: list[object] = []
     for kind, *given_to in operations:

@@ -375,7 +375,7 @@ def test_a_cut_is_one_way_and_ends_with_healing() -> None:
 
 
 def test_no_way_between_states_is_left_out() -> None:
-    """Of either release, nor of the option `endless_elections`; nor a fault, nor a moment of a crash."""
+    """Covers both releases, the option `endless_elections`, all faults and all moments of a crash."""
     kinds = [{"pre_vote": True}, {"pre_vote": False}, {"pre_vote": True, "endless_elections": True}]
     kinds.append({"pre_vote": False, "endless_elections": True})
     ways = {f"way: {way.source} to {way.target}, {way.event.value}" for kind in kinds for way in transitions(**kind)}

@@ -54,7 +54,7 @@ def test_each_subject_has_one_that_is_looked_for() -> None:
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_it_can_be_put_in_and_is_taken_out_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it replaces is still there; PlantError otherwise."""
+    """The code that a plant replaces still exists; otherwise it raises PlantError."""
     replaced: list[tuple[Any, Any, Any]] = []
     put, put_in = Patches.put, Patches.put_in
 

@@ -16,7 +16,7 @@ def without_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def no_log_stays_open(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a test did not close, for a process that was killed, is abandoned at its end."""
+    """Abandons, at a test's end, the logs that the test left open to imitate a killed process."""
     opened, construct = list[SegmentedLog](), SegmentedLog.__init__
 
     def construct_and_note(log: SegmentedLog, *arguments: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""What is no regular file, or far too large, in the place of a file of a log directory: one sentence, no hang."""
+"""Tests irregular or far too large files in a log directory: each gives a one-sentence error and no hang."""
 
 import os
 import re
@@ -40,7 +40,7 @@ KEY = TopicPartition("t", 0)
 
 @pytest.fixture(autouse=True)
 def no_hang() -> Iterator[None]:
-    """Who waits for a FIFO's other end waits for ever."""
+    """A reader that waits for a FIFO's other end waits for ever."""
 
     def told(*_: object) -> None:
         raise AssertionError("it hangs")

@@ -28,7 +28,7 @@ def test_what_was_appended_last_is_read_from_memory_as_from_the_disk(tmp_path: P
 
 
 def every_read(log: DiskRaftLog, end: int, size: int) -> list[bytes]:
-    """Of a log that ends at `end`, with batches of about that size."""
+    """All reads of a log that ends at `end`, with batches of about `size` bytes."""
     limits = [1, size - 1, *(size * whole + 8 for whole in range(1, 10)), 1 << 20]
     return [
         log.read(offset, limit, up_to) for offset in range(end) for up_to in range(offset, end + 1) for limit in limits

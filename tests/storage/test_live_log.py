@@ -281,7 +281,7 @@ def test_a_time_is_found_as_in_the_decoded_records(tmp_path: Path, codec: str) -
 def test_a_batch_that_is_far_more_than_its_bytes_is_not_searched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever looks for a time in it begins with its first record: nothing of it is held, and little decompressed."""
+    """A search by time in this batch yields its first record, so that the log decompresses few bytes."""
     monkeypatch.setattr(live_segment, "LEAST_DECOMPRESSED", 120_000)
     log, _ = filled(tmp_path / "t-0")
     rows = [Record(50 + k, building.TIME_MS + 100 + k, None, bytes(50_000)) for k in range(5)]
@@ -397,7 +397,7 @@ except KafkaStorageException as error:
 
 
 def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
-    """What it refused half of is not there; what was there before is."""
+    """A half-written batch that the full disk refused is removed; earlier batches stay."""
     command = [sys.executable, "-c", textwrap.dedent(FULL), str(tmp_path / "t-0")]
     said = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1], check=True).stdout
     *acknowledged, failed = said.split()

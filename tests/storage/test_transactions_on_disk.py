@@ -18,7 +18,7 @@ SMALL = Settings(segment_bytes=1500, index_interval_bytes=200)
 
 @dataclass
 class History:
-    """What was written, an entry a batch, and the questions a log answers of it, each the slow way."""
+    """A reference model: one entry per written batch, with slow versions of the log's queries."""
 
     batches: list[tuple[int, int, str]] = field(default_factory=list)  # Offset, producer id, "data" or how it ended.
 

@@ -28,7 +28,7 @@ DAMAGED = values(b"a")[:-1] + b"\xff"
 
 
 def committed_follower() -> tuple[Any, Any]:
-    """Of node 2 in epoch 5, alone with it; five records of epochs 1 to 3, four of them committed; and its Fetch."""
+    """A follower of node 2 in epoch 5, without other voters, and its Fetch; four of its five records are committed."""
     node, _ = started(log=log_of(1, 1, 2, 3, 3), voters=(1, 2))
     open_ = open_fetch(node.on_request(begin_request(5), 1, "begin", 0))
     effects = node.on_response(open_.correlation_id, fetch_response(epoch=5, high_watermark=4), 0)
@@ -82,7 +82,7 @@ def test_a_snapshot_above_the_high_watermark_is_loaded(end: tuple[int, int]) -> 
 
 
 def test_what_is_committed_while_a_snapshot_comes_stays_too() -> None:
-    """The high watermark was told before, and the disk has caught up with it since."""
+    """The leader sent the high watermark earlier; the disk has since flushed up to that offset."""
     node, _ = started(voters=(1, 2), pipelined_fetch=True)
     open_ = open_fetch(node.on_request(begin_request(5), 1, "begin", 0))
     records = fetch_response(b"".join(batch(offset, 1) for offset in range(4)), epoch=5, high_watermark=4)
@@ -122,7 +122,7 @@ def test_one_partial_snapshot_at_a_time() -> None:
 
 
 def test_a_snapshot_whose_size_changes_is_given_up() -> None:
-    """Else a leader could let it grow for ever."""
+    """Otherwise a leader could make the snapshot grow without bound."""
     node, send = loading()
     data = snapshot_bytes()
     effects = node.on_response(send.correlation_id, piece(data[:50], 0, len(data)), 0)
@@ -203,7 +203,7 @@ def asked_within(
 )
 @pytest.mark.parametrize("voters", [(1, 2), (1, 2, 3)])
 def test_what_cannot_be_written_is_not_fetched_again_at_once(response: FetchResponse, voters: tuple[int, ...]) -> None:
-    """The back-off is that of a lost connection, 20 ms; and the operator is told once."""
+    """The node backs off 20 ms, as after a lost connection, and notifies the operator once."""
     node, _ = started(voters=voters)
     open_ = open_fetch(node.on_request(begin_request(1), 1, "begin", 0))
     assert asked_within(node, open_, response, 1000) <= 1000 // node.config.retry_backoff_ms + 1

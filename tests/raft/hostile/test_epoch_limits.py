@@ -49,7 +49,7 @@ def test_what_was_taken_grows_again_with_time() -> None:
 
 
 def test_it_grows_however_often_a_little_is_taken() -> None:
-    """What one millisecond brings is less than an epoch, and is not lost."""
+    """One millisecond adds less than one epoch to the allowance; the fraction is kept."""
     allowance = EpochAllowance()
     allowance.take(MOST_AHEAD, NOW_MS)
     taken = 0
@@ -65,7 +65,7 @@ def test_the_end_is_more_than_a_year_of_forged_requests_away() -> None:
     assert PER_SECOND > 60, "and elections raise it more slowly"
 
 
-# Who names it.
+# Sources of a higher epoch.
 
 
 def believed(node: Any, epoch: int, how: str, now_ms: int) -> int:
@@ -118,7 +118,7 @@ def test_an_epoch_far_ahead_is_not_taken_from_an_answer(epoch: int) -> None:
 
 
 def test_many_small_steps_come_no_farther() -> None:
-    """Of a stranger that names a higher epoch a thousand times a second, for a day."""
+    """A stranger sends higher epochs again and again, for a day."""
     node, _ = started(now_ms=NOW_MS)
     for second in range(0, 86_400, 60):
         for step in range(20):
@@ -158,11 +158,11 @@ def at_the_end(**settings: Any) -> Any:
 )
 @pytest.mark.parametrize("voters", [(1,), (1, 2, 3)])
 def test_nobody_stands_behind_the_last_epoch(election: ElectionState, name: str, level: str, voters: Any) -> None:
-    """It stays what it is, and looks for a leader as before; it is told once."""
+    """The node keeps its state, looks for a leader as before, and sends one notice."""
     node, effects = started(election=election, level=level, voters=voters)
     effects += [effect for now_ms in range(0, 100_000, 500) for effect in node.on_timer(now_ms)]
     if name == "Follower" and voters == (1,):
-        name = "Unattached"  # Of a leader that is no voter.
+        name = "Unattached"  # Its leader is not a voter.
     assert (node.state.name, node.epoch) == (name, LAST_EPOCH)
     assert sent(effects, VoteRequest) == []
     (notice,) = of(Notice, effects)

@@ -1,4 +1,4 @@
-"""What a leader keeps for replicas that anybody can make up is bounded: observers, waiting fetches, bytes."""
+"""Tests a leader's limits for replicas that a stranger can invent: observers, waiting fetches, bytes."""
 
 from functools import partial
 from typing import Any

@@ -59,7 +59,7 @@ def any_response(dice: random.Random, epoch: int, request: Any) -> Any:
 
 
 class Watch:
-    """What must hold whatever comes."""
+    """The invariants that a node must keep under any input."""
 
     def __init__(self, node: RaftNode) -> None:
         self.node, self.epoch = node, node.epoch

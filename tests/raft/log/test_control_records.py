@@ -57,7 +57,7 @@ def messages(*said: Any) -> Make:
 
 
 def voters(*ids: int, lowest: int = 0, highest: int = 1) -> VotersRecord:
-    """Of voters without listeners."""
+    """A VotersRecord of voters without listeners."""
     supported = KRaftVersionFeature(min_supported_version=lowest, max_supported_version=highest)
     return VotersRecord(voters=[VotersRecordVoter(voter_id=each, kraft_version_feature=supported) for each in ids])
 
@@ -115,7 +115,7 @@ def restarted(log: Any) -> Any:
 
 @pytest.mark.parametrize("make", BAD.values(), ids=BAD)
 def test_a_bad_control_record_is_never_in_the_log(make: Make) -> None:
-    """What comes before it is kept, the leader left alone for a while; and the node starts again."""
+    """The follower keeps the records before the damage and backs off from the leader; then the node restarts."""
     node, fetch = follows()
     good = values(b"a") + messages(voters(1, 2))(1)
     effects = node.on_response(fetch.correlation_id, fetch_response(good + make(2) + values(b"b", base_offset=3)), 10)
@@ -245,7 +245,7 @@ def test_the_time_of_a_damaged_snapshot_is_not_known() -> None:
 
 @pytest.mark.parametrize("name", ["compressed", "too many", "too large"])
 def test_the_size_is_looked_at_before_anything_is_decoded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 13 kB could come 400 MiB."""
+    """Decoding 13 kB could take 400 MiB."""
     monkeypatch.setattr("kcore.raft.log.control_records.records_of", None)
     (found,), _ = split_batches(BAD[name](0))
     with pytest.raises(DecodeError):

@@ -93,7 +93,7 @@ def test_a_snapshot_takes_whole_batches_of_data(batches: bytes) -> None:
 
 
 def test_a_snapshot_is_made_durable_in_another_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is left for `freeze` has nothing to write; and the writer may be gone before the thread is done."""
+    """The thread leaves `freeze` nothing to write; the snapshot's writer may be dropped before the thread ends."""
     with DiskRaftLog(tmp_path / "__cluster_metadata-0") as log:
         log.append_as_leader(values(b"a"), 1)
         log.update_high_watermark(1)

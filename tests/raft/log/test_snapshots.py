@@ -42,7 +42,7 @@ END = OffsetAndEpoch(2, 1)
 
 
 def leader_with_snapshot() -> Any:
-    """Of (2, 1), what `snapshot_bytes` says."""
+    """A leader with the snapshot (2, 1) that `snapshot_bytes` reads."""
     node = committed_leader()
     append(node, b"a")
     fetch(node, fetch_request(2, max_wait_ms=0), 1000)

@@ -30,8 +30,8 @@ def test_the_cluster_id_is_stored_in_the_log_and_propagated_through_the_replicat
     """ "It is the job of the first elected leader [...] to generate a UUID that will serve as a unique clusterId.
 
     "This ID will be stored in the metadata log as a message and will be propagated to all brokers in the cluster
-    through the replication protocol": what the first leader appends, once it hears that it leads, is with all,
-    observers as well.
+    through the replication protocol". The first leader appends the record at the start of its epoch; all nodes get it,
+    observers included.
     """
     cluster = Cluster(cluster_id=None)
     cluster.add(9)
@@ -111,7 +111,7 @@ def test_a_request_without_an_answer_is_given_up_at_its_time_out() -> None:
 
 
 def test_an_observer_finds_the_leader_by_fetching_from_anyone() -> None:
-    """It is told where the leader is, and fetches from there."""
+    """Any voter's Fetch response names the leader; the observer then fetches from that leader."""
     cluster = Cluster()
     leader = cluster.elect()
     cluster.add(9)

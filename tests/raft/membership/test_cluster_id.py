@@ -66,7 +66,7 @@ def test_it_is_appended_behind_a_control_record_that_came_between() -> None:
 
 
 def test_the_first_that_is_committed_counts() -> None:
-    """What two leaders may have drawn, one after the other, has one order in the log."""
+    """Two successive leaders may draw different ids; the first committed record counts."""
     maker = ClusterIdMaker(never)
     assert maker.on_committed(batch(b"x"), 1) == ()
     ids = [encode_cluster_id("first"), encode_cluster_id("second")]
@@ -88,7 +88,7 @@ def test_it_may_be_in_a_snapshot_alone() -> None:
 
 
 def test_a_damaged_snapshot_has_none() -> None:
-    """Whoever replays the log says what is wrong with it."""
+    """ClusterIdMaker ignores the damage; the replay of the log reports it."""
     maker, reader = ClusterIdMaker(never), reader_of(batch(encode_cluster_id("abc"))[:-1] + b"?")
     assert (maker.on_snapshot(reader), reader.is_done) == ((), True)
 

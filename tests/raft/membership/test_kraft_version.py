@@ -58,7 +58,7 @@ NAMED = VoterSet.of(dynamic_voters(1, 2, 3))
 
 
 def static_leader(*heard: int, **settings: Any) -> RaftNode:
-    """Of epoch 1, node 1 of three, its first record committed; these said who they are, node 2 and 3 by default."""
+    """Leader 1 of three in epoch 1, its first record committed; nodes `heard` (2, 3) have sent UpdateRaftVoter."""
     node = committed_leader(voters=STATIC, **settings)
     for node_id in heard or (2, 3):
         assert error(ask(node, update_request(node_id))) == Errors.NONE
@@ -74,12 +74,12 @@ def upgraded() -> tuple[RaftNode, list[Any]]:
 
 
 def control_records(node: RaftNode, offset: int) -> list[Any]:
-    """Of the one batch from there on."""
+    """The control messages from this offset on."""
     records = list(decode_records(node.log.read(offset, 1 << 20, node.log.end_offset)))
     return [control_message(record) for record in records if record.offset >= offset]
 
 
-# What is written.
+# The written records.
 
 
 def test_version_and_voters_are_written_in_one_batch() -> None:
@@ -121,7 +121,7 @@ def test_the_only_voter_needs_to_hear_nobody() -> None:
     assert (node.voters, node.high_watermark) == (VoterSet.of(dynamic_voters(1)), 3)
 
 
-# Who may not.
+# Refused upgrades.
 
 
 def refused(node: RaftNode, version: int = 1) -> int:
@@ -150,7 +150,7 @@ def test_not_while_a_directory_is_unknown() -> None:
 
 
 def test_a_new_leader_has_to_hear_them_anew() -> None:
-    """What its predecessor heard is in no log."""
+    """A predecessor's UpdateRaftVoter requests are not in the log."""
     cluster = Cluster(voters=STATIC)
     first = cluster.elect()
     assert cluster.run(10_000, lambda: first.leading.known_voters.supports(1))
@@ -226,8 +226,7 @@ def test_an_update_is_written_behind_the_upgrade() -> None:
     assert node.voter_history.last_voters_offset == 3
 
 
-# Of a follower.
-
+# Upgrades at a follower.
 LEADER_CHANGE = control_batch([leader_change(2, VoterSet.of(STATIC), [2, 3])], 0, 1, 1000)
 UPGRADE = control_batch([kraft_version_record(1), NAMED.to_record()], 1, 1, 1000)
 
@@ -254,7 +253,7 @@ def test_a_follower_counts_the_voters_of_the_log() -> None:
 
 
 def test_an_upgrade_that_is_cut_is_undone() -> None:
-    """The next leader does not have it: the configuration names the voters again, and it is told who they are."""
+    """The next leader lacks the upgrade: voters come from the configuration, the node sends UpdateRaftVoter again."""
     node = upgraded_follower()
     node.on_flushed(flush_of(node), 20)
     send = open_fetch(node.on_request(begin_request(2, leader_id=3), 1, "begin", 20))
@@ -322,7 +321,7 @@ def test_a_snapshot_behind_the_upgrade_has_version_and_voters() -> None:
 
 
 def test_a_quorum_goes_up_and_its_next_leader_is_up_too() -> None:
-    """Nobody but the leader is told; who was away learns it from the log."""
+    """Only the leader gets the request; a node that was down learns the version from the log."""
     cluster = Cluster(voters=STATIC)
     first = cluster.elect()
     assert cluster.run(10_000, lambda: first.leading.known_voters.supports(1))

@@ -92,7 +92,7 @@ def test_a_new_voter_counts_once_it_is_written() -> None:
     assert change_answer(effects) is None
     assert node.voters.ids == {1, 2, 3, 4}
     assert (node.voter_history.last_voters_offset, set(node.leading.voters)) == (3, {1, 2, 3, 4})
-    assert node.leading.voters[4].end_offset == 3  # What is known of it stays.
+    assert node.leading.voters[4].end_offset == 3  # The replica's progress is kept.
     assert node.leading.observers == {}
     flush(node, effects, 1000)
     assert committed(fetch(node, fetch_request(4, max_wait_ms=0), 1000)[1]) == []  # Two of four.
@@ -187,8 +187,7 @@ def test_who_cannot_be_added(changed: dict[str, Any], expected: Errors) -> None:
     assert node.leading.change is None
 
 
-# What all changes have in common.
-
+# Rules for all changes.
 
 CHANGES = [add_request(), remove_request(3)]
 
@@ -211,7 +210,7 @@ def test_one_change_at_a_time(first: Any, request_: Any) -> None:
 
 @pytest.mark.parametrize("request_", CHANGES, ids=["add", "remove"])
 def test_no_change_before_the_epoch_has_committed(request_: Any) -> None:
-    """Else two leaders could have changed the same voters, each in its way; an older high watermark is none."""
+    """Otherwise two leaders could change the same voters differently; an older epoch's high watermark is invalid."""
     log = MemoryLog()
     records = [kraft_version_record(1), VoterSet.of(dynamic_voters(1, 2, 3)).to_record()]
     log.append_as_leader(control_batch(records, 0, 1, 0), 1)

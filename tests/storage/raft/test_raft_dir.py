@@ -51,7 +51,7 @@ def without_times(data: bytes) -> list[bytes]:
 
 
 def test_a_cluster_id_that_comes_later_is_kept(tmp_path: Path) -> None:
-    """Of a quorum whose first leader makes it; nothing else of the file changes."""
+    """The quorum's first leader makes the cluster id; the rest of the file is unchanged."""
     made = format_directory(tmp_path, node_id=3, features=FEATURES_39, without_cluster_id=True)
     assert made.cluster_id is None
     assert "cluster.id" not in (tmp_path / "meta.properties").read_text()

@@ -1,4 +1,4 @@
-"""What a raft log promises to be durable is: by a disk that keeps only what was fsynced, names and bytes."""
+"""Tests a raft log's durability on a disk that keeps only fsynced names and bytes."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ from storage.raft_logs import FOLDER, SMALL, files, fill, opened, read_all, snap
 
 
 class Disk:
-    """What a power cut would leave of a directory: each file as it was when it or its name was last fsynced."""
+    """A directory after a power cut: each file as of the last fsync of the file or its name."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root = root
@@ -150,7 +150,7 @@ def test_a_closed_log_has_nothing_to_recover(tmp_path: Path, disk: Disk) -> None
     disk.close()
 
 
-# What a process that was killed had written and not flushed: with the operating system, and not on the disk.
+# Unflushed writes of a killed process: the operating system has the bytes, the disk does not.
 
 
 def config() -> RaftConfig:

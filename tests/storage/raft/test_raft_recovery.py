@@ -1,4 +1,4 @@
-"""What a crash leaves of a metadata log, and what it cannot have left."""
+"""Tests recovery of a metadata log: states that a crash can leave, and states that it cannot."""
 
 import random
 import shutil
@@ -247,7 +247,7 @@ def test_only_what_is_behind_the_recovery_point_is_scanned(tmp_path: Path, monke
         assert read_all(again) == b"".join(batches)
 
 
-# What can be made again.
+# Files that can be rebuilt.
 
 
 def remove(path: Path) -> None:

@@ -131,7 +131,7 @@ def test_every_type_is_read_as_it_was_written(types: Any, number: int, version: 
     written = record(front + encode(key, 0), version.to_bytes(2) + encode(value, version))
     told = coordinator_json(written, types)
     assert isinstance(told, DecodedRecord) and told.key == {"type": str(number), "data": to_json(key, 0)}
-    if number != 2:  # Whose members' bytes may be shown as messages.
+    if number != 2:  # The members' bytes may be shown as messages.
         assert told.value == {"version": str(version), "data": to_json(value, version)}
     assert coordinator_json(record(written.key, None), types) == DecodedRecord(told.key, None)
 

@@ -77,7 +77,7 @@ def test_one_byte_differs_anywhere(seed: int, tmp_path: Path):
     at = next(k for k in range(COUNT) if begins[k] <= where < begins[k + 1])
     found = diverge(a, b)
     assert found.reason in ("batch", "end")
-    if where - begins[at] >= 8:  # Else it is the base offset that is another.
+    if where - begins[at] >= 8:  # Otherwise the base offset differs.
         assert found.offset == at
         # The leader epoch alone is not under the CRC; a broken length or magic makes it no batch at all.
         if not 12 <= where - begins[at] < 16:

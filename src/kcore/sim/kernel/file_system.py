@@ -1,13 +1,13 @@
 """A machine's disk as its file system shows it, and what a crash leaves of it (`kcore.storage.files.FileSystem`).
 
-Every file knows which of its changes no fsync has covered, every folder which of its names; each change keeps what it
-replaced, so that it can be undone, and nothing is copied when something is written. Then:
+Every file records its changes since the last fsync, every folder its unsynced names. Each change keeps the bytes that
+it replaced, so that a power cut can undo the change. Crashes and a full disk behave as follows:
 
 - kill -9 takes the process with its descriptors and its lock. All that was written and named stays, and is no more
   durable than it was.
-- A power cut leaves, of each file, its first so many unsynced changes, in the order in which they were made; perhaps
-  the beginning of the next one (a torn write), or the next one with a bit turned over. Of each folder it leaves the
-  first so many changes of names. Files and folders are independent of each other.
+- A power cut keeps a prefix of each file's unsynced changes, in the order of the writes. It may also keep the
+  beginning of the next change (a torn write), or the next change with one bit flipped. A folder keeps a prefix of its
+  changes of names. Files and folders are independent of each other.
 - The process, or the machine, may crash between any two operations (`crash_after`).
 - A full disk refuses writes, of which it may take a part.
 
@@ -53,7 +53,7 @@ class SimFile:
 
     def __init__(self) -> None:
         self.data = bytearray()
-        self.looked_at: Any = None  # What somebody outside has made of it, and keeps in mind.
+        self.looked_at: Any = None  # A cache of a user of this file, such as its parsed batches.
         self.unsynced: list[Change] = []
         self.count_synced = 0  # Changes before those.
         self.safe = 0
@@ -91,7 +91,7 @@ class SimFile:
         return written
 
     def settle(self) -> None:
-        """What is there is durable."""
+        """Makes all present bytes durable."""
         self.count_synced += len(self.unsynced)
         self.unsynced.clear()
         self.safe = len(self.data)
@@ -156,7 +156,7 @@ class _Descriptors(dict[int, "_Descriptor"]):
 
 
 def _bad_descriptor() -> OSError:
-    """Of one that is not open, or that refuses to be read or written."""
+    """The error for a descriptor that is closed, or whose mode forbids the read or write."""
     return OSError(errno.EBADF, "Bad file descriptor")
 
 
@@ -244,7 +244,7 @@ class SimFileSystem:
         file.data[change.position : change.position + len(change.before)] = left
 
     def _flip(self, name: str, file: SimFile, row: int, random: Random, may_flip: MayFlip) -> str:
-        """Of the change in that row; those behind it have come through, or not."""
+        """Flips a bit of the unsynced change in that row; later changes may or may not have survived."""
         change, behind = file.unsynced[row], file.unsynced[row + 1 :]
         end = change.position + change.size
         spans = [span for span in may_flip(name, bytes(file.data[change.position : end])) if span]

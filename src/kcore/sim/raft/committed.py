@@ -36,7 +36,10 @@ class CommittedLog:
         self.epochs = {0: 0}  # The epoch of the record before an offset.
         self._ends: dict[int, int] = {}  # By the epoch of the leader that committed it.
         self._values: dict[int, bytes] = {}  # Batches by their last offset.
-        self._decoded: tuple[int, dict[int, bytes | None]] = -1, {}  # Of one of them, by its last offset: its values.
+        self._decoded: tuple[int, dict[int, bytes | None]] = (
+            -1,
+            {},
+        )  # The last offset of one batch, and the batch's values.
 
     def extend(self, log: WatchedLog, high_watermark: int, leader_epoch: int, index: int) -> None:
         """The leader of an epoch has committed its log up to there."""

@@ -30,7 +30,7 @@ def _way(source: str, event: Any, target: str) -> str:
 
 
 def counted(worlds: Iterable[Iterable[tuple[str, int]]]) -> tuple[Counter[str], Counter[str]]:
-    """Of the coverages of worlds: how often everything happened, and in how many of them."""
+    """Counts over all worlds' coverages: occurrences of each name, and worlds with that name."""
     times: Counter[str] = Counter()
     seen_in: Counter[str] = Counter()
     for coverage in worlds:
@@ -40,7 +40,7 @@ def counted(worlds: Iterable[Iterable[tuple[str, int]]]) -> tuple[Counter[str], 
 
 
 def never_seen(seen: Collection[str]) -> list[str]:
-    """Of all ways between states, in every release and with every option, of all faults, and all moments of a crash."""
+    """The unseen state transitions (of every release and option), faults and moments of a crash."""
     ways = [
         _way(*way[:3])
         for pre_vote in (True, False)

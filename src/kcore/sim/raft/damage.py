@@ -1,10 +1,10 @@
-"""Records damaged on their way: bits that flip, ends that are missing, garbage. What no checksum covers stays whole.
+"""Damages records in flight: flipped bits, missing ends, garbage. Bytes without a checksum stay unchanged.
 
-And leaders that are mistaken about where logs part, as far as that may be: what a follower has not told of, it may lose
-at any time.
+It also makes leaders send wrong diverging epochs, within limits: a follower may lose any record that it has not yet
+reported to the leader.
 
-The checksum of a batch covers what stands behind it, not offset, length and epoch: nobody could tell that these are
-others, so that a network which changes them is outside of what Raft and Kafka promise to bear.
+A batch's checksum does not cover the batch's offset, length and epoch. A receiver cannot detect a change of these
+fields, and neither Raft nor Kafka promises to survive one.
 """
 
 from copy import copy

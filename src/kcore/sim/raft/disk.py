@@ -1,8 +1,8 @@
 """A machine's directory: the production storage code over a simulated file system, and the simulator's eyes on it.
 
-`WatchedLog` is the log that a node of production has, and tells checkers what happens to it. Beside the log it keeps
-the batches that must be in it, so that checkers need not read files, and asks the file system how much of the log's
-files no crash can take.
+`WatchedLog` is the log that a node of production has, and tells checkers what happens to it. It also keeps the
+batches that the log must have, so that checkers need not read files. The file system reports which part of the log's
+files survives any crash.
 """
 
 from bisect import bisect_left
@@ -60,12 +60,12 @@ class Looked:
         self.data = b""
         self.batches: list[StoredBatch] = []
         self.ends: list[int] = []  # Where each ends in the file.
-        self.controls: list[StoredBatch] = []  # Of the batches, those of control records.
+        self.controls: list[StoredBatch] = []  # The batches of control records.
         self.judged = 0  # So many of the batches were compared with what was written.
         self.committed = 0  # Those below that offset were compared with what is committed.
 
     def again(self, data: bytes) -> None:
-        """What the file has now: most of it is as it was, with more behind that, or less."""
+        """Updates the batches to the file's new data, which usually extends or shortens the old data."""
         rows = range(len(self.ends))
         if not data.startswith(self.data):  # Then none of a batch's end, and of no later one's.
             self._keep(bisect_left(rows, True, key=lambda row: not data.startswith(self.data[: self.ends[row]])))
@@ -85,13 +85,13 @@ class Looked:
         self.committed = min(self.committed, self.batches[-1].last_offset + 1 if self.batches else 0)
 
     def doubt(self, epoch: int) -> None:
-        """Of what was written in that epoch some is forgotten: it is not known any more what the batches were."""
+        """Makes the checkers compare all batches again if the last compared one has this epoch or a later one."""
         if self.judged and self.batches[self.judged - 1].epoch >= epoch:
             self.judged = 0
 
 
 def look_at(file: SimFile) -> Looked:
-    """What a segment's file has, kept with the file."""
+    """The batches of a segment's file, cached at the file."""
     looked: Looked = file.looked_at or Looked()
     looked.again(bytes(file.data))
     file.looked_at = looked
@@ -107,7 +107,7 @@ class WatchedLog(DiskRaftLog):
         self._disk, self._watcher = files, watcher
         self.is_over = False  # Its process is gone.
         self.batches: list[StoredBatch] = []
-        self._files_of_batches: list[SimFile] = []  # Of each batch: its file,
+        self._files_of_batches: list[SimFile] = []  # For each batch its file,
         self._ends: list[int] = []  # and where it ends there.
         self._is_open = False
         super().__init__(folder, settings, level=level, files=files)
@@ -132,11 +132,11 @@ class WatchedLog(DiskRaftLog):
     def epochs(self) -> EpochCache:
         return self._log.epochs
 
-    # What is durable.
+    # The durable part.
 
     @property
     def flushed_end(self) -> int:
-        """Whatever crash comes, what is below this stays in the files; as the file system knows it."""
+        """Records below this offset survive any crash, according to the file system."""
         count, end, known, _ = self._known
         if self.is_over or (count == self._disk.count and end == self.end_offset):
             return known
@@ -184,7 +184,7 @@ class WatchedLog(DiskRaftLog):
 
     @property
     def durable_epoch(self) -> int:
-        """Of the last record below `durable_end`; 0 of none."""
+        """The epoch of the last record below `durable_end`; 0 if there is none."""
         end, latest = self.durable_end, self.latest_snapshot
         if latest is not None and latest.offset == end:
             return latest.epoch
@@ -195,7 +195,7 @@ class WatchedLog(DiskRaftLog):
         self._known = -1, 0, self.flushed_end, self.durable_end
         self.is_over = True
 
-    # What is in it.
+    # The batches.
 
     def batches_between(self, begin: int, end: int) -> Sequence[StoredBatch]:
         """Those of these offsets, which are ends of batches."""
@@ -261,7 +261,7 @@ class WatchedLog(DiskRaftLog):
         return True
 
     def _crashed_in_cut(self, offset: int) -> None:
-        """What is below `offset` was not to be cut."""
+        """Keeps records below `offset` in the flushed part: the cut that crashed must not remove them."""
         flushed, latest = min(self.flushed_end, offset) if self._is_open else 0, self._snapshots.latest
         self._known = -1, 0, flushed, flushed if latest is None else max(flushed, latest.offset)
         self.is_over = True
@@ -361,5 +361,5 @@ def checksummed(batches: bytes) -> list[range]:
 
 
 def power_cut(files: SimFileSystem, random: Random) -> list[str]:
-    """What became of each file that was not synced; of the log's end alone as a name for the coverage."""
+    """Cuts the power; names for the coverage what happened to the unsynced files."""
     return files.cut_power(random, flips_noticed) or ["nothing unflushed"]

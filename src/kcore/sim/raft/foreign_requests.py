@@ -1,7 +1,7 @@
-"""What strangers want of a quorum: what no node of it would send, or send to this one. All of it is refused.
+"""Requests of strangers, which no node of the quorum would send, or send to this node. The nodes refuse all of them.
 
-They do not lie about what only a node of the quorum can say: a vote in an epoch that nobody was in, a leader that was
-not elected, a replica that says that it has what it has not are outside of what Raft promises to bear.
+Strangers do not forge a node's own state, because Raft does not promise to survive such lies. Examples are a vote in an
+unused epoch, a leader without an election, and a replica that claims records it does not have.
 """
 
 from typing import Any, Final

@@ -22,8 +22,8 @@ class Hunt:
     invariant: str  # That it names.
     verdict: str  # CAUGHT by that one; NOT_CAUGHT; or BROKEN: it is gone, or raises what is no Violation.
     seed: int | None  # The last one.
-    seconds: float  # Of a core.
-    text: str  # What the invariant told, or what is broken.
+    seconds: float  # CPU seconds of one core.
+    text: str  # The violation's text, or the description of the bug.
     others: dict[str, int] = field(default_factory=dict)  # Invariants that found it before, and in how many worlds.
 
 

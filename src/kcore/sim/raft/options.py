@@ -17,29 +17,29 @@ FAULTS: Final = (
 )
 WEIGHTS: Final = {"kill": 2, "power_cut": 2, "trap": 4, "mid_write": 2, "pause": 2, "isolate": 2, "one_way_cut": 2}
 DISK_FACTORS: Final = (1, 1, 1, 5, 30)  # A machine's own, of each of its files.
-MOST_REMEMBERED: Final = 4_096  # Of observers, and of fetches that wait: a flood of strangers is more.
-NO_LIMIT: Final = 8 << 20  # Of a Fetch or FetchSnapshot: more than any log here has.
+MOST_REMEMBERED: Final = 4_096  # Observers, and waiting fetches; a flood of strangers exceeds this.
+NO_LIMIT: Final = 8 << 20  # Bytes of a Fetch or FetchSnapshot: more than any simulated log has.
 
-INDEX_SHARE: Final = 8  # Of a segment is between two entries of its index.
+INDEX_SHARE: Final = 8  # One index entry per 1/8 segment.
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """Times are simulated; those of a fault, a client's turn or a delay are means."""
 
-    level: str  # Of RaftConfig, for all nodes; or MIXED.
+    level: str  # A level of RaftConfig for all nodes, or MIXED.
     voters: int
     observers: int
     dynamic: bool  # The log names the voters, and they change (KIP-853).
-    upgraded: bool  # It does so from some time on: kraft.version goes up while the configured voters run.
+    upgraded: bool  # kraft.version is upgraded in the middle of the run.
     auto_join: bool  # As in RaftConfig: observers ask to be voters.
     append_linger_ms: int | None  # As in RaftConfig.
     latency_us: int  # One way, at least; as much again by chance.
-    lost: float  # Of all messages.
+    lost: float  # Share of all messages.
     duplicated: float
     delayed: float  # By up to a second, so that others overtake them.
-    damaged: float  # Of all answers with records.
-    mistaken: float  # Of all answers of a leader to a follower that has told less than it has: where logs part.
+    damaged: float  # Share of all answers with records.
+    mistaken: float  # Share of a leader's answers with a wrong diverging epoch.
     log_fsync_us: int  # The log's disk and the election's are as fast or slow as they are, each for itself.
     election_fsync_us: int
     drift: float  # How much faster or slower than true time a clock may go.
@@ -49,7 +49,7 @@ class Options:
     faults: tuple[str, ...]
     append_every_us: int
     snapshot_every_us: int
-    change_every_us: int  # Of the voters.
+    change_every_us: int  # Mean interval between changes of the voters.
     ask_every_us: int  # Administrators, and strangers who have no business here.
     flooded: bool  # By strangers' requests, once.
     fetch_max_bytes: int  # As in RaftConfig, like all below.
@@ -58,8 +58,8 @@ class Options:
     pipelined_fetch: bool
     endless_elections: bool
     elects_when_refused: bool
-    segment_bytes: int  # Of the log, at most.
-    codec_sample: float = 1 / 200  # Of all messages: encoded, and decoded again.
+    segment_bytes: int  # Maximum size of a log segment.
+    codec_sample: float = 1 / 200  # Share of all messages that are encoded and decoded.
 
 
 def draw(seed: int, **fixed: Any) -> Options:

@@ -132,7 +132,7 @@ class Machine(Process):
         self.forget_timer()
         self.is_stopping = False
         self.storing: PendingStore | None = None
-        self.fsync: Flush | None = None  # What the one under way was asked for by.
+        self.fsync: Flush | None = None  # The request that started the running fsync.
         self.wants_fsync: Flush | None = None
         self.flush: Callable[[], None] | None = None  # The end of the one under way.
         self.is_told = True  # The driver may have calls of the state machine to make.

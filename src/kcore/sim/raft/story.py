@@ -39,7 +39,7 @@ def _source(call: Call) -> str:
 
 
 def _short(message: Message | None) -> str:
-    """What is said, without what every such message says."""
+    """A message without its default fields, shortened."""
     return "no answer" if message is None else _brief(message)[:MOST_LETTERS]
 
 

@@ -1,4 +1,4 @@
-"""What a log says of the voters, read by the simulator itself: what a node makes of the same log is judged by it."""
+"""Reads the voters from a log independently of the node, so that checkers can judge the node's own view."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache

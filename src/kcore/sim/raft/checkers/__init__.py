@@ -1,11 +1,11 @@
-"""What must hold in every world, whatever fails there: one class a subject, all behind one set of hooks.
+"""The invariants that every simulated world must keep under any fault: one class per subject, behind common hooks.
 
 | subject | invariants |
 |---|---|
 | `elections` | one leader an epoch, elected by a majority; one vote an epoch, durable; nothing forgotten |
 | `votes` | who may, and who must, be given a vote or a pre-vote; a leader that is heard of stays (KIP-996) |
 | `commits` | the high watermark: monotone, durable at a majority, of the own epoch; the same data everywhere |
-| `consumers` | what state machines are told: each committed record once, in order; that their node leads, once |
+| `consumers` | a state machine gets each committed record once, in order; and its node's leadership once |
 | `logs` | one batch an offset and epoch; what is cut, what is flushed, what a node says that its disk has |
 | `snapshots` | where a log begins; the same snapshots everywhere |
 | `voter_changes` | one voter at a time, as asked, caught up, behind what is committed (KIP-853) |
@@ -91,7 +91,7 @@ class Checkers:
         self.on_asked = _all(checkers, "on_asked")
         self.on_expired = _all(checkers, "on_expired")
         self.at_end = _all(checkers, "at_end")
-        # Of messages: the hooks by kind, which the edge calls one by one.
+        # The hooks for messages, by kind of message; the edge calls them one by one.
         self.on_send = _ByKind(checkers, "on_send")
         self.on_request = _ByKind(checkers, "on_request")
         self.on_answer = _ByKind(checkers, "on_answer")  # By the kind of the response, the others by the request's.
@@ -115,8 +115,8 @@ class Checkers:
     def after_event(self, machine: Machine) -> None:
         """As Checker has it, where the event changed anything that a checker looks at; most events do not.
 
-        Log, voters and what is stored change with operations on files, which the disk counts. Where the state machine
-        was told something, or one of the checkers has noted something, `machine.checked` was forgotten.
+        Log, voters and what is stored change with operations on files, which the disk counts. A call of the
+        state machine, or a change of a checker's own notes, resets `machine.checked`.
         """
         count, fsync, storing = machine.checked_files
         if count != machine.disk.count or fsync is not machine.fsync or storing is not machine.storing:

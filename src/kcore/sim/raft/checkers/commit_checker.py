@@ -88,7 +88,7 @@ class Commits(Checker):
 
     @only_for(FetchResponse)
     def on_answer(self, machine: Machine, call: Call, response: Any) -> None:
-        """Nobody is told more than the node knows."""
+        """A Fetch response's high watermark is at most the node's own."""
         for topic in response.responses:
             known = machine.node.quorum.high_watermark
             if topic.partitions[0].high_watermark > (-1 if known is None else known):

@@ -1,7 +1,7 @@
-"""What a node tells its state machine: all that is committed, once and in order, and who leads.
+"""Checks what a node sends its state machine: all committed records, once and in order, and the current leader.
 
-Each node has a state machine (`consumer.py`), which judges itself what it is told. Here is judged what the node's
-effects say, what the state machine was given against what was committed in this world, and that nothing is kept back.
+Each node's state machine (`consumer.py`) checks the calls that it gets. This checker compares the node's effects and
+the state machine's records with the records that this world has committed. No committed record may be kept back.
 """
 
 from kcore.raft.effects import Committed, LeaderChanged, SnapshotLoaded
@@ -16,7 +16,7 @@ class Consumers(Checker):
     """CommittedIsTold, ReadsBelowHighWatermark, SameCommittedData, LeaderIsTold, OwnEpochCommitted, SingleLeader,
     LeaderNeverLoadsSnapshot, NoAckedAppendLost."""
 
-    # What is committed.
+    # Committed records.
 
     def on_committed(self, machine: Machine, effect: Committed) -> None:
         consumer, known = machine.consumer, machine.node.high_watermark
@@ -42,10 +42,10 @@ class Consumers(Checker):
         if effect.snapshot.offset <= consumer.position:
             raise Violation("CommittedIsTold", f"node {machine.index} says {effect}: it was at {consumer.position}")
 
-    # Who leads.
+    # The leader.
 
     def on_leader_changed(self, machine: Machine, effect: LeaderChanged) -> None:
-        """Who leads is the same for all; a leader's state machine waits for the epoch's first record (KAFKA-12619)."""
+        """All nodes report one leader; a leader's state machine waits for the epoch's first record (KAFKA-12619)."""
         consumer, node = machine.consumer, machine.node
         leader = effect.leader_id, effect.epoch
         if leader == consumer.leader or effect.epoch < consumer.leader[1]:
@@ -66,7 +66,7 @@ class Consumers(Checker):
     # Both.
 
     def after_event(self, machine: Machine) -> None:
-        """What it was given is what was committed; and nothing is kept back, unless a barrier does that."""
+        """The machine gets exactly the committed records; the node keeps none back, except behind a barrier."""
         consumer = machine.consumer
         if consumer.given:
             self._check_given(machine, consumer)

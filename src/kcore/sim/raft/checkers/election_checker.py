@@ -17,7 +17,7 @@ class Elections(Checker):
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
-        self._votes: dict[tuple[ReplicaKey, int], int] = {}  # By voter and epoch: for whom.
+        self._votes: dict[tuple[ReplicaKey, int], int] = {}  # By voter and epoch: the candidate voted for.
         # By epoch and candidate: who ever voted so, forgotten or not; each with its disk, and by its id alone.
         self._granted: dict[tuple[int, int], set[ReplicaKey]] = {}
         self._last_epoch = 0  # That anybody was ever in.
@@ -58,7 +58,7 @@ class Elections(Checker):
                 raise Violation("MonotonicEpoch", f"node {machine.index} is in {state}, its disk has {stored}")
 
     def _check_majority(self, machine: Machine, epoch: int) -> None:
-        """Of the voters that the log names last, committed or not; of them the candidate itself, if it is one."""
+        """The leader has votes of a majority of its log's latest voters, committed or not; its own vote counts too."""
         voters = machine.node.voters
         granted = self._granted.get((epoch, machine.index), set()) | {machine.key, ReplicaKey(machine.index)}
         count = sum(key in granted for key in voters.keys)
@@ -73,10 +73,10 @@ class Elections(Checker):
             again = " after a restart (KAFKA-10527)" if known[0] == this[0] else ""
             raise Violation("SingleLeader", f"nodes {known[0].id} and {machine.index} lead epoch {epoch}{again}")
 
-    # What is stored.
+    # The stored election state.
 
     def on_open(self, machine: Machine) -> None:
-        """What was reported as stored is found, or what was on its way behind it."""
+        """A restart finds the election state last reported as stored, or a later one whose write was pending."""
         stored, found = self._stored.get(machine.key), machine.stored
         if stored is None:
             return

@@ -39,9 +39,9 @@ class Logs(Checker):
             raise Violation("DurableIsFound", told)
 
     def _check_found(self, machine: Machine, looked: Looked, before: int | None) -> int | None:
-        """What a segment has was written so, behind a batch of epoch `before`; its last epoch.
+        """Each batch of a segment equals the written one, behind a batch of epoch `before`; its last epoch.
 
-        What was found so at an earlier start, and is the same still, is not compared again.
+        Batches that an earlier start has compared are skipped while they are unchanged.
         """
         facts, batches = self.facts, looked.batches
         written, begin = facts.written, looked.judged
@@ -74,7 +74,7 @@ class Logs(Checker):
             raise Violation("LogMatching", f"{what} at offset {batch.base_offset} of epoch {batch.epoch}")
 
     def on_cut(self, machine: Machine, batches: tuple[StoredBatch, ...], durable_end: int) -> None:
-        """Of what is durable here and the leader has, nothing goes: the leader may have counted it."""
+        """A follower cuts no durable batch that its leader has: the leader may have counted the batch."""
         if not batches or batches[0].base_offset >= durable_end:
             return
         node = machine.node
@@ -86,7 +86,7 @@ class Logs(Checker):
             raise Violation("CutsDivergence", told)
 
     def _leader_of(self, epoch: int) -> Machine | None:
-        """Who leads it, if that one is still there."""
+        """The machine that leads this epoch, None if that incarnation has stopped or changed its epoch."""
         known = self.facts.leaders.get(epoch)
         if known is None:
             return None

@@ -17,11 +17,11 @@ from kcore.sim.raft.options import MOST_REMEMBERED
 from kcore.sim.raft.simulated_machine import Call, Machine, Reply
 from kcore.sim.raft.world_state import WorldState
 
-MOST_REFUSALS: Final = 5  # Of the same: some are on their way at the same time, or twice.
+MOST_REFUSALS: Final = 5  # Refusals of one snapshot: several requests, or duplicates, may be in flight.
 MOST_OPEN: Final = 20  # To one node: rounds of an election, one behind the other, until the first answer is overdue.
 MOST_IDLE_TIMERS: Final = 3
-LONGEST_WAIT_US: Final = 1_000_000  # Of a request that a node keeps: a Fetch waits for half of that.
-MOST_OUTSIDE_US: Final = 4_000_000  # Of one from outside: a change of the voters takes up to its time-out of 2 s.
+LONGEST_WAIT_US: Final = 1_000_000  # For a request that a node holds back: a Fetch waits at most half as long.
+MOST_OUTSIDE_US: Final = 4_000_000  # For a client's request: a change of the voters takes up to its time-out of 2 s.
 # A majority fetches within one and a half fetch time-outs, again and again (KAFKA-15489): who was the first of one such
 # span and will be the last of the next is silent for two of them; and a little.
 PROGRESS_US: Final = 6_400_000
@@ -38,12 +38,12 @@ class Requests(Checker):
         super().__init__(world)
         # By machine.
         self._idle_timers: dict[int, int] = {}
-        self._bursts: dict[int, tuple[Any, int, int]] = {}  # What is asked for, since when, how often.
+        self._bursts: dict[int, tuple[Any, int, int]] = {}  # The repeated request, its first time, its count.
         self._heard_us: dict[int, dict[int, int]] = {}  # When each other one fetched last.
         self._led_since_us: dict[int, int] = {}
         self._voters: dict[int, VoterSet] = {}
         self._refused: dict[int, tuple[Any, int]] = {}  # The snapshot that it was refused last, and how often.
-        self._alarmed: dict[int, str] = {}  # What it may tell the operator of, by the event at hand.
+        self._alarmed: dict[int, str] = {}  # The alarm that the current event permits.
         self._given_damage: set[int] = set()  # In a piece of a snapshot.
         self._outside: list[Call] = []  # Not answered yet.
 
@@ -68,7 +68,7 @@ class Requests(Checker):
             self._on_snapshot_answer(call.source, call.request, response)
 
     def _on_snapshot_answer(self, source: Machine, request: Any, response: FetchSnapshotResponse) -> None:
-        """A snapshot that is gone does not come again: who is told so asks for another one."""
+        """A deleted snapshot does not come back: a replica that gets this error must ask for another snapshot."""
         error = response.topics[0].partitions[0].error_code if response.topics else Errors.NONE
         if error not in (Errors.SNAPSHOT_NOT_FOUND, Errors.POSITION_OUT_OF_RANGE):
             self._refused.pop(source.index, None)
@@ -92,7 +92,7 @@ class Requests(Checker):
             told = f"node {server.index} has not answered {call.request} for {waited_us} us"
             raise Violation("AnsweredInTime", told)
 
-    # What the operator is told.
+    # Alarms for the operator.
 
     def before_response(self, machine: Machine, reply: Reply) -> None:
         if reply.is_damaged:
@@ -118,10 +118,10 @@ class Requests(Checker):
     # Rates.
 
     def on_send(self, machine: Machine, call: Call) -> None:
-        """Who asks for the same again and again waits in between."""
+        """A node waits between repetitions of the same request."""
         request, now_us = call.request, self.world.now_us
         log, quorum = machine.log, machine.node.quorum
-        # What differs where something has come of the last request.
+        # These values change if the last request had an effect.
         progress: tuple[int | None, ...] = quorum.high_watermark, log.end_offset, log.flushed_end, log.start_offset
         if type(request) is FetchSnapshotRequest:
             progress = (request.topics[0].partitions[0].position,)
@@ -136,14 +136,14 @@ class Requests(Checker):
             raise Violation("BacksOff", f"{told} {now_us - since_us} us: {request}")
 
     def on_timer(self, machine: Machine, now_ms: int) -> None:
-        """What was due is done: the next time is not now (KAFKA-17751)."""
+        """A timer does the work that is due: the next deadline is in the future (KAFKA-17751)."""
         deadline_ms, count = machine.node.next_deadline_ms, self._idle_timers[machine.index]
         self._idle_timers[machine.index] = count + 1 if deadline_ms is not None and deadline_ms <= now_ms else 0
         if count >= MOST_IDLE_TIMERS:
             told = f"node {machine.index} wants its timer at {deadline_ms} again and again, and it is {now_ms}"
             raise Violation("TimersMakeProgress", told)
 
-    # Who fetches from a leader.
+    # Replicas that fetch from a leader.
 
     def on_request(self, machine: Machine, call: Call) -> None:
         if call.source is None:
@@ -186,7 +186,7 @@ class Requests(Checker):
     def _check_progress(self, machine: Machine) -> None:
         """A leader that no majority fetches from resigns within the time-out (KAFKA-15489)."""
         now_us, voters = self.world.now_us, machine.node.voters
-        if voters != self._voters.get(machine.index):  # Who counted before, counted then.
+        if voters != self._voters.get(machine.index):  # The old voters counted until now.
             self._voters[machine.index], self._led_since_us[machine.index] = voters, now_us
         since_us = now_us - PROGRESS_US
         if max(self._led_since_us[machine.index], machine.resumed_us) > since_us:

@@ -19,7 +19,7 @@ class Snapshots(Checker):
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
         self._starts: dict[int, int] = {}  # By machine: where its log begins.
-        self._whole: set[OffsetAndEpoch] = set()  # Whose batches were looked at.
+        self._whole: set[OffsetAndEpoch] = set()  # Snapshots with checked batches.
 
     def on_open(self, machine: Machine) -> None:
         """Each snapshot that is found is whole, and the same as elsewhere; the log begins where one ends, or before."""
@@ -39,7 +39,7 @@ class Snapshots(Checker):
         self._check_start(machine, is_new=True)
 
     def on_frozen(self, machine: Machine, snapshot: OffsetAndEpoch) -> None:
-        """Whoever has it, has the same; and its end is one of what was committed."""
+        """All machines have the same bytes for one snapshot id, and the id is a committed offset and epoch."""
         piece = machine.log.snapshot_piece(snapshot, 0, WHOLE)
         if piece is None or self.facts.snapshots.setdefault(snapshot, piece.data) != piece.data:
             raise Violation("SameSnapshots", f"node {machine.index} has another {snapshot}")

@@ -1,7 +1,7 @@
-"""To whom votes and pre-votes go: Raft's election restriction, KIP-996's promise that a live leader is not disturbed.
+"""Checks votes and pre-votes: Raft's election restriction, and KIP-996's protection of a live leader.
 
-What is durable at the voter is what a vote protects; what it has written may be more. So a vote given is held to the
-former, and a vote refused to the latter.
+A vote protects the voter's durable records; the voter may have written more. So the checker compares a granted vote
+with the durable end, and a refused vote with the written end.
 """
 
 from typing import Any, Final
@@ -19,7 +19,7 @@ from kcore.sim.raft.checkers.base import Checker, only_for
 from kcore.sim.raft.simulated_machine import Call, Machine, Reply
 from kcore.sim.raft.world_state import WorldState
 
-OLDER: Final = "3.9"  # Of this release nobody asks for pre-votes, and nobody answers them.
+OLDER: Final = "3.9"  # Nodes of this release neither send nor answer pre-votes.
 
 
 class Round:
@@ -27,8 +27,8 @@ class Round:
 
     def __init__(self, since_us: int) -> None:
         self.since_us = since_us
-        self.granted: set[int] = set()  # By whom, delivered or not.
-        self.has_older = False  # It was told of a voter without pre-votes: then it stands at once.
+        self.granted: set[int] = set()  # Ids of the voters that granted, delivered or not.
+        self.has_older = False  # A voter answered UNSUPPORTED_VERSION: the node stands at once.
 
 
 class Votes(Checker):
@@ -40,7 +40,7 @@ class Votes(Checker):
         self._since_us: dict[int, int] = {}  # Since when it is in its state.
         self._heard: dict[int, tuple[State, int]] = {}  # The state in which it heard from its leader, and when first.
         self._last_fetch: dict[int, Call] = {}
-        self._rounds: dict[int, Round] = {}  # Of pre-votes, the last one.
+        self._rounds: dict[int, Round] = {}  # The last round of pre-votes, by machine.
         self._asked: dict[int, State] = {}  # The state in which the last request found it.
 
     def on_boot(self, machine: Machine) -> None:
@@ -93,7 +93,7 @@ class Votes(Checker):
             return not isinstance(state, Leader) and not (type(state) is Follower and state.has_fetched_from_leader)
         return isinstance(state, Unattached | Prospective) and state.leader_id < 0 and state.voted is None
 
-    # Who hears from a leader.
+    # Contact with a leader.
 
     @only_for(FetchRequest, VoteRequest)
     def on_send(self, machine: Machine, call: Call) -> None:
@@ -140,7 +140,7 @@ class Votes(Checker):
         heard = self._heard.get(machine.index)
         return heard is not None and heard[0] is state and heard[1] <= since_us
 
-    # What a candidate may go by.
+    # The grounds of a candidacy.
 
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
         self._since_us[machine.index] = self.world.now_us

@@ -33,14 +33,14 @@ class VoterChanges(Checker):
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
         self._said: dict[int, VotersSaid] = {}  # By machine.
-        self._same: dict[int, tuple[int, VoterSet, Said]] = {}  # What was found to be the same the last time.
+        self._same: dict[int, tuple[int, VoterSet, Said]] = {}  # Versions and voters that the last check found equal.
         self._asked: set[Asked] = set()  # All that anybody ever asked for.
 
     def on_boot(self, machine: Machine) -> None:
         controls = chain.from_iterable(looked.controls for looked in machine.log.found)
         self._said[machine.index] = self._said_by(machine, controls)
 
-    # What is in the log.
+    # Control records in the log.
 
     def on_appended(self, machine: Machine, batch: StoredBatch, epoch_before: int) -> None:
         if not batch.is_control:
@@ -63,7 +63,7 @@ class VoterChanges(Checker):
         return VotersSaid(static, machine.log, batches, self.facts.snapshots)
 
     def after_write(self, machine: Machine) -> None:
-        """Who votes is what the node's own log says, a truncated one too; and the log knows their directories."""
+        """A node's voters are those in its own log, also after a truncation; the log has their directory ids."""
         known, said = machine.node.voter_history, self._said[machine.index].last
         now = known.kraft_versions.last, known.voters.last, said
         if now == self._same.get(machine.index):
@@ -111,7 +111,7 @@ class VoterChanges(Checker):
             told = f"node {leader.index} adds {key}, which has {end}; the epoch began at {start_offset}"
             raise Violation("VoterIsCaughtUp", told)
 
-    # What was asked for, and what is answered.
+    # Requests for voter changes and their answers.
 
     def on_asked(self, call: Call) -> None:
         self._remember(call.request)

@@ -63,7 +63,7 @@ def flush_from_before_a_cut_counts(patches: Patches) -> None:
 
 @plant("WrittenIsFlushed")
 def no_flush_after_a_cut(patches: Patches) -> None:
-    """What is left of the log waits for a flush that is not counted any more."""
+    """After a cut, the rest of the log waits for a flush that nobody requests."""
 
     def make(was_cut: Any) -> Any:
         def broken(self: Any, offset: int) -> None:
@@ -78,7 +78,7 @@ def no_flush_after_a_cut(patches: Patches) -> None:
 
 @plant("WrittenIsFlushed")
 def damaged_answer_keeps_its_beginning_from_the_disk(patches: Patches) -> None:
-    """What comes before the damage is written and not flushed."""
+    """The node writes the batches before the damage and does not flush them."""
 
     def make(append: Any) -> Any:
         def broken(node: Any, records: bytes) -> Any:
@@ -105,7 +105,7 @@ def recovery_cuts_a_batch_that_is_whole(patches: Patches) -> None:
 
 @plant("LeaderCompleteness")
 def node_that_starts_cuts_a_batch(patches: Patches) -> None:
-    """What it does not know to be committed, it takes for lost: of a log that was recovered, the last batch."""
+    """A node that starts with uncommitted batches cuts the last batch of its recovered log."""
 
     def make(init: Any) -> Any:
         def broken(self: Any, config: Any, log: Any) -> None:

@@ -29,7 +29,7 @@ def vote_not_durable(patches: Patches) -> None:
 
 @plant("VoteIsDurable")
 def answer_before_vote_is_stored(patches: Patches) -> None:
-    """What must be durable first comes last."""
+    """The node stores its vote after all other effects, the answer included."""
 
     def broken(finish: Any, self: Any, now_ms: int) -> Any:
         return sorted(finish(self, now_ms), key=lambda effect: isinstance(effect, StoreElection))
@@ -86,7 +86,7 @@ def vote_needs_epoch_and_length(patches: Patches) -> None:
 
 @plant("OneVoteAnEpoch")
 def two_votes_in_an_epoch(patches: Patches) -> None:
-    """Whoever asks gets the vote, whoever has it already."""
+    """An unattached node grants every vote request, also after it has voted."""
 
     def broken(can_grant: Any, node: Any, candidate: Any, asked: Any) -> Any:
         return can_grant(node, candidate, asked) or isinstance(node.state, Unattached)
@@ -143,7 +143,7 @@ def leader_grants_pre_votes(patches: Patches) -> None:
 
 @plant("LeaderIsKept")
 def follower_of_a_live_leader_grants_pre_votes(patches: Patches) -> None:
-    """Whoever was cut off can replace a leader that all others hear from (KIP-996)."""
+    """A node that was cut off can replace a leader that all other nodes can reach (KIP-996)."""
     _grants_pre_votes(patches, Follower)
 
 
@@ -271,7 +271,7 @@ def high_watermark_kept_by_a_new_leader(patches: Patches) -> None:
 
 @plant("OwnEpochCommitted")
 def leads_before_it_is_committed(patches: Patches) -> None:
-    """The state machine is told at once that it leads."""
+    """The node sends its state machine LeaderChanged at once, before the epoch's first record is committed."""
 
     def broken(begin: Any, node: Any, now_ms: int) -> None:
         begin(node, now_ms)
@@ -282,5 +282,5 @@ def leads_before_it_is_committed(patches: Patches) -> None:
 
 @plant("TimersMakeProgress")
 def timer_does_nothing(patches: Patches) -> None:
-    """What is due stays due (KAFKA-17751)."""
+    """A timer does nothing, so its deadline stays in the past (KAFKA-17751)."""
     patches.put(RaftNode, "on_timer", lambda _: lambda self, now_ms: [])

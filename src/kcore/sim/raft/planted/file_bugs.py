@@ -30,7 +30,7 @@ def small_file_is_written_in_place(patches: Patches) -> None:
 
 @plant("DirectoryOpens")
 def small_file_gets_its_name_before_it_is_synced(patches: Patches) -> None:
-    """What a power cut leaves under the name need not be what was written."""
+    """After a power cut, the named file may lack bytes that were written."""
 
     def broken(path: Any, data: bytes, system: Any = OS) -> None:
         beside = path.with_name(path.name + ".tmp")

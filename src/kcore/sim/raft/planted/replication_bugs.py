@@ -42,7 +42,7 @@ def observers_are_counted(patches: Patches) -> None:
 
 @plant("MajorityReachedHighWatermark")
 def id_of_a_voter_is_enough(patches: Patches) -> None:
-    """Whoever fetches by the id of a voter counts as that voter, whatever its directory."""
+    """A replica that fetches with a voter's id counts as that voter, even with another directory id."""
     patches.put(states, "_find", lambda _: lambda voters, key: voters.get(key.id))
 
 
@@ -60,7 +60,7 @@ def committed_is_kept_back(patches: Patches) -> None:
 
 @plant("ReadsBelowHighWatermark")
 def fetch_tells_the_end_of_the_log(patches: Patches) -> None:
-    """Followers are told that all is committed that the leader has."""
+    """The leader sends its log's end as high watermark in Fetch responses."""
 
     def broken(fetch_response: Any, node: Any, *given: Any) -> Any:
         response = fetch_response(node, *given)
@@ -157,7 +157,7 @@ def waiting_fetches_without_bound(patches: Patches) -> None:
 
 @plant("CommittedIsTold")
 def snapshot_off_by_one(patches: Patches) -> None:
-    """A state machine that loads a snapshot is told that it ends one record later (as in KAFKA-14618)."""
+    """A state machine gets a loaded snapshot's end one record too late (as in KAFKA-14618)."""
 
     def make(loaded: Any) -> Any:
         return lambda snapshot: loaded(OffsetAndEpoch(snapshot.offset + 1, snapshot.epoch))
