@@ -1,6 +1,6 @@
 """Finds an old answer that is taken for a new one: the epoch, the leader or the offset moved while it was on its way.
 
-Whoever has one request in flight must compare the answer with what it would ask for now. A check that is left out shows
+A sender with a request in flight must compare the answer with the request that it would send now. A check that is left out shows
 only where the old answer looks good: no error, and the data of the state before.
 
 To apply it to a new place, write four functions: `ask` sends the request, `move` is what happens meanwhile, `answer`
