@@ -23,7 +23,7 @@ PATIENCE_S = 0.05
 
 
 class Hostile:
-    """Makes messages. What is `known`, by a field's name, is told more often than not: it leads deeper."""
+    """Makes random messages. Fields named in `known` mostly get the value there, which passes the server's first checks."""
 
     def __init__(
         self,
@@ -103,9 +103,9 @@ class Outcome:
 
 
 async def send_all(port: int, apis: Mapping[str, tuple[int, int] | Versions], hostile: Hostile, rounds: int) -> Outcome:
-    """Of every API and version so many, and as many that are garbled, which do not count.
+    """Send `rounds` messages of every API and version, and as many garbled messages, which the outcome does not count.
 
-    AssertionError for one that is neither answered nor refused.
+    Raises AssertionError for a message that is neither answered nor refused.
     """
     outcome, garbled = Outcome(), Outcome()
     for name, (lowest, highest) in apis.items():

@@ -10,11 +10,11 @@ from net.loops import story
 
 
 def reader(path: str, kind: str) -> None:
-    """Who looks."""
+    """A watcher."""
 
 
 def another(path: str, kind: str) -> None:
-    """And who looks, too."""
+    """Another watcher."""
 
 
 def watch(path: str, who: OnWatch = reader, *, children: bool = False, is_there: bool = True) -> Watch:

@@ -1,4 +1,4 @@
-"""`kcore quorum`: its errors, and the files that `format` writes. tests/server and tests/oracle test a running quorum."""
+"""`kcore quorum`: its errors, and the files of `format`. tests/server and tests/oracle test a running quorum."""
 
 import asyncio
 import json

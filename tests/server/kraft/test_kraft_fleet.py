@@ -132,7 +132,7 @@ async def the_story(cluster: Cluster) -> None:
 
 
 def registrations_and_fencings(node: Node) -> Iterator[tuple[int, int, bool]]:
-    """Of each record after which a broker is fenced: its id, when it was written (wall clock, ms), if it registers."""
+    """Each record that leaves a broker fenced: broker id, time of the write (wall clock, ms), True for a registration."""
     log = b"".join(path.read_bytes() for path in sorted((node.folder / "log").glob("__cluster_metadata-0/*.log")))
     found = decode_records(log)
     for place in np.flatnonzero(~found.is_control).tolist():
