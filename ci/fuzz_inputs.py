@@ -1,4 +1,4 @@
-"""The inputs of ci/fuzz.py: recorded bytes of tests/data, changed. Round and index say all of an input.
+"""The inputs of ci/fuzz.py: recorded bytes of tests/data, changed. Round and index determine an input.
 
 Every message in every version, every metadata frame and every codec has its share, drawn for a whole round at once.
 """

@@ -1,4 +1,4 @@
-"""A broker forwards requests while the controller moves: it ignores the old controller's answers and loses no request."""
+"""A broker forwards requests while the controller moves: it ignores the old controller's answers, loses no request."""
 
 import asyncio
 from types import SimpleNamespace

@@ -30,7 +30,7 @@ from net.hostile_messages import Hostile
 
 MAX_EPOCH, MAX_OFFSET = 2**31 - 1, 2**63 - 1
 MOST_BATCH = 1_000_000  # Below message.max.bytes: a larger batch is refused by its size.
-MOST_ENTRIES = CLIENT_VALUES - 1_000  # In an unauthenticated client's message: the server refuses larger messages undecoded.
+MOST_ENTRIES = CLIENT_VALUES - 1_000  # The server refuses larger messages undecoded.
 FAR_TOO_MANY = 900_000
 MUTATIONS = (
     *("CreateTopics", "DeleteTopics", "CreateAcls", "DeleteAcls", "IncrementalAlterConfigs", "AlterClientQuotas"),
@@ -173,7 +173,7 @@ def replays(target: Target, dice: Random) -> list[Frame]:
 
 
 def messages(target: Target, dice: Random) -> list[Frame]:
-    """Requests of every API: well encoded but hostile, garbled, with counts of 2^31 - 1, with the most entries allowed."""
+    """Requests of every API: well encoded but hostile, garbled, with counts of 2^31 - 1, with the most entries."""
     hostile, frames = Hostile(dice, {"name": TOPIC_NAME, "topic_name": TOPIC_NAME, "max_wait_ms": 0}), []
     for name, (lowest, highest) in target.apis.items():
         kind = message_class(f"{name}Request")

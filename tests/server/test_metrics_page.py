@@ -1,4 +1,4 @@
-"""The page of metrics of a KRaft controller: what it has, and how little strangers get of it."""
+"""The metrics page of a KRaft controller: its metrics, and its limits for unauthenticated clients."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A ZooKeeper of dicts where a controller's client stands: sessions, their end, and who else acts meanwhile."""
+"""A fake ZooKeeper client of dicts for a controller: sessions, their end, and changes by other clients."""
 
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace

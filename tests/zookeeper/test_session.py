@@ -1,4 +1,4 @@
-"""What a session sends by itself, and what it keeps from being sent."""
+"""Requests that a session sends by itself, and requests that it holds back."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How a raft node's requests reach other nodes, and what it hears when they do not."""
+"""A raft node's requests to other nodes, and the errors that the node receives when requests fail."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""A raft node with its sockets: quorums that elect and commit, and what a process does with what its node asks for."""
+"""A raft node with its sockets: quorums elect and commit, and the process performs the node's effects."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The audit log: who asked what, and what came of it; never a secret."""
+"""The audit log has each request's principal, operation and result, and never a secret."""
 
 import io
 import json
