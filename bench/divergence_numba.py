@@ -1,4 +1,4 @@
-"""The loser of the bake-off: the kernels of `kcore._ext.raft.divergence` by Numba, same columns, same answers.
+"""Numba versions of the kernels of `kcore._ext.raft.divergence`, for comparison: same columns, same answers.
 
 Row r's epochs are `epochs[rows[r]:rows[r + 1]]`, ascending, and so are their `starts`.
 """

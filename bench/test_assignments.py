@@ -1,9 +1,9 @@
 """A million assignments through a broker's queue of AssignReplicasToDirs, kcore's and Kafka's: queued, sent, answered.
 
 Run with `pytest bench/test_assignments.py --benchmark-enable`; `--assignments` says how many. The controller answers at
-once that all is well. Requests are encoded and answers decoded; network and controller are not in it. `extra_info` has
-assignments in a second of the clock and of the processor, without the time in which the peer makes its answers; and
-seconds: of the processor by parts for kcore, whose queue is in one thread, and as a whole for Kafka's, which has two.
+once without errors. The times include encoding and decoding, but no network, no controller and no time of the peer.
+`extra_info` has assignments per second of wall clock and of CPU time, and the CPU seconds. The CPU seconds are split by
+parts for kcore, whose queue has one thread, and are a total for Kafka's queue, which has two threads.
 
 one_by_one is as `AssignmentsManager.onAssignment`; in at_once the broker also compares what it found with the image.
 Kafka's AssignmentsManager 4.3.1 runs in a JVM of its own, several rounds: in the first it is not compiled yet. Its last
@@ -46,7 +46,7 @@ from kcore.types import Uuid
 from kcore.wire.codec import decode, encode
 
 PER_TOPIC = 100
-ROUNDS, HEAP = 5, "3g"  # Of Kafka's.
+ROUNDS, HEAP = 5, "3g"  # For Kafka's queue.
 DIRECTORIES = [Uuid((1 << 64 | number).to_bytes(16)) for number in range(3)]
 
 

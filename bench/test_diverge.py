@@ -78,7 +78,7 @@ def test_two_replicas(benchmark: BenchmarkFixture, replicas: tuple[Path, Path, i
 
 
 def test_reading_both(benchmark: BenchmarkFixture, replicas: tuple[Path, Path, int]) -> None:
-    """What bytes cost that are read and not compared."""
+    """The cost of reading the bytes without comparing them."""
     assert benchmark(lambda: read_all(replicas[0]) + read_all(replicas[1])) > 0
 
 

@@ -26,9 +26,9 @@ from server.quorum_nodes import CLUSTER_ID, Nodes, append, committed_everywhere
 
 OBSERVERS = 1000
 BROKERS = 100
-FIRST = 100  # Of their ids.
+FIRST = 100  # The lowest broker id.
 HEARTBEATS, FETCHES, COMMITS = 20_000, 10_000, 10  # A round.
-WAIT_MS = 50  # Of a fetch that finds nothing new.
+WAIT_MS = 50  # The wait of a fetch that finds no new records.
 MINUTE_NS = 60 * 10**9
 VERSIONS = {"heartbeat": 1, "fetch": 17}
 
@@ -49,7 +49,7 @@ def events() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def cpu_ns(server: Any) -> int:
-    """Of the controller's thread, and of the answer loop's."""
+    """The CPU time of the controller's thread and of the answer loop's thread."""
     compiled = server._handlers._compiled
     own = time.thread_time_ns()
     return own if compiled is None else own + time.clock_gettime_ns(time.pthread_getcpuclockid(compiled._thread.ident))
@@ -165,7 +165,7 @@ def test_fetches_that_find_nothing(
 def test_a_record_for_all(
     benchmark: BenchmarkFixture, events: asyncio.AbstractEventLoop, front: AnswerLoopKind
 ) -> None:
-    """Each commit is told to all observers before the next one."""
+    """All observers receive each commit before the next one."""
     with tempfile.TemporaryDirectory() as folder:
         both = observed(folder, front)
         server, loop = events.run_until_complete(both.__aenter__())

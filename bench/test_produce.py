@@ -1,4 +1,4 @@
-"""What a leader does with a producer's batch of 136 records of 108 bytes, beside one CRC pass over the same bytes.
+"""A leader's checks of a produced batch of 136 records of 108 bytes, compared with one CRC pass over the same bytes.
 
 The CRC is checked in any case; reading the records, and decompressing them, comes on top.
 `./kcore test bench/test_produce.py --benchmark-enable --benchmark-only`.

@@ -30,7 +30,7 @@ FSYNC_US = 2_000
 APPENDS = 300
 LISTENER = "CONTROLLER"
 
-# What a row is called, and its settings.
+# Settings by the name of the row.
 WAYS: dict[str, dict[str, Any]] = {
     "4.3, linger 25 ms (Kafka's)": {"append_linger_ms": 25},
     "4.3, adaptive linger (kcore's)": {},

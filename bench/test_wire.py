@@ -21,7 +21,7 @@ SMALL = [
 
 
 def partition(topic: int, index: int) -> dict[str, Any]:
-    """What both messages say of a partition; the leader is the first of its replicas, all in the ISR."""
+    """A partition's fields in both messages: its first replica leads, and all replicas are in the ISR."""
     replicas = [(topic * PARTITIONS + index + 7 * slot) % BROKERS for slot in range(REPLICAS)]
     epochs = {"controller_epoch": 7, "leader_epoch": (31 * index) % 1_000}
     return {"partition_index": index, "leader": replicas[0], "isr": replicas, "replicas": list(replicas)} | epochs

@@ -1,4 +1,4 @@
-"""For mkdocs: files beside docs/ are pages, too, and links lead to the site's pages.
+"""Hooks for mkdocs: files outside docs/ become pages, too, and links to them lead to the site's pages.
 
 The pages of TOP are files at the top of the repository; the page of the examples gets their sources.
 """

@@ -1,9 +1,9 @@
 """Changed bytes against every kernel that reads bytes; `ci/sanitize fuzz` has the kernels instrumented.
 
 An input must be refused by an error of ours, or be read, written and read again as the same, in both views alike.
-Anything else (a crash, another exception, bytes that differ, too much memory, a minute without an end) is a finding:
-it ends the run with exit code 1 and with the line that says the input. Kernels that read no messages are compared with
-their slow twins. With --state a run that was ended goes on where it was.
+Anything else (a crash, another exception, bytes that differ, too much memory, a minute without an end) is a finding.
+A finding ends the run with exit code 1 and a line that names the input. Kernels that read no messages are compared with
+their slow twins. With --state an interrupted run continues at its last round.
 """
 
 import argparse
@@ -31,12 +31,12 @@ import kcore
 from kcore.wire.record_building import encode_batches
 from wire.golden import put_back
 
-MOST_BYTES = 1 << 21  # Of an input's compressed records.
-MOST_GROWTH = 1 << 26  # Of the process by one input.
+MOST_BYTES = 1 << 21  # In the compressed records of one input.
+MOST_GROWTH = 1 << 26  # The process's memory growth by one input, in bytes.
 MOST_SECONDS = 60  # For one input.
 SHOWN = 12  # Reasons a kind.
 TOLD_EACH_S = 30
-KERNELS_EACH = 8  # Of so many rounds one is of the kernels that read no messages.
+KERNELS_EACH = 8  # One round in 8 tests the kernels that read no messages.
 MIXES = {
     "all": "all: drawn changes, every decoder",
     "messages": "messages: those that read messages",
@@ -82,7 +82,7 @@ def views(given: Input) -> str:
         text = json.dumps(kcore.to_json(read, given.version))
         again = kcore.from_json(given.name, given.version, json.loads(text))
         put_back(again, read)
-        # Of a NaN, JSON keeps that it is none, and not its bits.
+        # JSON keeps that a value is NaN, but loses the bits of the NaN.
         same = kcore.encode(again, given.version) == kcore.encode(read, given.version)
         assert same or ("NaN" in text and json.dumps(kcore.to_json(again, given.version)) == text)
     return outcome
@@ -179,7 +179,7 @@ class Worker:
         parent = getppid()
         for round_ in rounds:
             if getppid() != parent:
-                return  # Whoever asked is gone.
+                return  # The parent process has ended.
             numbers.cache_clear()
             self.at[0], self.at[1] = round_, 0
             found: Found = Counter()

@@ -1,4 +1,4 @@
-"""Every byte of every seed: each other value in its place, and each value put in before it. Nothing is drawn.
+"""For every byte of every seed: replace it by each other value, and insert each value before it. Nothing is random.
 
 A round is one seed, and has numbers from `BYTES` on. Kinds that take longer (batches, records, logs, the front) are
 left to the rounds of drawn changes.

@@ -1,4 +1,4 @@
-"""The inputs of ci/fuzz.py: recorded bytes of tests/data, changed. Round and index say all of an input.
+"""The inputs of ci/fuzz.py: recorded bytes of tests/data, changed. Round and index determine an input.
 
 Every message in every version, every metadata frame and every codec has its share, drawn for a whole round at once.
 """
@@ -124,7 +124,7 @@ def changed_batches(dice: list[int], seed: Seed, other: bytes) -> bytes:
     """Changed anywhere, or in its records alone; the first batch's length is put right in three of four."""
     data, of_records = seed.data, dice[1] % 2
     if seed.name.endswith("inside"):
-        end = int.from_bytes(data[8:12]) + 12  # Of the first batch; those behind it stay away.
+        end = int.from_bytes(data[8:12]) + 12  # The end of the first batch; later batches are dropped.
         body = zlib.compress(changed(dice, data[BATCH_HEADER:end], other[BATCH_HEADER:]), 1, 31)
         made = data[:22] + bytes([data[22] & 0xF8 | CODECS.index("gzip")]) + data[23:BATCH_HEADER] + body
     elif of_records:

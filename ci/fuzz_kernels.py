@@ -29,15 +29,15 @@ from metadata.stories import TIME_MS, Story
 from reference import framing, jute, log_validator, replay, znodes
 
 KERNELS = 1 << 32  # The first round of these inputs.
-# In turn. What takes longer comes less often: a log is replayed twice, and the front has a thread of its own.
+# Taken in turn. Slow kinds are rarer: a log is replayed twice, and the front has its own thread.
 KERNEL_KINDS = ("jute", "states", "split", "jute", "records", "states", "split", "jute") * 7 + (
     *("jute", "states", "split", "jute", "records", "states", "replay", "front"),
 )
-SEEDS = 64  # Of each kind that is not recorded.
+SEEDS = 64  # For each kind without recorded inputs.
 MOST_FRAME = 1_000
 BASE = 1_700_000_000_000
 RULES: dict[str, Any] = {"base_timestamp": BASE, "append_time": None, "is_compacted": False, "window": None}
-VALUES = 12  # Of a log.
+VALUES = 12  # In a log.
 BEATS = 3
 KNOWN_OFFSET = 3
 

@@ -1,4 +1,4 @@
-"""What the real Kafka did, recorded: golden bytes and decisions, one JSON object a line.
+"""Reads recordings of real Kafka: golden bytes and decisions, one JSON object per line.
 
 The files under `tests/data` are used unless `--cases DIR` names a folder with others of the same names and forms.
 """

@@ -9,7 +9,7 @@ from kcore.metadata.table.partition_table import PartitionTable
 def set_state(
     table: PartitionTable, row: int, *, leader_epoch: int | None = None, leader_recovery_state: int | None = None
 ) -> None:
-    """What is given of one partition; the rest of its state stays."""
+    """Set the given fields of one partition; its other fields stay."""
     known = table.state(row)
     recovery = known.leader_recovery_state if leader_recovery_state is None else leader_recovery_state
     change = PartitionChanges(

@@ -37,7 +37,7 @@ def columns(message: str, recorded: dict[str, Any]) -> kcore.wire.Columns:
 
 
 def requests_before(step: int, api: str) -> list[dict[str, Any]]:
-    """What the brokers were sent of that kind between the step before and this one, in order."""
+    """The `api` requests that the brokers received between the previous step and this step, in order."""
     begin, end = int(STEPS[step - 2][1]), int(STEPS[step - 1][1])
     return [each for each in _recorded() if each["api"] == api and begin < _milliseconds(each["ts"]) <= end]
 
@@ -53,7 +53,7 @@ def _milliseconds(text: str) -> float:
 
 
 def last_states(requests: list[dict[str, Any]]) -> dict[int, dict[tuple[str, int], dict[str, Any]]]:
-    """For each broker the last state of every partition that it was told."""
+    """The last state of every partition that each broker received, by broker."""
     told: dict[int, dict[tuple[str, int], dict[str, Any]]] = {}
     for each in requests:
         for topic in each["request"]["topicStates"]:

@@ -9,7 +9,7 @@ from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 
 SEGMENT_BYTES: Final = 256 << 20
-RECORDS: Final = 136  # Of 100 bytes each.
+RECORDS: Final = 136  # Per batch, 100 bytes each.
 START_MS: Final = 1_750_000_000_000
 SEED: Final = 380
 

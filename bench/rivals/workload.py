@@ -1,7 +1,7 @@
 """Writes the inputs that every peer reads: requests as Kafka's bytes, the cluster behind them, epoch tables.
 
-The encoder here knows these four messages only and shares no code with kcore or with any rival,
-so a peer that re-encodes a file to the same bytes has been checked from outside.
+The encoder here handles these four messages only and shares no code with kcore or with any rival.
+A peer that re-encodes a file to the same bytes has thus passed an independent check.
 """
 
 import argparse

@@ -29,7 +29,7 @@ def test_an_error_gives_it_back() -> None:
 
 @pytest.mark.parametrize("seeds", [range(1), range(2)])
 def test_a_campaign_in_another_program_gives_it_back(seeds: range) -> None:
-    """Whoever runs worlds in a process of their own keeps their collections: cycles there hold open files."""
+    """Programs that run worlds in their own process keep collecting garbage: reference cycles hold open files."""
     before = state()
     assert len(list(rows(Campaign(seeds, 50), 1))) == len(seeds)
     assert state() == before

@@ -1,4 +1,4 @@
-"""What an error says of a name that is unknown."""
+"""Error messages for unknown names."""
 
 import pytest
 

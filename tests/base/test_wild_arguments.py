@@ -1,4 +1,4 @@
-"""Whatever a public function is given, what it raises is an error of ours: a KcoreError, never a bare TypeError."""
+"""For arbitrary arguments public functions raise a KcoreError, never a bare TypeError."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The harness of `kcore rivals`: what it believes, what it prints, how it ends. Times are never looked at."""
+"""The harness of `kcore rivals`: its checks of peers' answers, its output and exit codes. No test checks times."""
 
 import json
 import subprocess

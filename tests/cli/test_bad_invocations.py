@@ -1,4 +1,4 @@
-"""Every command, asked for what cannot be: one line on stderr that begins with `kcore: `, exit code 2 or 1."""
+"""Every command with invalid arguments prints one line on stderr that begins with `kcore: `, exit code 2 or 1."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a user names may be anything: one sentence and an exit code, no traceback, no hang, no memory without bound."""
+"""Commands refuse any malformed file with one sentence and an exit code: no traceback, no hang, bounded memory."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def test_commands_say_what_is_wrong(
     make(Path(name))
     done = kcore(*command)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    if not (make is Path.touch and command[0] in ("dump", "image", "compare")):  # What is empty may be in order.
+    if not (make is Path.touch and command[0] in ("dump", "image", "compare")):  # These accept empty files.
         assert done.exit_code in (1, 2)
         assert len(done.stderr.strip().splitlines()) == 1 and done.stderr.startswith("kcore: ")
         assert "[Errno" not in done.stderr
@@ -110,7 +110,7 @@ def test_results_that_cannot_be_kept_are_not_measured(tmp_path: Path):
 
 @pytest.mark.parametrize("options", [["--deep"], ["--deep", "--json"], ["--deep", "--arrow", "out.arrow"]])
 def test_names_that_are_not_utf_8(options: list[str], tmp_path: Path):
-    """Of a header, and of the file."""
+    """Neither a header's name nor the file's name is UTF-8."""
     folder = tmp_path / os.fsdecode(b"t\xff-0")
     folder.mkdir()
     (folder / LOG).write_bytes(encode_records([Record(0, 0, None, b"v", ((os.fsdecode(b"h\xfe"), b"x"),))]))

@@ -1,4 +1,4 @@
-"""Readers that leave: `kcore ... | head` is the end of the output, and neither a regression nor a traceback."""
+"""A reader that closes the pipe (`kcore ... | head`) ends the output: no exit code of a regression, no traceback."""
 
 import os
 import subprocess

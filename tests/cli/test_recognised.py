@@ -1,4 +1,4 @@
-"""What a user mistakes for something else is recognised: one line says what it is and what to do."""
+"""Commands recognise a wrong kind of file or address: one line says what it is and what to do."""
 
 import struct
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Names of peers and files on their way to the terminal: what would control it is shown as an escape."""
+"""Names of peers and files on their way to the terminal: control characters are shown as escapes."""
 
 import json
 import logging

@@ -47,7 +47,7 @@ def three_controllers(folder: Path) -> Iterator[dict[int, tuple[Controller, str,
 
 
 async def with_brokers(address: str, look: Any) -> Any:
-    """What `look` returns while four brokers hold 40 partitions, and one of them is fenced."""
+    """The result of `look` while four brokers hold 40 partitions, and one of the brokers is fenced."""
     quorum = Quorum([address], random=Random(1))
     await quorum.open()
     try:

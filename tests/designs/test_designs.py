@@ -103,7 +103,7 @@ SAID = (
 
 
 async def asked(answer: str) -> tuple[Meter, bytes]:
-    """What is made of a server's answer, and what it was asked."""
+    """The meter after the server's `answer`, and the bytes of the request."""
     heard = b""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

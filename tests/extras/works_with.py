@@ -1,4 +1,4 @@
-"""What each extra is for, done once: `python works_with.py EXTRA`, in an environment that has that extra alone.
+"""Use each extra once for its purpose: `python works_with.py EXTRA`, in an environment that has that extra alone.
 
 With "none" it is what kcore does with NumPy alone. The tests run it with all other packages hidden, `ci/package` in
 environments that have no others.
@@ -20,7 +20,7 @@ BATCH = kcore.wire.encode_records(
 
 
 def command(*arguments: str) -> str:
-    """What `kcore ARGUMENTS` prints; it must end with 0."""
+    """The output of `kcore ARGUMENTS`, which must exit with 0."""
     from kcore.cli import main
 
     out, before = io.StringIO(), sys.argv

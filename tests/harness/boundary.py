@@ -1,9 +1,9 @@
 """Finds a bound that is off by one: `<` for `<=`, one entry too many, the last one left out.
 
-Tests try something far below a limit and something far above it. What the limit itself means is then free.
+Tests with values far below and far above a limit leave open whether the limit itself is accepted.
 
-To apply it to a new limit, write a function that says whether a count (a time, a size, a ratio) is accepted, and hand
-it to `check_limit` with the largest one that is. Where the limit is too large for a test, replace the constant by a
+To test a new limit, write a function that says whether a count (a time, a size, a ratio) is accepted. Pass the function
+and the largest accepted count to `check_limit`. Where the limit is too large for a test, replace the constant by a
 small one. A test of its own pins the constant, from the documentation or from Kafka's.
 """
 

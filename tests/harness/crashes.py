@@ -2,11 +2,11 @@
 
 Tests that look at the end of an action cannot tell in which order it worked. This disk is a folder of the real file
 system. It counts what the code asks of the operating system and ends the process before any one of these operations.
-Then the folder is as a kill -9 leaves it, or as a power cut does, for each of the ways in which a file system may keep
+The folder is then as after a kill -9 or a power cut. A power cut is tried for each way in which a file system may keep
 names and contents that no fsync has covered.
 
-To apply it to a new action, write `prepare` (what is on the disk, all of it durable), `act` (the action, which ends by
-CrashError) and `check` (what must hold whenever the folder is opened again), and call `at_every_crash`. Code that takes
+To test a new action, call `at_every_crash` with three functions: `prepare` writes the durable files, `act` runs the
+action until CrashError, `check` asserts what must hold when the folder is opened again. Code that takes
 a `FileSystem` can be run over `kcore.sim.kernel.file_system` as well, which tears writes, too.
 """
 
@@ -26,7 +26,7 @@ class CrashError(BaseException):
 
 
 class Fate(Enum):
-    """What a crash leaves of what no fsync has covered."""
+    """The part of the unsynced data that survives a crash."""
 
     KILLED = "everything: the process alone is gone"
     ALL_LOST = "nothing"
@@ -84,7 +84,7 @@ class Disk:
             if not self._is_here(path):
                 return self._real[name](file, *arguments)
             self._before(name, path)
-            if name == "fsync":  # What it does is kept here: no test waits for a real disk.
+            if name == "fsync":  # Emulated: no test waits for a real disk.
                 return self._synced(file)
             return self._real[name](file, *arguments)
 
@@ -111,7 +111,7 @@ class Disk:
         file: int = self._real["open"](path, flags, *arguments, **options)
         return file
 
-    # What is durable.
+    # Durable state.
 
     def _synced(self, file: int) -> None:
         status = os.fstat(file)

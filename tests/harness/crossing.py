@@ -1,7 +1,7 @@
-"""Finds an old answer that is taken for a new one: the epoch, the leader or the offset moved while it was on its way.
+"""Finds stale answers that are used as new: epoch, leader or offset changed while the request was in flight.
 
-Whoever has one request in flight must compare the answer with what it would ask for now. A check that is left out shows
-only where the old answer looks good: no error, and the data of the state before.
+A sender must compare an answer with the request that it would send now. A missing check shows only if the old answer
+looks valid: no error, and the data of the old state.
 
 To apply it to a new place, write four functions: `ask` sends the request, `move` is what happens meanwhile, `answer`
 hands over the old answer, and `state` shows all that an answer may change, as a value. Nothing may change but what

@@ -3,8 +3,8 @@
 Tests have either sound entries or one odd one. Where an odd entry stands beside sound ones, its place decides: as the
 last one it harms nobody, whatever the code does.
 
-To apply it to a new place: take sound entries and one odd one (unreadable, refused, compacted, gone), hand them to
-`at_every_place`, process each list, and assert that the sound ones came through, all of them. Try the empty rest, too:
+To test a new place, pass sound entries and one odd entry (unreadable, refused, compacted, gone) to `at_every_place`.
+Process each list, and assert that all sound entries came through. Try the empty rest, too:
 a list that has lost its last entry must be written as an empty one, and not be left as it was.
 """
 

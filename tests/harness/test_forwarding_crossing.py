@@ -1,4 +1,4 @@
-"""What a broker forwards while the controller moves: no answer of the last controller counts, no request is lost."""
+"""A broker forwards requests while the controller moves: it ignores the old controller's answers, loses no request."""
 
 import asyncio
 from types import SimpleNamespace

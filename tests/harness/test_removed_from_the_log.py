@@ -1,4 +1,4 @@
-"""What the metadata log removes while a node does not look is gone afterwards: catch-up, snapshots, resignations."""
+"""A node drops all that the metadata log removed while it did not read: catch-up, snapshots, resignations."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""What was removed from ZooKeeper during a lost session is gone afterwards, for each kind that a node keeps."""
+"""A node drops all that was removed from ZooKeeper during a lost session, for each kind of state that it keeps."""
 
 import asyncio
 from collections.abc import Callable

@@ -155,7 +155,7 @@ def handle(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
 @pytest.mark.parametrize("count", [1, 2, 5])
 @pytest.mark.parametrize("committed", [0, 1])
 def test_a_refused_append_has_it_and_all_behind_it_decided_once_more(handle: Any, count: int, committed: int) -> None:
-    """What was appended before stays, and every request is answered once, in order."""
+    """Earlier appends stay, and every request is answered once, in order."""
     stage = Stage()
     stage.commit()
     handle(lambda context, request, info: Decision(GOOD, [setting(f"at-{context.next_offset}")]))

@@ -1,8 +1,8 @@
 """Finds what goes wrong between two turns of one loop: a standstill, or an event between a request and its failure.
 
-A machine that is correct event by event may lose something when the events of two stories mix: an entry is enqueued
-while the request with the older one is in flight, and the request fails. Tests that tell one story at a time never mix
-them. A clock that moves in small steps never shows a timer that comes late by three time-outs.
+A machine that is correct event by event may lose something when the events of two stories mix. Example: an entry is
+enqueued while the request with an older entry is in flight, and the request fails. Tests of one story never mix
+stories. A clock that moves in small steps never shows a timer that comes late by three time-outs.
 
 To apply it to a new machine, write each story as a list of functions. `mixed` yields every order that keeps that of
 each story. Build the machine anew for each order, and assert what must hold at its end.

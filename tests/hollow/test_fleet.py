@@ -251,7 +251,7 @@ class Behind:
 
 @story
 async def test_brokers_run_whatever_the_clock_of_the_loop_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is told of a new connection was taken for news of the one before, and never told again."""
+    """A bug: notices about a new connection were dropped as notices about the old one, and were not repeated."""
     monkeypatch.setattr("kcore.measure.hollow.fleet.kernel", SimpleNamespace(**{**vars(kernel), "Loop": Behind}))
     async with controllers(1) as (_, quorum), Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
         brokers = [fleet.add(at + 1) for at in range(5)]

@@ -93,7 +93,7 @@ async def test_a_state_is_told_when_it_changes_and_anew_in_another_life() -> Non
 
 @story
 async def test_a_state_is_told_anew_on_another_connection() -> None:
-    """What was told on the one before may have been passed over."""
+    """The observer may have dropped the state that came on the previous connection."""
     async with served(s.BrokerHeartbeatResponse(is_fenced=False)) as (port, _), watching(port) as watched:
         watched.beat(0)
         await until(lambda: len(watched.told("state")) == 1)

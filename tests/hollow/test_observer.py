@@ -30,7 +30,7 @@ def batch(begin: int, end: int, epoch: int = 1) -> bytes:
 
 
 def observer(**options: bool) -> tuple[Observer, list[int]]:
-    """One without brokers, and where its tape was told to go on."""
+    """An observer without brokers, and the offsets that it passed to `seek_tape`."""
     sought: list[int] = []
     loop: Any = SimpleNamespace(seek_tape=sought.append)
     quorum: Any = None

@@ -108,7 +108,7 @@ async def test_who_comes_behind_a_connection_that_ended_in_a_batch_adds_what_is_
 @pytest.mark.parametrize(("first", "second"), [(3, 4), (4, 3)])
 @story
 async def test_of_two_batches_in_one_place_the_newer_leaders_is_kept(first: int, second: int) -> None:
-    """What a leader had not committed when it was lost, its successor may have replaced."""
+    """A new leader may have replaced batches that the old leader had not committed."""
     of_epoch = {epoch: batch(0, 2_000 + epoch, epoch=epoch) for epoch in (first, second)}
     release = asyncio.Event()
 

@@ -30,7 +30,7 @@ class Watched:
     def __init__(self, *, timeout_ns: int = MINUTE, frame_bytes: int = 1 << 20) -> None:
         self.loop = kernel.Loop(frame_bytes=frame_bytes, timeout_ns=timeout_ns)
         self.notices: list[Notice] = []
-        self.times: list[int] = []  # Of the notices, in nanoseconds.
+        self.times: list[int] = []  # The times of the notices, in nanoseconds.
         self.bytes, self.batches, self.arrivals = b"", b"", b""
 
     def add(self, interval_ns: int = MINUTE) -> int:

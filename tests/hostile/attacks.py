@@ -69,7 +69,7 @@ class Attackers(Attack):
 
     @abstractmethod
     async def work(self, end: float, number: int) -> None:
-        """What the attacker of that number does until then."""
+        """The attacks of the attacker `number` until the time `end`."""
 
 
 class Attempts(Attackers):

@@ -1,4 +1,4 @@
-"""Attackers beside a well-behaved client: what they were told, what memory and log did, how the client was served."""
+"""Attackers beside a well-behaved client: measures answers, memory, log growth and the client's latency."""
 
 import asyncio
 import json
@@ -84,7 +84,7 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """Of the p99, the median over the rounds."""
+        """The median ratio of the client's p99 beside attackers to its p99 alone, over the rounds."""
         pairs = [(alone[1], beside[1]) for alone, beside in zip(self.alone, self.beside, strict=True)]
         return median(beside / alone for alone, beside in pairs) if pairs else float("nan")
 

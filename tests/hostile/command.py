@@ -27,7 +27,7 @@ without bound, a fault in the log, the client was not served), 2 usage, 3 only t
 
 
 def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
-    """What was asked for."""
+    """The parsed options of the command line."""
     parser = argparse.ArgumentParser(
         "ci/hostile", description="Hostile peers against kcore's servers, beside a well-behaved client.", epilog=EPILOG
     )

@@ -1,4 +1,4 @@
-"""What attackers send: messages whose sender, epoch, cluster or incarnation is a lie, bombs, counts beyond sense."""
+"""Messages of attackers: false sender, epoch, cluster or incarnation, decompression bombs, excessive counts."""
 
 import struct
 import zlib
@@ -30,7 +30,7 @@ from net.hostile_messages import Hostile
 
 MAX_EPOCH, MAX_OFFSET = 2**31 - 1, 2**63 - 1
 MOST_BATCH = 1_000_000  # Below message.max.bytes: a larger batch is refused by its size.
-MOST_ENTRIES = CLIENT_VALUES - 1_000  # Of a stranger's message: more are refused unread.
+MOST_ENTRIES = CLIENT_VALUES - 1_000  # The server refuses larger messages undecoded.
 FAR_TOO_MANY = 900_000
 MUTATIONS = (
     *("CreateTopics", "DeleteTopics", "CreateAcls", "DeleteAcls", "IncrementalAlterConfigs", "AlterClientQuotas"),
@@ -91,7 +91,7 @@ def filled(kind: Any, version: int, known: dict[str, Any]) -> Any:
 
 
 def _of(target: Target, names: tuple[str, ...], *, needs: Collection[str] = (), **known: Any) -> list[Frame]:
-    """Of those APIs that the server has, in their oldest and newest versions that have one of the fields in `needs`."""
+    """Requests of `names` that the server has, in the oldest and newest version with one of the fields in `needs`."""
     fields = {
         **{name: METADATA_TOPIC for name in ("topic_name", "topic", "name")},
         **{"broker_id": 1, "controller_id": 9, "replicas": [1], "isr": [1], "new_isr": [1], "leader": 1},
@@ -158,7 +158,7 @@ def epochs(target: Target, dice: Random) -> list[Frame]:
 
 
 def clusters(target: Target, dice: Random) -> list[Frame]:
-    """Of another cluster."""
+    """Requests that carry another cluster's id."""
     foreign = {"cluster_id": "Zm9yZWlnbi1jbHVzdGVyLQ", "max_wait_ms": 0, "replica_id": 5, "leader_id": 5}
     return _of(target, OF_CLUSTERS, needs=["cluster_id"], **foreign)
 
@@ -173,7 +173,7 @@ def replays(target: Target, dice: Random) -> list[Frame]:
 
 
 def messages(target: Target, dice: Random) -> list[Frame]:
-    """Of every API: well encoded and meant ill, garbled, counts of 2^31 - 1, and as many entries as may be."""
+    """Requests of every API: well encoded but hostile, garbled, with counts of 2^31 - 1, with the most entries."""
     hostile, frames = Hostile(dice, {"name": TOPIC_NAME, "topic_name": TOPIC_NAME, "max_wait_ms": 0}), []
     for name, (lowest, highest) in target.apis.items():
         kind = message_class(f"{name}Request")

@@ -23,7 +23,7 @@ PATIENCE_S = 0.05
 
 
 class Hostile:
-    """Makes messages. What is `known`, by a field's name, is told more often than not: it leads deeper."""
+    """Makes random messages. Fields in `known` mostly get their value, which passes the server's first checks."""
 
     def __init__(
         self,
@@ -34,17 +34,17 @@ class Hostile:
         records: tuple[bytes, ...] = (),
         last_epochs: bool = True,
     ) -> None:
-        """`last_epochs`: an epoch may be the largest that there is."""
+        """`last_epochs`: epochs may have the largest value of their type."""
         self.random, self.known, self.last_epochs = random, known or {}, last_epochs
         self.uuids = (ZERO_UUID, Uuid(b"\xff" * 16), *uuids)
         self.records = (b"", b"garbage", bytes(100), *records)
 
     def message(self, kind: type[Message], version: int) -> Message:
-        """One of that kind, each of its fields as bad as it may be."""
+        """A message of that kind with invalid or extreme field values."""
         return self._struct(kind, version, mood=self.random.choice([0.0, 0.3, 1.0]))
 
     def garbled(self, body: bytes) -> bytes:
-        """A few bytes of it are others, or its end is gone, or more comes after it."""
+        """The body with a few bytes changed, and truncated or with random bytes appended."""
         random, made = self.random, bytearray(body)
         for _ in range(min(len(made), random.choice([0, 1, 2, 5]))):
             made[random.randrange(len(made))] = random.choice([0, 1, 0x7F, 0x80, 0xFF, random.randrange(256)])
@@ -103,9 +103,9 @@ class Outcome:
 
 
 async def send_all(port: int, apis: Mapping[str, tuple[int, int] | Versions], hostile: Hostile, rounds: int) -> Outcome:
-    """Of every API and version so many, and as many that are garbled, which do not count.
+    """Send `rounds` messages of every API and version, and as many garbled messages, which the outcome does not count.
 
-    AssertionError for one that is neither answered nor refused.
+    Raises AssertionError for a message that is neither answered nor refused.
     """
     outcome, garbled = Outcome(), Outcome()
     for name, (lowest, highest) in apis.items():

@@ -89,7 +89,7 @@ def test_15_who_is_closed_for_a_newcomer() -> None:
     while (victim := admission.victim()) is not None:
         order.append(victim)
         admission.leave(victim)
-    # Who has said nothing, then the address that has most, the longest idle of it first; who is known is the last.
+    # Silent clients first, then the address with the most connections, longest idle first; known clients last.
     assert order == [silent, *greedy, modest, known]
     assert len(admission) == 0
     admission.leave(known)  # Once more does no harm.
@@ -181,7 +181,7 @@ async def starved(descriptors: int) -> AsyncIterator[tuple[int, asyncio.subproce
 
 @story
 async def test_15_1_100_idle_connections_leave_descriptors_for_files_and_lines_for_others() -> None:
-    """Of a process that may have 256: a client is served, a file can be opened, the log stays short."""
+    """With 256 descriptors in all, a client is served, a file can be opened, and the log stays short."""
     use_all_descriptors()  # For this end of the connections.
     async with starved(256) as (port, process):
         idle = []

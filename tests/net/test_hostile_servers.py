@@ -30,7 +30,7 @@ def says(answer: bytes, *, then_closes: bool = False) -> Talk:
 
 
 async def error_of(talk: Talk, *, ask_versions: bool = False, timeout_s: float = 60.0) -> NetworkError:
-    """What all three callers get; the connection is gone then."""
+    """The error that all three callers get; it also closes the connection."""
     async with raw_server(talk) as port:
         limits = Limits(frame_bytes=10_000, connect_s=60)
         connection = await connect("127.0.0.1", port, limits=limits, ask_versions=ask_versions)

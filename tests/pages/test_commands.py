@@ -11,7 +11,7 @@ from pages.markdown import PAGES, ROOT, commands_of, words_of
 
 TABLES = {(): COMMANDS, **{(name,): table for name, (_, table) in GROUPS.items()}}
 UsageError = typer.BadParameter.__bases__[0]
-# What the launcher itself does with its first word.
+# The commands that the launcher handles itself.
 OF_THE_LAUNCHER = {"clean", "setup"}
 
 

@@ -1,4 +1,4 @@
-"""What is committed under docs/ and made by a script is what the script makes today."""
+"""The generated files under docs/ equal the current output of their scripts."""
 
 import json
 import runpy

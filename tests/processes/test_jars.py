@@ -17,7 +17,7 @@ from kcore.spark.java import NoJavaError
 
 DATA = {"org/example/a/1/a-1.jar": b"first", "org/example/deep/b_2.13/2.0/b_2.13-2.0.jar": b"second"}
 NAMES = ["a-1.jar", "b_2.13-2.0.jar"]
-FD_SETSIZE = 1024  # Of glibc.
+FD_SETSIZE = 1024  # glibc's value.
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What a process has taken of the machine."""
+"""The machine's resources that a process has used."""
 
 import os
 import subprocess

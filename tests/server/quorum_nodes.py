@@ -24,7 +24,7 @@ QUICK = {"election_timeout_ms": 300, "fetch_timeout_ms": 600, "election_backoff_
 
 
 class Recorder:
-    """A state machine that replays what it appends, and keeps what it was told."""
+    """A state machine that replays its own appends and records all calls."""
 
     reads_batches: ClassVar = True
     is_at_work: ClassVar = False
@@ -121,7 +121,7 @@ class Nodes:
         return made
 
     async def leader(self, *, but: QuorumServer | None = None) -> QuorumServer:
-        """The one that was told that it leads."""
+        """The server whose state machine was called as leader."""
 
         def leading() -> list[QuorumServer]:
             return [

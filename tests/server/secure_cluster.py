@@ -89,7 +89,7 @@ class SecureCluster:
         }
 
     def properties(self, text: str, node_id: int) -> dict[str, str]:
-        """Of one node."""
+        """The properties of one node."""
         words = self._words | {"node_id": str(node_id), "keystore": str(self.keystore(node_id))}
         return parse_properties((OF_ALL + text).format(**words).encode())
 

@@ -1,4 +1,4 @@
-"""What clients are told of the cluster."""
+"""The answers to clients about the cluster."""
 
 import asyncio
 from typing import Any
@@ -191,7 +191,7 @@ def test_a_name_that_no_topic_may_have(name: str) -> None:
 
 @pytest.mark.parametrize("by_id", [False, True])
 def test_a_request_for_many_topics_is_answered_in_turns(by_id: bool) -> None:
-    """Others have at least a turn for each so many topics; what is asked for twice by name is told once."""
+    """Other tasks run at least once per A_TURN topics; a topic named twice is answered once."""
     count = 2 * A_LOOK + 1
     request = (
         asked(ids=(A, *(Uuid(each.to_bytes(16)) for each in range(1, count))))

@@ -1,4 +1,4 @@
-"""The page of metrics of a KRaft controller: what it has, and how little strangers get of it."""
+"""The metrics page of a KRaft controller: its metrics, and its limits for unauthenticated clients."""
 
 import asyncio
 import os
@@ -202,7 +202,7 @@ def test_a_quorum_of_three_tells_who_leads_and_what_each_took() -> None:
 
 
 def test_readiness_is_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a roll waits for: a leader is known, all that it had committed is read, and the log directory is there."""
+    """A rolling restart waits until a leader is known, its committed records are read, and the log directory is online."""
 
     def status(page: MetricsPage) -> tuple[int, str]:
         try:

@@ -1,4 +1,4 @@
-"""A ZooKeeper of dicts where a controller's client stands: sessions, their end, and who else acts meanwhile."""
+"""A fake ZooKeeper client of dicts for a controller: sessions, their end, and changes by other clients."""
 
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -36,7 +36,7 @@ class Zookeeper:
         self.chroot, self.has_chroot = "", True
         self.owner = OTHERS  # of /controller: a session
 
-    # What others do.
+    # Changes by other clients.
 
     def register(self, broker_id: int, *endpoints: Endpoint | int) -> None:
         """A broker, or its next incarnation; a port is of plaintext."""
@@ -121,7 +121,7 @@ class Client:
         return self.zookeeper.tree.read_states(table, rows)
 
     async def stat(self, path: str) -> Any:
-        """Whose session has made `/controller`; of "/" whether the chroot is there."""
+        """The znode's stat: the owner's session for `/controller`; for "/" whether the chroot exists."""
         is_there = self.zookeeper.has_chroot if path == "/" else path in self.zookeeper.tree.nodes
         return SimpleNamespace(ephemeralOwner=self.zookeeper.owner) if is_there else None
 

@@ -1,4 +1,4 @@
-"""What brokers hold, which brokers the dice choose, and what a scenario must change."""
+"""Replicas held by brokers, the random choice of brokers, and the changes that a scenario must cause."""
 
 import asyncio
 from random import Random

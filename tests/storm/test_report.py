@@ -317,7 +317,7 @@ def test_the_work_of_repetitions_is_the_median_of_their_works_and_never_negative
     figures = [(9400.0, 9000.0), (7600.0, 7500.0), (8700.0, 8500.0), (8000.0, 8600.0)]
     rows = [row(replace(CELL, repetition=at), last_ms=last, session_ms=ms) for at, (last, ms) in enumerate(figures)]
     [one] = merged(rows)
-    assert work_ms(one) == 150.0  # Of 0, 100, 200 and 400.
+    assert work_ms(one) == 150.0  # The median of 0, 100, 200 and 400.
     assert (one["work_min_ms"], one["work_max_ms"]) == (0.0, 400.0)
     page = report.render(rows, {"targets": ["kafka-4.3.1"]}, [])
     assert ">0 ns to 400 ms</td>" in page and "-" not in page.split("work, min to max")[1][:8]

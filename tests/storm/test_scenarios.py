@@ -1,4 +1,4 @@
-"""What of the scenarios needs no controller."""
+"""Scenarios, as far as they need no controller."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is measured of a scenario in ZooKeeper mode, over a fleet that is only a list of requests."""
+"""Measures of a scenario in ZooKeeper mode, over a fake fleet that is a list of requests."""
 
 import asyncio
 import time
@@ -104,7 +104,7 @@ def test_requests_before_a_late_watch_end_the_session() -> None:
     fleet = Fleet()
     measure = a_measure(fleet)
     measure.intended_ns -= 50_000_000
-    fleet.found.append((1, arrival(measure.intended_ns + 1_000_000)))  # Of something else: no session is so short.
+    fleet.found.append((1, arrival(measure.intended_ns + 1_000_000)))  # Unrelated: no session is so short.
     fleet.found.append((1, arrival(measure.intended_ns + 20_000_000)))
     measure.session_ended(0.01)
     assert measure.result.session_ms == 20

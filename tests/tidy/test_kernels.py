@@ -29,7 +29,7 @@ KERNEL_NAMES = {
 NUMBER = re.compile(
     r"^ *(?:(?:pub )?const )?([A-Z][A-Z_]+)(?:: [iu]\w+)? = (-?(?:0x)?[0-9A-Fa-f_]+)\b(?! *[*<])", re.MULTILINE
 )
-OTHER_MEANINGS = {"lz4.rs": {"MAGIC"}}  # Of an lz4 frame, not of a record batch.
+OTHER_MEANINGS = {"lz4.rs": {"MAGIC"}}  # The magic of an lz4 frame, not the magic of a record batch.
 
 
 @pytest.mark.parametrize("name", CYTHON_MODULES + CRATE_MODULES)

@@ -1,4 +1,4 @@
-"""`ci/language.py` finds what it is for, and nothing else."""
+"""`ci/language.py` finds sentences that break its rules, and no others."""
 
 import importlib.util
 from pathlib import Path

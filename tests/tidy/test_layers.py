@@ -37,7 +37,7 @@ EDGE_MODULES = {"time", "random", "socket", "os", "asyncio", "threading"}
 # Crates under _ext/rust that have sockets and a clock: who alone may import each.
 EDGE_CRATES = {"answer_loop": "server", "hollow": "measure/hollow"}
 EDGE_OF_RUST = re.compile(r"\bstd::(net|time|fs|env|thread|process|os)\b|\b(mio|rand|tokio|socket2)::")
-# Who reads the wall clock, and what for; deadlines are counted by a clock that only goes forward.
+# The readers of the wall clock, and their purposes; deadlines use a monotonic clock.
 WALL_CLOCK = {
     "cli/servers/quorum_describe.py": "how long ago it was, as Kafka's tool tells it",
     "measure/designs/v3.py": "time stamps in znodes",
@@ -134,7 +134,7 @@ MODES = {
 
 
 def test_a_file_of_the_edge_knows_one_mode_of_the_controller() -> None:
-    """What both modes share is in `controller/rules/`, at the top of `server/`, and below."""
+    """Code that both modes share is in `controller/rules/`, at the top of `server/`, and below."""
     paths = sorted((PACKAGE / "server").rglob("*.py"))
     assert paths
     for path in paths:
@@ -218,7 +218,7 @@ def test_every_unit_has_a_layer() -> None:
 
 
 def upward(unit: str, module: str) -> str | None:
-    """What is wrong with an import of a module of kcore by a unit; None if it may be."""
+    """The reason why `unit` must not import `module` of kcore; None if the import is allowed."""
     target = unit_named(module.split(".")[1:])
     if target not in LAYER:
         return "name the module, not kcore itself"
@@ -280,7 +280,7 @@ def test_24_a_crate_of_the_edge_is_imported_by_the_edge(crate: str, importer: st
 
 
 def test_17_deadlines_know_no_wall_clock() -> None:
-    """Whoever calls time.time or time.time_ns says what for in WALL_CLOCK."""
+    """Callers of time.time or time.time_ns give their purpose in WALL_CLOCK."""
     found = set()
     for path in sources(".py"):
         clocks = [func for func in called(path) if isinstance(func, ast.Attribute) and func.attr in {"time", "time_ns"}]

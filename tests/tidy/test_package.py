@@ -1,4 +1,4 @@
-"""What a user meets first: a light import, and nothing in the repo that holds on one machine only."""
+"""The package imports without heavy dependencies, and the repo has nothing that is specific to one machine."""
 
 import ast
 import pydoc

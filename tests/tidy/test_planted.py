@@ -23,7 +23,7 @@ def functions_of(path: str) -> frozenset[str]:
 
 
 def wrong_with(fault: dict[str, Any], text: str) -> str | None:
-    """What hinders that a fault is planted in the text of its file, and is found by a test."""
+    """The reason why a fault cannot be planted in its file or found by a test; None if it can."""
     if fault.keys() != {"covers", "bug", "file", "find", "replace", "tests"}:
         return "other keys"
     if text.count(fault["find"]) != 1:

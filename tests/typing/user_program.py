@@ -1,4 +1,4 @@
-"""What a user of kcore writes: every public name once, checked by mypy --strict and pyright, and run."""
+"""A user's program with every public name of kcore once: mypy --strict and pyright check it, and a test runs it."""
 
 # pyright: strict
 

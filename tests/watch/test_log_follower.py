@@ -1,4 +1,4 @@
-"""What `kcore top` counts in the metadata log, beside the same records as objects."""
+"""The counts of `kcore top` from the metadata log equal the counts of the same records as objects."""
 
 from random import Random
 from typing import Any

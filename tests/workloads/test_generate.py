@@ -129,7 +129,7 @@ def test_mixed_states() -> None:
         shares["led by another"] += state.leader not in (in_order[0], -1)
         shares["leaderless"] += state.leader == -1
         assert state.leader != -1 or len(state.isr) == 1
-    # Of the shrunk fifth, some 38% keep all members by chance; of the shuffled, a sixth fall into order.
+    # By chance, some 38% of the shrunk fifth keep all members, and a sixth of the shuffled ISRs fall into order.
     for kind, low, high in [
         ("shrunk", 0.10, 0.22),
         ("out of order", 0.12, 0.20),

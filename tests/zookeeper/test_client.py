@@ -1,4 +1,4 @@
-"""How many operations become few requests, and each its own outcome: on a tree in memory, no server."""
+"""The client batches operations into few requests, and each operation has its own outcome: on a tree in memory."""
 
 import asyncio
 from dataclasses import fields

@@ -123,7 +123,7 @@ def test_answers_that_are_cut_or_changed(parts, data: st.DataObject) -> None:
 
 
 def test_a_path_that_was_made_is_bytes() -> None:
-    """What is no UTF-8 in it is nobody's concern."""
+    """The client does not check that the path is UTF-8."""
     answer = twin.answer([(1, b"/a/b")]).replace(b"/a/b", b"\x80a/b")
     results = results_of(answer, 0, 1)
     assert answer[slice(*results.data[:, 0])] == twin.results(answer, 0)[0][1] == b"\x80a/b"

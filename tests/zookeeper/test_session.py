@@ -1,4 +1,4 @@
-"""What a session sends by itself, and what it keeps from being sent."""
+"""Requests that a session sends by itself, and requests that it holds back."""
 
 import pytest
 
@@ -10,11 +10,11 @@ from net.loops import story
 
 
 def reader(path: str, kind: str) -> None:
-    """Who looks."""
+    """A watcher."""
 
 
 def another(path: str, kind: str) -> None:
-    """And who looks, too."""
+    """Another watcher."""
 
 
 def watch(path: str, who: OnWatch = reader, *, children: bool = False, is_there: bool = True) -> Watch:

@@ -1,4 +1,4 @@
-"""A ZooKeeper of dicts behind a session's surface: what a client asks is performed, and may go wrong."""
+"""A fake ZooKeeper session over dicts: it performs a client's requests, and can be made to fail."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What every Python peer shares: answers the harness line by line, as bench/rivals/README.md has it."""
+"""Shared by all Python peers: answers the harness line by line, as bench/rivals/README.md specifies."""
 
 import gc
 import json

@@ -1,5 +1,6 @@
-"""`./kcore setup` in a clone of nothing: what it says and does about the disk, with a uv that only notes its calls; and
-how `./kcore test` starts pytest, with one that only tells it."""
+"""`./kcore setup` in an empty clone checks the disk before it calls uv, here a fake uv that only records its calls.
+
+`./kcore test` starts a fake pytest that prints how it was started."""
 
 import os
 import shutil
@@ -55,7 +56,7 @@ class Clone:
             (self.cache / f"sdists-v11/pypi/pyspark/4.3.0/build-{at}/src/src").mkdir(parents=True)
 
     def set_up(self, free_kb: int = 50 << 20) -> tuple[str, list[str]]:
-        """What it says, and what uv was asked for."""
+        """The output of the launcher, and the calls of uv."""
         self.script(self.tools / "df", DF.format(free_kb=free_kb))
         environment = os.environ | {"PATH": f"{self.tools}:{os.environ['PATH']}"}
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What tests start ends with pytest, even where pytest is killed in the middle of a test."""
+"""Processes that tests start end with pytest, even if pytest is killed in the middle of a test."""
 
 import os
 import signal

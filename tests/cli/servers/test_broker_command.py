@@ -1,4 +1,4 @@
-"""`kcore broker zk`: what it refuses. What it does is told by tests/server and tests/oracle."""
+"""`kcore broker zk`: its errors. tests/server and tests/oracle test a running broker."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`kcore controller zk`: what it refuses. What it does is told by tests/server and tests/oracle."""
+"""`kcore controller zk`: its errors. tests/server and tests/oracle test a running controller."""
 
 import socket
 from pathlib import Path

@@ -156,7 +156,7 @@ def test_what_cannot_be_is_one_line_and_exit_code_2(lines: str, told: str, verb:
 
 
 def users_of(folder: Path) -> list[UserScramCredentialRecord]:
-    """Of the records that the first active controller writes."""
+    """The SCRAM credentials among the records that the first active controller writes."""
     records = [decode_metadata_record(value)[0] for value in read_snapshot(folder / "data" / BOOTSTRAP)]
     return [each for each in records if isinstance(each, UserScramCredentialRecord)]
 

@@ -1,4 +1,4 @@
-"""`kcore quorum`: what it refuses, what `format` writes. What it does is told by tests/server and tests/oracle."""
+"""`kcore quorum`: its errors, and the files of `format`. tests/server and tests/oracle test a running quorum."""
 
 import asyncio
 import json

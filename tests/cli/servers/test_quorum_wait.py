@@ -1,4 +1,4 @@
-"""`kcore quorum wait`: what it waits for, and how it ends."""
+"""`kcore quorum wait`: its conditions and exit codes."""
 
 from copy import copy
 

@@ -66,7 +66,7 @@ def put(cluster: Cluster, path: str, node: Node) -> None:
 
 
 def subjects(cluster: Cluster) -> dict[str, tuple[int, bytes]]:
-    """What is in the tree of topics, their settings and what administrators want."""
+    """The znodes of topics, of their settings and of administrators' requests: version and data by path."""
     return {path: (node.version, node.data) for path, node in cluster.tree.nodes.items() if path.startswith(SUBJECTS)}
 
 

@@ -1,4 +1,4 @@
-"""Elected, deposed, elected again: what is read, in which order, who is told what, who gets an answer."""
+"""A controller is elected, deposed and elected again: its reads in order, its requests and its answers."""
 
 from typing import Any
 

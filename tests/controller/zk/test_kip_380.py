@@ -43,7 +43,7 @@ def bounce(made: Cluster, broker: int) -> int:
 
 @pytest.mark.covers("assumption 1", "A2")
 def test_assumption_1_what_was_meant_for_an_earlier_incarnation_is_marked_so() -> None:
-    # A2: a StopReplica of the shutdown that reaches the broker after its bounce must be told apart by it.
+    # A2: the broker must recognise a StopReplica of its shutdown that arrives after its bounce.
     made = cluster()
     old = epoch_of(made, 3)
     shut_down(made, 3, old)
@@ -113,7 +113,7 @@ def test_leader_and_isr_is_never_cut_update_metadata_is() -> None:
 
 @pytest.mark.covers("assumption 4", "A4")
 def test_assumption_4_a_bounce_that_nobody_saw_is_a_failure_and_a_start() -> None:
-    # A4: old incarnation out of the ISRs first, then the new one is told all.
+    # A4: the old incarnation leaves the ISRs first, then the new one receives all states.
     made = cluster()
     bounce(made, 3)
     made.run()
@@ -156,7 +156,7 @@ def test_a_bounced_brokers_lost_directories_are_forgotten() -> None:
 
 @pytest.mark.covers("A8")
 def test_a_broker_that_shuts_down_still_hears_of_what_it_leads() -> None:
-    # A8, KAFKA-7482: it is told who leads now, so that clients are sent there.
+    # A8, KAFKA-7482: the controller sends it the new leaders, so that it redirects clients to them.
     made = cluster()
     shut_down(made, 3, epoch_of(made, 3))
     orders = {to[0]: told(request) for kind, to, request in made.requests() if kind == "LeaderAndIsr"}

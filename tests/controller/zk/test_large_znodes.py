@@ -1,4 +1,4 @@
-"""What would be too large for a znode is refused: ZooKeeper closes the session for it, and the controller resigned."""
+"""Data too large for a znode is refused: ZooKeeper would close the session, and the controller would resign."""
 
 from collections.abc import Iterator
 from typing import Any

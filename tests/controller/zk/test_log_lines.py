@@ -1,4 +1,4 @@
-"""What an operator is told: a line an event with ids and counts, and a line a partition if asked for."""
+"""The controller logs one line per event with ids and counts, and one line per partition if enabled."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What one broker is sent while it works: what waits is merged, bounded, and takes effect in its order."""
+"""The outbox of one broker merges waiting requests, bounds them, and keeps the order of their effects."""
 
 from functools import partial
 from random import Random

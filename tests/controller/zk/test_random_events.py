@@ -32,7 +32,7 @@ TOLD: Final = 8
 
 @dataclass
 class View:
-    """What one incarnation of a broker has been told."""
+    """The state that one incarnation of a broker has received from the controller."""
 
     epoch: int
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class World(Kernel):
                     self.receive(broker, epoch, each)
 
     def receive(self, broker: int, epoch: int, request: ControlRequest) -> None:
-        """A broker does what it is told."""
+        """The broker applies the request to its view."""
         _take(self.views[broker], kind_of(request), as_json(request))
 
     def states(self) -> dict[str, tuple[PartitionStateNode, int]]:
@@ -79,7 +79,7 @@ class World(Kernel):
                 found[f"{topic}-{partition}"] = znodes.decode_state(path, node.data), node.version
         return found
 
-    # What may happen.
+    # Events.
 
     def start(self, broker: int) -> None:
         if broker not in self.views:
@@ -197,7 +197,7 @@ class World(Kernel):
         self.made.run()
         self.deliver()
 
-    # What must be so.
+    # Invariants.
 
     def check(self) -> None:
         story = ", ".join(self.story)

@@ -42,7 +42,7 @@ def sent(cluster: Cluster, kind: str) -> list[dict[str, Any]]:
 
 
 def compare(cluster: Cluster, recorded: dict[str, list[dict[str, Any]]]) -> None:
-    """Every broker was told the same of every partition, under the same head, with the same epoch of its own."""
+    """Every broker received the same state of every partition, request header and broker epoch."""
     for kind, theirs in recorded.items():
         ours = sent(cluster, kind)
         assert story.last_states(ours) == story.last_states(theirs)

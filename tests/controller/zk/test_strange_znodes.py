@@ -1,4 +1,4 @@
-"""Znodes that make no sense, written while a controller is active: each costs itself alone, and is told of once."""
+"""Malformed znodes, written while a controller is active: it ignores and logs each once, without other effects."""
 
 from collections.abc import Callable
 

@@ -218,7 +218,7 @@ class Cluster:
         self.notices: list[Notice] = []
         self.later: deque[events.Event] = deque()  # Events of the controller's own that wait.
 
-    # What others do to the tree.
+    # Changes by other clients.
 
     def register(
         self,

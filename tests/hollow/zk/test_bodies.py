@@ -14,7 +14,7 @@ from kcore.wire.codec import encode
 
 @pytest.fixture(scope="module")
 def requests() -> list[ControlRequest]:
-    """Of a lost broker: LeaderAndIsr for some, UpdateMetadata for all."""
+    """The requests after a broker failure: LeaderAndIsr for some brokers, UpdateMetadata for all."""
     table = kcore.generate(partitions=60, brokers=5, replication_factor=3, topics=7, seed=1)
     controller = kcore.zk.ZkController(0, 1, table)
     decision = controller.on_broker_failed(kcore.zk.BrokerFailed((3,)))

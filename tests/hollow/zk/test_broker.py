@@ -21,7 +21,7 @@ EPOCH = 7
 
 @pytest.fixture(scope="module")
 def requests() -> list[ControlRequest]:
-    """Of a controlled shutdown: all three kinds."""
+    """The requests of a controlled shutdown: all three kinds."""
     table = kcore.generate(partitions=60, brokers=5, replication_factor=3, topics=7, seed=1)
     controller = kcore.zk.ZkController(0, 1, table)
     decision = controller.on_controlled_shutdown(kcore.zk.ControlledShutdown(3, -1))

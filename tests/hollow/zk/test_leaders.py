@@ -1,4 +1,4 @@
-"""Leaders among hollow brokers: whom they take into the ISR, when they ask, and what they do with the answers."""
+"""Leaders among hollow brokers: ISR expansion, the times of their AlterPartition requests, use of the answers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ TOPIC, VERSION = Uuid(bytes(range(16))), 7
 
 
 class Controller:
-    """Takes AlterPartition, and says yes or what it is told to say."""
+    """Receives AlterPartition, and accepts it or returns a given answer."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, dict[int, list[tuple[int, int]]]]] = []

@@ -29,7 +29,7 @@ PROTOCOLS = ("2.8", "3.3", "3.9")  # Each with other versions of the three reque
 
 
 def requests_of(controller_epoch: int, protocol: str) -> list[ControlRequest]:
-    """Of a controlled shutdown: one of each of the three kinds."""
+    """The requests of a controlled shutdown: one of each of the three kinds."""
     table = kcore.generate(partitions=60, brokers=5, replication_factor=3, topics=7, seed=1)
     controller = kcore.zk.ZkController(0, controller_epoch, table, inter_broker_protocol=protocol)
     decision = controller.on_controlled_shutdown(kcore.zk.ControlledShutdown(3, -1))

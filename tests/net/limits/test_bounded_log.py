@@ -1,4 +1,4 @@
-"""What strangers do fills no log."""
+"""Unauthenticated clients cannot fill the log."""
 
 import logging
 

@@ -67,7 +67,7 @@ async def left_over(rounds: Callable[[], Coroutine[Any, Any, None]]) -> tuple[in
 
 @story
 async def test_a_server_forgets_its_clients(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL)  # What is logged is kept.
+    caplog.set_level(logging.CRITICAL)  # caplog keeps every record, which would look like a leak.
     async with await serve("127.0.0.1", 0, fenced, APIS) as server:
 
         async def rounds() -> None:

@@ -54,7 +54,7 @@ async def test_the_first_byte_makes_it_a_connection(where: int) -> None:
 @pytest.mark.parametrize("is_tls", [False, True])
 @story
 async def test_nobody_is_silent_for_ever(is_tls: bool) -> None:
-    """Who should begin TLS has the time that a handshake has."""
+    """Silent clients are closed: before a TLS handshake after `connect_s`, without TLS after `idle_s`."""
     limits = Limits(connect_s=0.2) if is_tls else Limits(idle_s=0.2)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if is_tls else None
     async with await serve("127.0.0.1", 0, fenced, APIS, tls=tls, limits=limits) as server:

@@ -9,7 +9,7 @@ from net.loops import story
 
 
 class Clock:
-    """Stands still unless it is told otherwise."""
+    """A clock that stands still unless a test moves it."""
 
     def __init__(self) -> None:
         self.now_ns = 0

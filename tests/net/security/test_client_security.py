@@ -322,7 +322,7 @@ async def test_sasl_over_tls_and_no_question_about_versions(files: Files) -> Non
 async def test_a_server_that_asks_for_many_iterations_keeps_no_other_connection_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever answers at a voter's address could keep a node from all other voters: each thread worked for it."""
+    """A hostile server at one voter's address occupied all threads and so blocked connections to all other voters."""
     let_go, limits = threading.Event(), Limits(connect_s=10.0)
 
     def salt(mechanism: str, password: bytes, salt: bytes, iterations: int) -> bytes:

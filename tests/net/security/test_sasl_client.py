@@ -30,7 +30,7 @@ def test_the_example_of_rfc_7677() -> None:
 
 
 class OneUser(NoCredentials):
-    """Whoever comes, with that credential."""
+    """Returns the same SCRAM credential for every user name."""
 
     def __init__(self, credential: ScramCredential) -> None:
         self.credential = credential

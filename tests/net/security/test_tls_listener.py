@@ -184,7 +184,7 @@ async def test_a_stranger_may_send_little() -> None:
 
 @story
 async def test_a_request_right_behind_the_last_token_is_answered() -> None:
-    """Whose size only an authenticated client's may be."""
+    """The request is larger than the limit for clients that are not authenticated."""
     seen = Seen()
     async with await serve("127.0.0.1", 0, seen, APIS, sasl=listener(max_receive_bytes=1000)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

@@ -1,4 +1,4 @@
-"""Whose request a broker hands on: the principal and the address of the client's connection (KIP-590)."""
+"""A broker forwards a request with the principal and the address of the client's connection (KIP-590)."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -79,7 +79,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
 
 
 def properties(authority: Authority, protocol: str, super_users: str, node_id: int, ports: list[int]) -> dict[str, str]:
-    """Of one controller."""
+    """The properties of one controller."""
     text = PROPERTIES.format(
         voters=",".join(f"{each}@127.0.0.1:{port}" for each, port in zip(IDS, ports, strict=True)),
         port=ports[IDS.index(node_id)],
@@ -179,7 +179,7 @@ def create(name: str) -> Message:
 
 
 def raft_requests() -> list[Message]:
-    """Of voters and observers, as a stranger sends them."""
+    """Requests of voters and observers, as an unauthorized client sends them."""
     described = s.DescribeQuorumRequest(
         topics=[
             DescribeQuorumRequestTopicData(

@@ -1,4 +1,4 @@
-"""What is in an envelope, and what comes back in one."""
+"""The requests in Envelope requests, and the answers in Envelope responses."""
 
 import asyncio
 

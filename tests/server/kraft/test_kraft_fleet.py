@@ -1,4 +1,4 @@
-"""Twenty brokers restart while 50,000 partitions are created in large requests: nobody is fenced who was there.
+"""Twenty brokers restart while 50,000 partitions are created in large requests: no live broker is fenced.
 
 Three controllers are processes of their own; the brokers are hollow: they register, send heartbeats, and fetch the log.
 """
@@ -132,7 +132,7 @@ async def the_story(cluster: Cluster) -> None:
 
 
 def registrations_and_fencings(node: Node) -> Iterator[tuple[int, int, bool]]:
-    """Of each record after which a broker is fenced: its id, when it was written (wall clock, ms), if it registers."""
+    """Each record that leaves a broker fenced: broker id, write time (wall clock, ms), True for a registration."""
     log = b"".join(path.read_bytes() for path in sorted((node.folder / "log").glob("__cluster_metadata-0/*.log")))
     found = decode_records(log)
     for place in np.flatnonzero(~found.is_control).tolist():

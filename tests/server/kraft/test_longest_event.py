@@ -1,4 +1,4 @@
-"""What is large is done in parts, between which a controller's loop does other things: counted in its own metrics.
+"""A controller does large work in parts and handles other events in between: counted by its own metrics.
 
 The controller runs in the test's process, on a disk, with 20 hollow brokers and an observer of its log. How long a part
 takes depends on the machine: `bench/test_longest_event.py` measures that at a million partitions.

@@ -1,4 +1,4 @@
-"""One rule says which SCRAM users and credentials there may be, whichever way they come in."""
+"""All ways to create SCRAM users and credentials apply the same validation rule."""
 
 import re
 from base64 import b64encode

@@ -39,7 +39,7 @@ class Controller:
         return answer(self.ask(request, version))  # type: ignore[no-any-return]
 
     def commit(self, effects: list[Effect]) -> list[Effect]:
-        """What was asked for is flushed here, and fetched by a follower."""
+        """Flush the appended records on this node, and let a follower fetch them."""
         done = flush(self.node, effects, 1000)
         return self._with_answers([*done, *fetch(self.node, fetch_request(3, max_wait_ms=0), 1000)[1]])
 

@@ -1,4 +1,4 @@
-"""Nodes of a quorum without a controller, over SASL_SSL: they know each other, and nobody else is heard."""
+"""Nodes of a quorum without a controller, over SASL_SSL: they accept requests of each other and of no other client."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""How a raft node's requests reach other nodes, and what it hears when they do not."""
+"""A raft node's requests to other nodes, and the errors that the node receives when requests fail."""
 
 import asyncio
 import gc
@@ -54,7 +54,7 @@ class Peer:
 
 
 class Heard:
-    """What the node is told, by correlation id."""
+    """The results that the node receives, by correlation id."""
 
     def __init__(self, level: str = "4.3", security: Callable[[], Security] | None = None) -> None:
         self.answers: dict[int, Message | None] = {}
@@ -157,7 +157,7 @@ async def test_connections_are_kept() -> None:
 
 @story
 async def test_so_many_connections_are_kept_at_most() -> None:
-    """Whoever claims to lead is connected to, under any id: the connection that was used last longest ago goes."""
+    """A node connects to every claimed leader, under any id, and closes the least recently used connection."""
     async with peer() as (heard, there):
         assert there.server is not None
         for at in range(2 * MOST_LANES):

@@ -1,4 +1,4 @@
-"""A raft node with its sockets: quorums that elect and commit, and what a process does with what its node asks for."""
+"""A raft node with its sockets: quorums elect and commit, and the process performs the node's effects."""
 
 import asyncio
 import logging
@@ -101,7 +101,7 @@ async def test_a_node_of_another_cluster_is_named_in_the_log(caplog: pytest.LogC
     assert line.startswith(f"refused node 7: it was formatted for cluster another, and this is cluster {own}.")
 
 
-# What the process does with effects.
+# Effects that the process performs.
 
 
 class Scripted:
@@ -148,7 +148,7 @@ class SlowLog(MemoryLog):
 
 
 class Votes(MemoryElections):
-    """What was written, or a disk that refuses."""
+    """The written election states, or a disk that fails."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -190,7 +190,7 @@ async def test_a_vote_is_stored_before_it_leaves() -> None:
 
 @story
 async def test_flushes_run_beside_the_loop_one_at_a_time() -> None:
-    """What is wanted meanwhile is one more; each gives back what it was asked by."""
+    """Flushes requested meanwhile become one flush; each flush reports the end offset of its request."""
     log = SlowLog()
     node = Scripted()
     server, _ = scripted(node, log)
@@ -376,7 +376,7 @@ async def test_a_node_that_starts_again_without_having_kept_the_id_finds_it_in_t
 
 @story
 async def test_a_state_machine_is_given_what_others_appended_and_not_what_it_has_replayed() -> None:
-    """The leader's is told how far that is committed, and when it must take back what is not."""
+    """The leader's state machine gets the high watermark, and the resignation after which it reverts uncommitted records."""
     async with started(3) as nodes:
         leader = await nodes.leader()
         machines = dict(zip(nodes.servers, nodes.heard, strict=True))

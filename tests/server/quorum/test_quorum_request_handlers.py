@@ -1,4 +1,4 @@
-"""What a node of a quorum answers by itself, and what it leaves to raft."""
+"""Requests that the server of a quorum node answers itself, and requests that it passes to raft."""
 
 import asyncio
 from collections.abc import AsyncIterator, Hashable

@@ -1,4 +1,4 @@
-"""What the records that a leader appends for a measurement come to."""
+"""The results of a measurement: the records that a leader appends, counted and timed."""
 
 import asyncio
 from collections.abc import Sequence

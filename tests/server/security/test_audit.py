@@ -1,4 +1,4 @@
-"""The audit log: who asked what, and what came of it; never a secret."""
+"""The audit log has each request's principal, operation and result, and never a secret."""
 
 import io
 import json
@@ -150,7 +150,7 @@ def test_whatever_changes_something_has_a_line(error: Errors) -> None:
 
 
 def kraft_lines(tmp_path: Path, asks: list[Any], **settings: Any) -> list[dict[str, Any]]:
-    """Of a KRaft controller that is asked this."""
+    """The audit lines of a KRaft controller after the requests `asks`."""
     audit = AuditLog(tmp_path / "audit")
 
     async def tale(server: KraftServer, connection: Connection) -> None:

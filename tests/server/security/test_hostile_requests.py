@@ -1,4 +1,4 @@
-"""Every request that a server has, as bad as it may be: answered or refused, and never a fault of our own."""
+"""Every request of a server's APIs with hostile values is answered or refused, and never causes an internal error."""
 
 from collections import Counter
 from contextlib import AsyncExitStack
@@ -93,7 +93,7 @@ async def test_18_a_controller(seed: int, monkeypatch: pytest.MonkeyPatch, caplo
 async def test_18_a_node_of_a_quorum(seed: int, level: str, caplog: pytest.LogCaptureFixture) -> None:
     async with started(3, level) as nodes:
         leader = await nodes.leader()
-        hostile = Hostile(Random(seed), KNOWN_OF_QUORUM, last_epochs=False)  # What these do is told by tests/raft.
+        hostile = Hostile(Random(seed), KNOWN_OF_QUORUM, last_epochs=False)  # tests/raft tests the largest epochs.
         outcome = await send_all(leader.port, apis_of(level), hostile, ROUNDS)
         assert outcome.answered > 10 * outcome.closed
         assert_quiet(caplog)

@@ -1,4 +1,4 @@
-"""server.properties: what the connections of a listener are bounded by."""
+"""server.properties: the limits for a listener's connections."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""request_percentage at a KRaft controller, over real sockets: who asks too much is told so, and not listened to.
+"""request_percentage at a KRaft controller, over real sockets: clients above their quota are throttled and muted.
 
 The clocks are the test's: each step of a request takes 20 ms, and no time passes between requests.
 """

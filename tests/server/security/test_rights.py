@@ -1,4 +1,4 @@
-"""What gates of controllers and brokers share: settings, Metadata and DescribeCluster, cut to what is allowed."""
+"""Authorization shared by controllers and brokers: settings, Metadata and DescribeCluster, cut to the allowed parts."""
 
 from typing import Any
 
@@ -107,7 +107,7 @@ def test_settings_are_told_one_resource_at_a_time() -> None:
     assert of(BrokerAuthorization, (DESCRIBE, TOPIC, "t"))._describe_configs(request).is_empty
 
 
-# What is told of the cluster.
+# Answers about the cluster.
 
 
 def metadata(*names: str | None, bits: int = NOBODY_ASKED) -> MetadataResponse:

@@ -1,4 +1,4 @@
-"""server.properties: who may come to a controller's listener, and how it comes to others."""
+"""server.properties: authentication at a controller's listener, and for its connections to other controllers."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How long a client is throttled, in an answer that a server has as bytes."""
+"""The throttle time is written into an answer that is already encoded."""
 
 from typing import Any
 

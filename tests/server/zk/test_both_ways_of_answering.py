@@ -1,4 +1,4 @@
-"""The two fronts answer the same bytes: over a connection that the loop has, and over one that it never gets."""
+"""The answer loop and the asyncio server answer with the same bytes."""
 
 import gzip
 import json

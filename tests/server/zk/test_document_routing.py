@@ -190,7 +190,7 @@ async def asked(port: int, request: Message, version: int) -> Any:
 
 
 def errors_of(response: Any) -> list[int]:
-    """Of all items, or of the whole."""
+    """The error codes of all items, or the one of the whole response."""
     if "error_code" in type(response).__slots__:
         return [response.error_code]
     items = next(value for name in type(response).__slots__ if isinstance(value := getattr(response, name), list))
@@ -331,7 +331,7 @@ def named(name: str) -> bytes:
 async def proxied_answer(
     server: ControllerServer, request: Message, name: str, sender: str = "ANONYMOUS", address: str | None = None
 ) -> Any:
-    """Of a new version with that name in its header, from whoever showed the sender's name."""
+    """The answer to a request in a new version, with `name` in its header, from the authenticated `sender`."""
     routed = read_request(frame_of(request, BUMPED[type(request)], named(name)))
     routed = routed._replace(client_address=address)
     session = ClientSession("PLAINTEXT", "127.0.0.1")
@@ -409,7 +409,7 @@ async def test_a_stranger_gets_no_token_in_another_name() -> None:
 
 @story
 async def test_a_client_of_a_token_gets_no_other_by_a_broker() -> None:
-    """The controller is told no more than its name."""
+    """The broker refuses, because it forwards only the principal's name and not the token."""
     relay, session = DocumentRelay(lambda: None, Nothing()), ClientSession("PLAINTEXT", "127.0.0.1")
     session.authenticated(KafkaPrincipal("alice"), is_token=True)
     token = SESSION.set(session)

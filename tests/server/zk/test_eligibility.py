@@ -1,4 +1,4 @@
-"""What a controller refuses to take over, before it writes anything; what ends it later; and who has its id."""
+"""Clusters that a controller refuses before its first write, events that end it later, and conflicts of its id."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""A broker of ZooKeeper mode that migrates to KRaft, as far as it is a broker's (KIP-866, and KIP-858's migration).
+"""The broker's part in the migration from ZooKeeper mode to KRaft (KIP-866, and KIP-858's migration).
 
 ZooKeeper is a tree in memory. The quorum's log is followed from nowhere: who its controller is, the tests say.
 """

@@ -218,7 +218,7 @@ async def test_a_fault_of_ours_costs_the_office_and_no_more(
         assert (zookeeper.controller, zookeeper.epoch) == (US, 2)
 
 
-@pytest.mark.parametrize("refusals", [1, 2])  # Of the event's write; of the deletion of /controller, too.
+@pytest.mark.parametrize("refusals", [1, 2])  # The event's write fails; the deletion of /controller, too.
 @story
 async def test_an_event_that_zookeeper_refuses_half_way_costs_the_office(
     refusals: int, monkeypatch: pytest.MonkeyPatch

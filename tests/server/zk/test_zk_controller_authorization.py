@@ -1,4 +1,4 @@
-"""Who may ask what of a ZooKeeper-mode controller: requests are cut to what is allowed, answers completed."""
+"""Authorization at a ZooKeeper-mode controller: requests are cut to their allowed parts, answers completed."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A controller of ZooKeeper mode over SASL_SSL: users and tokens in ZooKeeper come, and brokers know who orders."""
+"""A controller of ZooKeeper mode over SASL_SSL: users and tokens are in ZooKeeper, brokers authenticate the controller."""
 
 import asyncio
 from base64 import b64encode
@@ -344,7 +344,7 @@ async def test_quotas_of_addresses_hold_at_the_controller(authority: Authority) 
 
 @story
 async def test_quotas_of_clients_hold_at_the_controller() -> None:
-    """request_percentage: the controller's own notification tells of it. What brokers send is exempt."""
+    """request_percentage: the controller reads a change from its own notification. Brokers are exempt."""
     async with controller(Zookeeper(), zk_controller_settings({})) as server:
         assert server._handlers._server is not None
         throttle, connections = server._handlers._throttle, server._handlers._server.connections

@@ -1,4 +1,4 @@
-"""Who answers which request: the machine, the table, or a live broker in the controller's place."""
+"""Requests are answered by the state machine, the partition table, or a live broker in the controller's place."""
 
 import asyncio
 import logging
@@ -79,7 +79,7 @@ class Told:
         return self.brokers
 
     async def learnt(self) -> None:
-        """Until clients are told what brokers know."""
+        """Wait until the answers to clients show the brokers' changes."""
         self.handlers.brokers_changed()
         while True:
             async with await connect("127.0.0.1", self.port) as connection:

@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What the two messages have in common.
+/// The operations that both messages share.
 trait Request: Decodable + Encodable {
     fn partitions(&self) -> usize;
     fn set_broker_epoch(&mut self, epoch: i64);

@@ -103,7 +103,7 @@ def test_defaults_are_the_controllers() -> None:
 
 
 def test_replicas_by_hand_may_be_on_brokers_that_are_dead() -> None:
-    """Whoever asks for them waits for their leaders, as long as he said that he would."""
+    """The answer waits for leaders of the new partitions until the request's time-out."""
     cluster = small()
     asked = topic("one", manual={1: [2, 1], 0: [9, 3]}), topic("two", manual={0: [9]})
     assert create(cluster, *asked, now_ms=50_000, timeout_ms=1_000) is None

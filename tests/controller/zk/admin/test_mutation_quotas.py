@@ -152,7 +152,7 @@ def test_what_is_only_validated_or_refused_does_not_count() -> None:
     ],
 )
 def test_whose_bucket_it_is(path: str, is_whose: set[tuple[str, str]]) -> None:
-    """Who is refused once u's client c has overdrawn the bucket."""
+    """The clients that are throttled once u's client c has overdrawn its bucket."""
     cluster = limited(path)
     create(cluster, "overdrawn", BURST_S + 1)
     refused = {

@@ -42,11 +42,11 @@ class AdministeredWorld(World):
             self.views[broker].replicas.pop(f"{name}-{index}", None)
 
     def states(self) -> dict[str, tuple[PartitionStateNode, int]]:
-        """Of the topics that stay."""
+        """The states of the partitions whose topics are not being deleted."""
         doomed = self.made.active.topics_to_be_deleted
         return {name: state for name, state in super().states().items() if name.split("-")[0] not in doomed}
 
-    # What may happen.
+    # Events.
 
     def answer(self, answer: events.StopReplicaResponseReceived) -> None:
         self.story.append(f"answer of {answer.broker_id}")
@@ -96,7 +96,7 @@ class AdministeredWorld(World):
         for _ in range(10):
             self.run_us(MOST_ANSWER_US)
             for broker in BROKERS if self.made.active.deletion.ineligible else ():
-                self.happen(self.bounce, broker)  # What it could not delete it is asked for again.
+                self.happen(self.bounce, broker)  # A bounce retries its deletions.
             self._catch_up()
         self.story.append("settled")
 
@@ -112,7 +112,7 @@ class AdministeredWorld(World):
                 self.made.run()
                 self.deliver()
 
-    # What must be so.
+    # Invariants.
 
     def check(self) -> None:
         super().check()

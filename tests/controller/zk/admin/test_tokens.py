@@ -175,7 +175,7 @@ def test_an_owner_has_a_type() -> None:
 
 
 def test_who_had_a_token_made_for_another_sees_it_and_does_not_renew_it() -> None:
-    """KIP-373. Also a question for the tokens of who had them made finds it."""
+    """KIP-373. DescribeDelegationToken for the requester's tokens finds the token, too."""
     cluster = secured()
     made = create(cluster, owner="carol")
     carol = KafkaPrincipal("carol")
@@ -294,7 +294,7 @@ def test_znodes_are_read_as_they_are_written() -> None:
     assert ask(cluster, DescribeDelegationTokenRequest(owners=None)).tokens == []
 
 
-# What users without rights may write.
+# Requests that users without rights may send.
 
 
 def test_a_token_has_so_many_renewers_and_an_owner_so_many_tokens(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def test_an_answer_costs_what_it_names() -> None:
 @pytest.mark.usefixtures("in_small_parts")
 @pytest.mark.parametrize(("topics", "partitions", "started"), [(30, 4, 12), (2, 20, 20), (30, 1, 10)])
 def test_no_event_does_more_than_a_part(topics: int, partitions: int, started: int) -> None:
-    """Brokers are told of a topic as a whole; its znodes may go in several parts."""
+    """The requests to brokers cover a whole topic; its znodes may be deleted in several parts."""
     cluster = many(topics, partitions)
     most: dict[str, int] = {}
 

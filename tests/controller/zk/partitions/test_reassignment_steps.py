@@ -23,7 +23,7 @@ TOPIC = "/brokers/topics/t"
 
 @contextmanager
 def busy(cluster: Cluster) -> Iterator[None]:
-    """What the controller puts off waits until the end of the `with`: other events are queued before it."""
+    """Deferred work waits until the end of the `with`, as if other events were queued before it."""
     cluster.run = partial(Cluster.run, cluster, settle=False)  # type: ignore[method-assign]
     yield
     del cluster.run
