@@ -34,7 +34,7 @@ class Share:
         self._ends_s = self._loop.time() + SHARE_S
 
     async def go_on(self) -> None:
-        """Called before each next request: once the share is used up, other clients go first, and pipelining ones take turns."""
+        """Called before the next request. Once the share is used up, other clients go first."""
         if self._loop.time() >= self._ends_s:
             await next_turn("requests before answers")
             self.begin()

@@ -114,7 +114,7 @@ def items_of(request: Message) -> int:
 
 
 def outcome_of(response: Message | None) -> dict[str, int] | str:
-    """Counts the errors of a response; without a response, the outcome is a closed connection."""
+    """Counts the errors of a response by name; `no response` if the connection was closed instead."""
     if response is None:
         return "no response"
     counts = Counter(Errors.of(code).name for code in _codes(response, depth=2))
