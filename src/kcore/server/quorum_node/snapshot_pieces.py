@@ -1,4 +1,4 @@
-"""A snapshot of the metadata log as a client fetches it: each answer checked, since any server may have made it."""
+"""Fetches a snapshot of the metadata log as a client: checks each answer, because any server may have sent it."""
 
 from typing import Final
 
