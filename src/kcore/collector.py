@@ -17,7 +17,7 @@ _THIRD_GENERATION_EVERY: Final = 2_000
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """The collector looks seldom, and never at what is there already (the imports); afterwards it is as it was."""
+    """Makes collections rare and excludes existing objects (the imports); restores the settings afterwards."""
     before = gc.get_threshold()
     is_first = gc.get_freeze_count() == 0  # If False, the program has frozen objects itself.
     if is_first:

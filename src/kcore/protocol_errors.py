@@ -1,4 +1,4 @@
-"""Kafka's error codes: what a peer answers, as values; each with the exception that Kafka's clients raise for it.
+"""Kafka's error codes in responses, as values; each has the exception that Kafka's clients raise for the code.
 
 The table is that of 4.3.1 (org.apache.kafka.common.protocol.Errors), which is 3.9.1's and more.
 """

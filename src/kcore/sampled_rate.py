@@ -1,4 +1,4 @@
-"""Kafka's Rate: how much was recorded a second over the last windows, and how long to wait for it to be less.
+"""Kafka's Rate: the recorded amount per second over the last windows, and the wait until the rate is lower.
 
 Source: Rate, SampledStat, WindowedSum and QuotaUtils of 4.3.1.
 """

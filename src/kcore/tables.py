@@ -1,4 +1,4 @@
-"""The state of a cluster as columns, and what is computed from it: the public names."""
+"""The state of a cluster as columns, and the values computed from them: the public names."""
 
 from kcore.errors import PlacementError as PlacementError
 from kcore.errors import TableError as TableError

@@ -1,4 +1,4 @@
-"""`kcore messages`: what messages there are, the fields of one, and JSON that `kcore encode` takes."""
+"""`kcore messages`: lists messages, the fields of one, and JSON that `kcore encode` takes."""
 
 import json as json_module
 from typing import Annotated, Any

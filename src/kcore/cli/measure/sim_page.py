@@ -1,4 +1,4 @@
-"""A campaign of simulated quorums as a page: what failed with its story, how much was simulated, what happened."""
+"""A campaign of simulated quorums as a page: failures with their stories, the simulated work, and the events."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

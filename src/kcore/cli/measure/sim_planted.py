@@ -1,4 +1,4 @@
-"""`kcore sim raft --planted all`: every planted bug is looked for; what came of each is shown and kept."""
+"""`kcore sim raft --planted all`: searches for every planted bug; shows and keeps each result."""
 
 import json
 from contextlib import closing, suppress

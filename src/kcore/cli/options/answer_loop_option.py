@@ -1,4 +1,4 @@
-"""The option for what answers observers' fetches and heartbeats: of `controller kraft run` and `quorum serve`."""
+"""The option of `controller kraft run` and `quorum serve` for the loop that answers fetches and heartbeats."""
 
 from typing import Annotated, TypeAlias
 

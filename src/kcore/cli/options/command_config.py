@@ -1,4 +1,4 @@
-"""--command-config: what a client shows and trusts, by the file of properties that Kafka's tools take."""
+"""--command-config: a client's TLS and SASL settings, in the properties file that Kafka's tools take."""
 
 from collections.abc import Callable
 from pathlib import Path

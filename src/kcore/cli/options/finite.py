@@ -1,4 +1,4 @@
-"""The check of options that take a number with a fraction and have no upper bound: "inf" and "nan" are none."""
+"""The check of options that take a number with a fraction and have no upper bound: rejects "inf" and "nan"."""
 
 from math import isfinite
 

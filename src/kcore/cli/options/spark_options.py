@@ -1,4 +1,4 @@
-"""What all commands that take `--master` share: Spark's options, its session, and its failures in one sentence."""
+"""Shared by all commands that take `--master`: Spark's options, its session, and its failures in one sentence."""
 
 import re
 from collections.abc import Iterator

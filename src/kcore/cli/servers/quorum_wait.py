@@ -1,4 +1,4 @@
-"""`kcore quorum wait`: until a quorum has a leader and its voters have caught up, for scripts that restart nodes."""
+"""`kcore quorum wait`: waits until a quorum has a leader and its voters have caught up, for scripts of rolls."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What the commands share that run a process: its log, its end, and addresses as options."""
+"""Shared by the commands that run a server: its log, its end, and addresses as options."""
 
 import asyncio
 import logging
@@ -63,7 +63,7 @@ def stop_signal() -> asyncio.Event:
 
 
 async def until_first(*work: Coroutine[Any, Any, object]) -> None:
-    """Until one of them ends or fails; the others are cancelled. A failure is logged where it happens, not here."""
+    """Waits until one coroutine ends or fails, and cancels the others. Failures are logged where they happen."""
     tasks = [asyncio.create_task(each) for each in work]
     _, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in rest:

@@ -1,4 +1,4 @@
-"""The answer loop: a loop beside a server's own answers what changes nothing, in a thread of its own.
+"""The answer loop: it answers requests that change nothing, in a thread beside the server's event loop.
 
 All connections begin at the server (`kcore.net.server`), which offers a connection after each direct answer. A feed is
 for one kind of request (`follower_feed`: Fetch of observers; `kcore.server.kraft_controller.heartbeat_feed`:
@@ -41,7 +41,7 @@ class Feed(Protocol):
     """The interface between the answer loop and one kind of request."""
 
     def plan(self, direct: Direct, response: Message) -> Take | None:
-        """How the loop gets a connection that was just answered so; None if the next request is for the server."""
+        """How the loop takes over a connection after this response; None if the server handles the next request."""
 
     def follow(self) -> None:
         """Tells the loop what an event has changed."""

@@ -1,4 +1,4 @@
-"""DescribeQuorum, sent on to the leader (KIP-595, KIP-836, KIP-919)."""
+"""Sends DescribeQuorum to a quorum's leader (KIP-595, KIP-836, KIP-919)."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -48,7 +48,7 @@ async def describe_quorum(
 ) -> QuorumDescription:
     """Asks controllers, or brokers, which ask the active controller; again until `timeout_s` are over.
 
-    `security`: what each connection shows. AuthenticationError where that is not accepted.
+    `security`: TLS and SASL settings of each connection. AuthenticationError if a peer rejects them.
     After the timeout it raises RequestTimeoutError with the last problem. Without a retry it raises ApiException for a
     permanent error, NetworkError for an invalid answer, UnsupportedVersionError if no peer is a KRaft node.
     """

@@ -1,4 +1,4 @@
-"""UpdateFeatures, where no active controller stands on the quorum: it can do what is about kraft.version (KIP-853).
+"""Handles UpdateFeatures in a quorum without an active controller: only kraft.version can change (KIP-853).
 
 Source: FeatureControlManager.updateFeature, QuorumController.
 """
@@ -31,7 +31,7 @@ class FeatureUpdates:
         self.waiting: list[tuple[Hashable, UpdateFeaturesResponse]] = []  # Reply address and response.
 
     def on_request(self, request: UpdateFeaturesRequest, version: int, reply_to: Hashable, now_ms: int) -> list[Effect]:
-        """The effects of the upgrade, and the SendResponse where it comes at once. All updates are made, or none."""
+        """Returns the effects of the upgrade, and SendResponse if it needs no commit. Makes all updates, or none."""
         node = self._node
         if not node.leads or node.high_watermark is None:
             return [SendResponse(reply_to, self._not_controller())]

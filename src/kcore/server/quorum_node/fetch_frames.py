@@ -1,4 +1,4 @@
-"""The frames of an observer's fetches and of their answers, with the places of what changes in them."""
+"""The frames of an observer's fetches and of their answers, with the places of the fields that change."""
 
 from copy import copy
 from typing import Final

@@ -1,4 +1,4 @@
-"""Names nodes of other clusters in the log: one that was formatted with another cluster id would only fail silently."""
+"""Logs nodes of other clusters: a node that was formatted with another cluster id would otherwise fail silently."""
 
 import logging
 from typing import Final

@@ -1,4 +1,4 @@
-"""The other nodes of a quorum, as a raft node asks them: two connections to each, made when they are needed."""
+"""Sends a raft node's requests to the other nodes of its quorum: two connections to each, opened on demand."""
 
 import asyncio
 import logging

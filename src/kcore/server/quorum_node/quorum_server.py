@@ -1,4 +1,4 @@
-"""A node of a KRaft quorum as a process: events go into a raft node one at a time, its effects are performed in order.
+"""Runs a node of a KRaft quorum: passes events to a raft node one at a time, and performs its effects in order.
 
 Source: KafkaRaftManager and KafkaRaftClientDriver of 4.3.1.
 """
@@ -116,9 +116,9 @@ class QuorumServer:
 
         `super_users`: the principals that it answers; None: all. `limits`: of its listener.
 
-        `store_cluster_id` keeps the one that the log brings, where `config` has none: durable when it returns.
-        `stop_ms`: so long a leader that stops waits for another one. `front`: whether what changes nothing is answered
-        without Python.
+        `store_cluster_id` stores durably the cluster id that the log brings, where `config` has none.
+        `stop_ms`: how long a leader that stops waits for a new leader. `answer_loop`: the kind of loop that answers
+        requests that change nothing.
         """
         self.config, self.log, self.port = config, log, port
         self.node = RaftNode(config, log)
@@ -127,7 +127,7 @@ class QuorumServer:
         self._store_cluster_id = store_cluster_id
         self._features = FeatureUpdates(self.node)
         self._foreign_clusters = ForeignClusters()
-        self._log = BoundedLog(logger)  # Where all may ask for votes, anybody may begin epochs.
+        self._log = BoundedLog(logger)  # Bounded: without super users any client can request votes.
         self._driver: StateMachineDriver[Any] | None = None
         self._outputs: list[Any] = []  # Outputs of the machine, to perform after the current event.
         self._is_catching_up = False

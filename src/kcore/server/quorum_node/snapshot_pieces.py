@@ -1,4 +1,4 @@
-"""A snapshot of the metadata log as a client fetches it: each answer checked, since any server may have made it."""
+"""Builds the requests that fetch a metadata snapshot as a client, and checks each answer: any server may send it."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ MOST_BYTES: Final = 4 << 30  # A whole snapshot: it is held in memory.
 
 
 class SnapshotPieces:
-    """Which piece comes next, until `is_whole`."""
+    """The position of the next piece to fetch, until `is_whole`."""
 
     def __init__(self, end_offset: int, epoch: int) -> None:
         self._wanted = snapshots.SnapshotId(end_offset=end_offset, epoch=epoch)
@@ -24,7 +24,7 @@ class SnapshotPieces:
         return self._position >= self._size
 
     def request(self, cluster_id: str | None, leader_epoch: int) -> snapshots.FetchSnapshotRequest:
-        """For the next piece."""
+        """The request for the next piece."""
         partition = snapshots.FetchSnapshotRequestPartitionSnapshot(
             partition=0, current_leader_epoch=leader_epoch, snapshot_id=self._wanted, position=self._position
         )

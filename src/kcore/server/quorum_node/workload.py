@@ -1,4 +1,4 @@
-"""Records that a leader appends at a rate, and how long each took to be committed: as kafka.tools.TestRaftServer."""
+"""Appends records at a rate on a leader and measures their commit latencies, as kafka.tools.TestRaftServer does."""
 
 import asyncio
 import time
