@@ -1,4 +1,4 @@
-"""The first sequence of a producer that a partition does not know (KAFKA-15591, as mended in Kafka's trunk)."""
+"""The first sequence of a producer that a partition does not know (KAFKA-15591, as fixed in Kafka's trunk)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Transactions through random crashes, elections, zombies and late answers: who reads committed sees what was decided.
+"""Transactions through random crashes, elections, zombies and late answers: read_committed shows the outcome.
 
 Three producers, each with a coordinator of a few lines: it decides once, and sends the end marker until it is written.
 """

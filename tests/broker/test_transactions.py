@@ -1,4 +1,4 @@
-"""Transactions in partitions that kcore's brokers lead and follow: what is read when, and who may write (KIP-98, 890).
+"""Transactions in partitions that kcore's brokers lead and follow: visible records, producer fencing (KIP-98, 890).
 
 Producer 7 has epoch 0 unless a test says so; t-0 is led by broker 1, all three are in sync.
 """

@@ -1,4 +1,4 @@
-"""The commands that read what lies on disk, and those that read and write one message."""
+"""The commands that read files on disk, and the commands that read and write one message."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which tests run: `./kcore test` leaves the long ones out and says so, `--all` and whatever is named do not."""
+"""`./kcore test` skips long tests and says so; it runs them with `--all` or by name."""
 
 import subprocess
 import sys

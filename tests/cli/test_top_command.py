@@ -1,4 +1,4 @@
-"""`kcore top`: what it shows of a quorum of kcore's controllers, as text and as JSON, and how it ends."""
+"""`kcore top`: its view of a quorum of kcore's controllers, as text and as JSON, and its exit codes."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Finds what stays although it was removed while nobody looked: a user, a token, an ACL, a quota, a setting.
+"""Finds state that stays although it was removed while a node was away: a user, a token, an ACL, a quota, a setting.
 
 A node keeps a copy of what others decide: dicts, indexes, settings in force. A record or a notification updates the
 copy one entry at a time. After a lost session, a loaded snapshot or a resignation nobody names what is gone, and a copy

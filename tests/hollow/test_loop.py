@@ -1,4 +1,4 @@
-"""The loop in Rust: what it sends, what it tells, and what no peer can do to it."""
+"""The loop in Rust: its requests, its notices, and its robustness against peers."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""When batches came and brokers knew, from what the loop gives."""
+"""The times at which batches arrived and brokers applied them, from the loop's notices."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Messages that are well encoded and meant ill: null where that may be, numbers at their ends, names that are none."""
+"""Well encoded but hostile messages: nulls where allowed, extreme numbers, invalid names."""
 
 import asyncio
 import logging

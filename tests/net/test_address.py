@@ -1,4 +1,4 @@
-"""Hosts and ports that are none: each is a NetworkError, whatever the resolver and the sockets raise for it."""
+"""Invalid hosts and ports: each is a NetworkError, whatever the resolver and the sockets raise for it."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Clients that take what others need: descriptors, memory, the log. Whatever they do, somebody else is served."""
+"""Clients that exhaust descriptors, memory or the log do not prevent service to other clients."""
 
 import asyncio
 import socket

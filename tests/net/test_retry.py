@@ -1,4 +1,4 @@
-"""Back-off as a function of the dice, and who is tried again."""
+"""Back-off as a function of random numbers, and the errors that are retried."""
 
 import asyncio
 from itertools import islice

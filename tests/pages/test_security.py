@@ -1,4 +1,4 @@
-"""The bounds that docs/security.md tells are those of the code."""
+"""The bounds in docs/security.md equal the bounds in the code."""
 
 from kcore.broker.replicas.log_validator import BUDGET_PER_BYTE, LEAST_BUDGET
 from kcore.net.limits.bounded_log import LONGEST_LINE, BoundedLog

@@ -1,4 +1,4 @@
-"""The slow twin of the object codec: what a plan means, in plain Python, a value at a time.
+"""The slow twin of the object codec: encodes and decodes by a plan in plain Python, value by value.
 
 Twin of kcore._ext.wire.object_codec and of its parts kcore._ext.wire.wire_program, kcore._ext.wire.wire_reader,
 kcore._ext.wire.wire_writer, kcore._ext.wire.wire_parts (its parts joined) and kcore._ext.wire.wire_lists: a list is a

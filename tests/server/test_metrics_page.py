@@ -202,7 +202,7 @@ def test_a_quorum_of_three_tells_who_leads_and_what_each_took() -> None:
 
 
 def test_readiness_is_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rolling restart waits until a leader is known, its committed records are read, and the log directory is online."""
+    """A node is ready when a leader is known, its committed records are read, and the log directory is online."""
 
     def status(page: MetricsPage) -> tuple[int, str]:
         try:

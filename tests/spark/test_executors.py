@@ -1,4 +1,4 @@
-"""Executors that are processes: those without kcore, and those that are lost (local-cluster, on this machine)."""
+"""Executors as processes: executors without kcore, and lost executors (local-cluster, on this machine)."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Before a cluster measures anything: masters, executors, and what the command says of them."""
+"""Checks before a cluster measures anything: masters, executors, and the command's messages about them."""
 
 import socket
 from pathlib import Path

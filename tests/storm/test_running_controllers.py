@@ -1,4 +1,4 @@
-"""Storms of controllers that run already: what the run learns from them, and what it refuses to guess."""
+"""Storms of running controllers: settings that the run reads from them, and settings that it does not guess."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""No class whose `repr` Python makes shows a field that is called as a secret is: a repr ends up in logs and errors."""
+"""No generated `repr` shows a field with the name of a secret: a repr ends up in logs and errors."""
 
 import collections
 import dataclasses

@@ -1,4 +1,4 @@
-"""Random messages whose arrays grow with the cluster, as regular or as mixed as the dials set."""
+"""Random messages whose arrays grow with the cluster, with a given share of regular and mixed rows."""
 
 import random
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""`ci/shifted` moves the time of day and the time zone of a command; what waits for a time goes on as ever."""
+"""`ci/shifted` moves the time of day and the time zone of a command; timers and time-outs run as usual."""
 
 import os
 import subprocess

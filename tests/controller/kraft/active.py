@@ -1,4 +1,4 @@
-"""An active controller without a raft node: what it appends is committed, or lost, when the test says so."""
+"""An active controller without a raft node: a test commits or discards its appended records."""
 
 from typing import Any
 

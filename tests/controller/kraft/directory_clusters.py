@@ -1,4 +1,4 @@
-"""Brokers with several log directories, and what they tell the controller of them."""
+"""Brokers with several log directories, and their requests to the controller about directories."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

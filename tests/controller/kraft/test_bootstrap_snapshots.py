@@ -1,4 +1,4 @@
-"""A directory that Kafka 4.4 formatted has its first records in the snapshot 0-0; levels that kcore does not know."""
+"""A directory that Kafka 4.4 formatted has its first records in the snapshot 0-0; unknown metadata versions."""
 
 from typing import Any
 

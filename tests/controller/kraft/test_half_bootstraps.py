@@ -1,4 +1,4 @@
-"""A first controller that was killed within its bootstrap transaction stops none of those that come after it."""
+"""A first controller that was killed within its bootstrap transaction does not stop later controllers."""
 
 from collections.abc import Collection
 

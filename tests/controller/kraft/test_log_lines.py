@@ -1,4 +1,4 @@
-"""What the log of the active controller tells an operator: one line for what happened, not one for each partition."""
+"""The active controller logs one line per event, not one line per partition."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A fleet restarts while topics come and go by the ten thousand: nobody whose heartbeats arrive is fenced."""
+"""A fleet restarts while topics come and go by the ten thousand: no broker whose heartbeats arrive is fenced."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""A request for many topics or partitions is decided part by part: what is answered meanwhile, and what waits."""
+"""A request for many topics or partitions is decided part by part: meanwhile some requests are answered, some wait."""
 
 from collections import deque
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Quotas on a rate: whose they are, and for how long a client that has used too much is throttled."""
+"""Rate quotas: the entity that each quota applies to, and the throttle time of a client above its quota."""
 
 from typing import Any
 

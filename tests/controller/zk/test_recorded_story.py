@@ -1,4 +1,4 @@
-"""The machine over a tree in memory does what real brokers were recorded doing: znodes and control requests."""
+"""The machine over a tree in memory writes the znodes and control requests that were recorded at a real cluster."""
 
 import re
 from typing import Any

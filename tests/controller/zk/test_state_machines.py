@@ -1,4 +1,4 @@
-"""The state machines as tables: Kafka's, and held against what decisions do."""
+"""The state machines as tables: Kafka's tables, compared with the decisions."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""kcore's controller does what the real one was recorded doing: a broker killed, the preferred leaders restored."""
+"""kcore's controller decides as the recorded real one: a broker killed, the preferred leaders restored."""
 
 import re
 from typing import Any

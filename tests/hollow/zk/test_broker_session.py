@@ -1,4 +1,4 @@
-"""A session of ZooKeeper that dies: what it sends, and how it notices that the server has ended it."""
+"""A ZooKeeper session that expires: its requests, and how the client notices that the server has ended it."""
 
 import asyncio
 import struct

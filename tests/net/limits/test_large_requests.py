@@ -1,4 +1,4 @@
-"""Requests and answers of many values: they keep nobody waiting while they are read, and when they are let go."""
+"""Requests and answers of many values: other clients do not wait while they are read or freed."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The time of a coroutine's steps: what it waits for is not counted."""
+"""The time of a coroutine's steps, without the time in which it waits."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""TLS handshakes: how many run at once, who gives way, what they cost, and what is left of them."""
+"""TLS handshakes: the limit of concurrent ones, the clients that are dropped, the costs, and leaks."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Servers that ask who comes: kcore's own client, librdkafka, and strangers."""
+"""Servers that authenticate clients: kcore's own client, librdkafka, and unauthenticated clients."""
 
 import asyncio
 import logging

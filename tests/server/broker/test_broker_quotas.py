@@ -1,4 +1,4 @@
-"""request_percentage at brokers, of users who show who they are, over real sockets; both modes.
+"""request_percentage of authenticated users at brokers, over real sockets; both modes.
 
 The clocks are the test's, as in `test_request_quotas`.
 """

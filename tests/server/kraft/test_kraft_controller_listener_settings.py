@@ -1,4 +1,4 @@
-"""A quorum of three KRaft controllers over SASL_SSL: who may come, and what they may do. Certificates of their own."""
+"""A quorum of three KRaft controllers over SASL_SSL: authentication and authorization, with test certificates."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator

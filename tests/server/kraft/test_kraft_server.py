@@ -1,4 +1,4 @@
-"""A KRaft controller as a process of one voter: what clients get over the wire."""
+"""A KRaft controller as a process of one voter: its answers to clients over sockets."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""server.properties of a KRaft controller: Kafka's names, and one line for what cannot be."""
+"""server.properties of a KRaft controller: Kafka's names, and a one-line error for invalid settings."""
 
 from pathlib import Path
 

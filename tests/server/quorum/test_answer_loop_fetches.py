@@ -1,4 +1,4 @@
-"""Fetches that the answer loop answers: as the plain one does, and for as long as it may."""
+"""The answer loop answers fetches as the plain server does, and only while the node allows it."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""UpdateFeatures of a quorum without an active controller: kraft.version goes up, or what is wrong (KIP-853)."""
+"""UpdateFeatures of a quorum without an active controller: kraft.version is upgraded or refused (KIP-853)."""
 
 from collections.abc import Hashable
 from typing import Any

@@ -376,7 +376,7 @@ async def test_a_node_that_starts_again_without_having_kept_the_id_finds_it_in_t
 
 @story
 async def test_a_state_machine_is_given_what_others_appended_and_not_what_it_has_replayed() -> None:
-    """The leader's state machine gets the high watermark, and the resignation after which it reverts uncommitted records."""
+    """The leader's state machine gets the high watermark, and the resignation that reverts uncommitted records."""
     async with started(3) as nodes:
         leader = await nodes.leader()
         machines = dict(zip(nodes.servers, nodes.heard, strict=True))

@@ -1,4 +1,4 @@
-"""A controller of ZooKeeper mode over SASL_SSL: users and tokens are in ZooKeeper, brokers authenticate the controller."""
+"""A controller of ZooKeeper mode over SASL_SSL: users and tokens in ZooKeeper, brokers that authenticate it."""
 
 import asyncio
 from base64 import b64encode

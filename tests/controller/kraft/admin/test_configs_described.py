@@ -1,4 +1,4 @@
-"""What a controller tells of its own settings, beside what Kafka's told of the same server.properties."""
+"""A controller describes its own settings as Kafka's controller does for the same server.properties."""
 
 from typing import Any
 

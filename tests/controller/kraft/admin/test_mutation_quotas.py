@@ -1,4 +1,4 @@
-"""controller_mutation_rate: what counts, whose bucket it is, who is refused and who is only told to wait (KIP-599)."""
+"""controller_mutation_rate: counted changes, the choice of the bucket, refused and throttled clients (KIP-599)."""
 
 from collections import deque
 from typing import Any

@@ -1,4 +1,4 @@
-"""Heartbeats that were answered without the controller: which may be, and what they do to sessions."""
+"""Heartbeats that the answer loop may answer without the controller, and their effect on sessions."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Registrations: who is taken in, and what a hostile or a restarted broker gets."""
+"""Registrations that the controller accepts, and its answers to hostile and restarted brokers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Sessions of brokers: what a heartbeat costs, and what happens when nothing is heard."""
+"""Sessions of brokers: the cost of a heartbeat, and the fencing of brokers that send none."""
 
 import sys
 from typing import Any

@@ -1,4 +1,4 @@
-"""Bugs of Kafka's with log directories, after KIP-858, as scenarios; and who leads where a directory fails at once."""
+"""Bugs of Kafka's with log directories, after KIP-858, as scenarios; and the leaders when a directory fails at once."""
 
 from typing import Any
 

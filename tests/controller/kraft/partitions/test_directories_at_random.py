@@ -1,4 +1,4 @@
-"""Brokers whose disks fail and are replaced, at random: what must hold of every state that the controller comes to.
+"""Brokers whose disks fail and are replaced, at random: invariants of every state of the controller.
 
 I5, I6, I7 and I12 are numbers of the invariants below. Brokers do what Kafka's may do: one whose last directory fails
 stops, and only registered directories and LOST are assigned.

@@ -1,4 +1,4 @@
-"""ACLs in znodes, as AclAuthorizer keeps them: created, deleted, described; and who may do what by them."""
+"""ACLs in znodes, as AclAuthorizer keeps them: created, deleted, described; and applied to requests."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Finalized features (KIP-584): who lacks one is not there; UpdateFeatures, and every refusal of it."""
+"""Finalized features (KIP-584): a broker that lacks one counts as dead; UpdateFeatures, and every refusal of it."""
 
 from typing import Any
 

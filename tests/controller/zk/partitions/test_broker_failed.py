@@ -1,4 +1,4 @@
-"""Brokers fail: who leads then, and with which ISR."""
+"""Brokers fail: the new leaders and ISRs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Brokers start: they get all that they hold, partitions without a leader get one, the others hear of them."""
+"""Brokers start: they receive all their replicas, offline partitions get leaders, other brokers get the changes."""
 
 import pytest
 
