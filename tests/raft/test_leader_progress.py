@@ -152,8 +152,8 @@ def test_or_win_the_election_eventually() -> None:
 
 @pytest.mark.covers("KIP-595 progress 8", "KIP-595 progress 9")
 def test_this_approach_could_generate_disruptive_voters() -> None:
-    """ "The partitioned leader will keep increasing its epoch, and when it eventually reconnects to the quorum, it
-    could win the election with a very large epoch number [...] we would like to address it in a follow-up KIP".
+    """ "The partitioned leader will keep increasing its epoch [...] it could win the election with a very large
+    epoch number [...] we would like to address it in a follow-up KIP".
 
     Which is KIP-996: with pre-votes and resignation the quorum does not notice when it comes back.
     """

@@ -50,7 +50,7 @@ def test_an_only_voter_leads_for_its_state_machine_once_its_record_is_flushed() 
     effects = node.on_flushed(flush, 1)
     assert isinstance(effects[0], Committed)
     assert leaders(effects) == [(1, 1)]
-    assert leaders(node.on_timer(2)) == [], "it is told once"
+    assert leaders(node.on_timer(2)) == [], "it gets one line"
 
 
 @pytest.mark.covers("E5")

@@ -47,7 +47,7 @@ def test_a_machine_that_leads_no_more_takes_back_what_is_not_committed() -> None
     effects = stage.hear(stage.node.on_request(begin_request(5, leader_id=3), 1, "begin", 1000))
     assert stage.machine.told == [("resigned", 1)]
     assert stage.machine.state == [(1, b"a")]
-    assert stage.driver.submit([Append([b"late"], 1, 4)], 1000) == ([], []), "nobody needs to be told again"
+    assert stage.driver.submit([Append([b"late"], 1, 4)], 1000) == ([], []), "no replica needs the record again"
     (asked,) = sent(effects, FetchRequest)
     answered = fetch_response(values(b"d", base_offset=4, epoch=5), 5, 3, high_watermark=3)
     stage.hear(stage.node.on_response(asked.correlation_id, answered, 1001))

@@ -42,7 +42,7 @@ QUIET_BYTES = 4096  # The buffer of a connection that waits for its client.
 
 
 Handler: TypeAlias = Callable[[RequestContext, Any], Awaitable[Message | Encoded | None]]
-"""What it returns is not changed later: a Fetch response that is returned again is not encoded again, and a large one
+"""Its response does not change later: a Fetch response that is returned again is not encoded again, and a large one
 is encoded part by part."""
 
 

@@ -4,13 +4,13 @@
 
 Which partitions elect where no rows are given:
 
-- "offline" with `leaving`, as KafkaController.onBrokerFailure leaves it: of the partitions with a replica on them,
-  those without an online leader elect; where that fails, and in all others, they are taken out of the ISR.
-- "controlled-shutdown" in ZooKeeper mode, as doControlledShutdown leaves it, for one broker: partitions that it
-  leads elect, others take it out of the ISR; those with a single replica are let be.
+- "offline" with `leaving`, as KafkaController.onBrokerFailure does: partitions without an online leader elect. Where no
+  election succeeds, and in all other partitions with a replica on these brokers, the brokers leave the ISR.
+- "controlled-shutdown" in ZooKeeper mode, as doControlledShutdown does, for one broker: partitions that it leads elect.
+  Other partitions take it out of the ISR, unless they have a single replica.
 - "online" with `leaving` and KRaft's "controlled-shutdown", as ReplicationControlManager.handleBrokerFenced does.
-  Kafka fences one broker after the other. Several at once make one change a partition, for which none of them is
-  elected: an ISR of these brokers alone stays as it is, without a leader (or, with `elr`, becomes the ELR).
+  Kafka fences one broker after the other. Several brokers at once make one change a partition, which elects none of
+  them. An ISR of these brokers alone stays, without a leader; with `elr` it becomes the ELR.
 - "offline" and "online" without: every partition whose leader is not online. "unclean": every one without a leader.
 - "preferred": every partition whose leader is not its first replica. "reassign": every one being reassigned.
 """

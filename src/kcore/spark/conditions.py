@@ -1,8 +1,8 @@
 """The option `where` of kcore's sources: conditions that are checked while files are read.
 
-Spark can push a query's own filters down to a Python source, but keeps them for the next query on the same DataFrame:
-after `frame.where("partition = 0").count()`, `frame.count()` is that of partition 0 (seen with 4.3.0,
-spark.sql.python.filterPushdown.enabled). So that is left off, and what is to be left unread is said in an option.
+Spark can push the filters of a query down to a Python source, but keeps them for the next query on the same DataFrame.
+After `frame.where("partition = 0").count()`, `frame.count()` counts partition 0 alone (seen with 4.3.0,
+spark.sql.python.filterPushdown.enabled). So kcore does not use that feature, and takes conditions as an option.
 
     topic = 'orders' and partition in (0, 7) and offset >= 1000 and timestamp < '2026-01-31T12:00:00Z'
 """

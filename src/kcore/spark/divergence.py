@@ -66,7 +66,7 @@ def diverge_pieces(spark: SparkSession, pairs: Sequence[Pair], read: Read = "byt
 def pairs_of(
     log_dir_a: str | Path, log_dir_b: str | Path, read: Read, partitions: Iterable[TopicPartition] | None = None
 ) -> list[Pair]:
-    """What there is to compare; StorageError if there is nothing, or for another `read`."""
+    """The partitions to compare; StorageError if there is nothing, or for another `read`."""
     if read not in READS:
         raise StorageError(f"read={read!r} is not one of {', '.join(READS)}")
     pairs = pairs_in(Path(log_dir_a).resolve(), Path(log_dir_b).resolve(), partitions)

@@ -1,4 +1,4 @@
-"""What the formats "kcore.log" and "kcore.metadata" share: paths, which may be globs and file:// URIs, and options.
+"""The common part of "kcore.log" and "kcore.metadata": paths, which may be globs and file:// URIs, and options.
 
 `mode` (failfast, permissive, dropmalformed) says what becomes of what cannot be read, `columns` which columns are made,
 and `where` which files, batches and rows are read at all. PySpark's sources are not told which columns a query needs;
@@ -36,7 +36,7 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
 class FileReader(DataSourceReader):
-    """What both readers share: paths, columns, mode, and the conditions on what is read."""
+    """The common part of both readers: paths, columns, mode, and the conditions on what is read."""
 
     def __init__(self, paths: list[Path], schema: pa.Schema, mode: str, conditions: list[Condition]) -> None:
         self.paths, self.schema, self.mode, self.conditions = paths, schema, mode, conditions
@@ -82,7 +82,7 @@ class FileSource(DataSource):
         return from_arrow_schema(self._schema)
 
     def reader(self, schema: StructType) -> FileReader:
-        """Of the columns of `schema`, which a user may give: StorageError where one is not there or of another type."""
+        """The columns of `schema`, which a user may give: StorageError where one is not there or of another type."""
         for field in to_arrow_schema(schema, timezone="UTC"):
             if field.name == CORRUPT and self.mode == PERMISSIVE:
                 continue

@@ -82,7 +82,7 @@ class LogReader(FileReader):
             yield from self._corrupt(path, None, str(error))
             return
         batches = scan_batches(data, stop=True)
-        chosen = replace(batches.take(self._wanted(batches)), problem=None)  # It is told after what can be read.
+        chosen = replace(batches.take(self._wanted(batches)), problem=None)  # Reported after the readable records.
         first = 0
         while first < len(chosen):
             bound = chosen.position[first] + BYTES_AT_ONCE

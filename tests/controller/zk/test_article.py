@@ -33,14 +33,14 @@ def test_broker_1_fails_step_by_step() -> None:
     made.run()
     first, *rest = [type(each) for each in made.effects if isinstance(each, ReadChildren | WriteStates | Send)]
     assert first is ReadChildren, "1. who is there"
-    assert rest == [WriteStates, Send], "3.3 in ZooKeeper before anybody is told"
+    assert rest == [WriteStates, Send], "3.3 in ZooKeeper before any broker gets a request"
     [write] = [each for each in made.effects if isinstance(each, WriteStates)]
     assert write.changes.rows.tolist() == [made.active.table.row_of("p", 0)], "2. the partitions of broker 1 alone"
     assert made.state("p", 0) == (2, (2, 3), 1), "3.1 and 3.2"
     node = made.tree.nodes[znodes.state_path("p", 0)]
     assert (node.version, znodes.decode_state("", node.data).leader_epoch) == (1, 1)
     orders = {to[0]: told(request) for kind, to, request in made.requests() if kind == "LeaderAndIsr"}
-    assert {broker: [*states] for broker, states in orders.items()} == {2: ["p-0"], 3: ["p-0"]}, "4. whom it concerns"
+    assert {broker: [*states] for broker, states in orders.items()} == {2: ["p-0"], 3: ["p-0"]}, "4. brokers concerned"
     assert {(state["p-0"]["leader"], *state["p-0"]["isr"]) for state in orders.values()} == {(2, 2, 3)}
 
 

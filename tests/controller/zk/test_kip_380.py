@@ -161,7 +161,7 @@ def test_a_broker_that_shuts_down_still_hears_of_what_it_leads() -> None:
     shut_down(made, 3, epoch_of(made, 3))
     orders = {to[0]: told(request) for kind, to, request in made.requests() if kind == "LeaderAndIsr"}
     assert orders[3]["t-2"]["leader"] == 1
-    assert set(orders[3]) == {"t-2"}, "what it follows it is told to stop"
+    assert set(orders[3]) == {"t-2"}, "it gets StopReplica for its followers"
 
 
 @pytest.mark.covers("B9")

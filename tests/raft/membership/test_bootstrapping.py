@@ -121,8 +121,9 @@ def test_an_observer_finds_the_leader_by_fetching_from_anyone() -> None:
 
 @pytest.mark.covers("KIP-595 fetch response 1 retry", "KIP-595 fetch response 1 begin")
 def test_a_follower_whose_leader_does_not_answer_asks_the_other_voters_at_random() -> None:
-    """KIP-595, Fetch response: "retry to the Fetch request again against one of the remaining voters at random; in the
-    mean time it may receive BeginQuorumEpoch request which would also update the new epoch / leader as well".
+    """KIP-595, Fetch response: "retry to the Fetch request again against one of the remaining voters at random".
+
+    It goes on: "it may receive BeginQuorumEpoch request which would also update the new epoch / leader as well".
     """
     node, effects = started(election=ElectionState(1, 2), jitter=1)
     (lost,) = sent(effects, FetchRequest)

@@ -17,7 +17,7 @@ def pieces(log: DiskRaftLog, since: Place) -> bytes:
             data = os.pread(file, count, position)
         finally:
             os.close(file)
-        assert len(data) == count, "all that is told is in the file"
+        assert len(data) == count, "all announced records are in the file"
         found += data
     return found
 

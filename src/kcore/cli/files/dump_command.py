@@ -54,7 +54,7 @@ def command(
         bool, typer.Option("--transactions", help="Records as those of __transaction_state.")
     ] = False,
     skip_record_metadata: Annotated[
-        bool, typer.Option("--skip-record-metadata", help="Of records, their contents alone.")
+        bool, typer.Option("--skip-record-metadata", help="Only the contents of records.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="A line of JSON for each batch, or for each record.")] = False,
     arrow: Annotated[Path | None, typer.Option(metavar="FILE", help="The same as an Arrow IPC file.")] = None,

@@ -19,7 +19,7 @@ def command(
     name: Annotated[
         str, typer.Argument(metavar="[NAME | TEXT | KEY]", help="A message; or list those with that text or API key.")
     ] = "",
-    version: Annotated[int | None, typer.Option(metavar="N", help="Of the skeleton; default the newest.")] = None,
+    version: Annotated[int | None, typer.Option(metavar="N", help="Default: the newest version.")] = None,
     only_skeleton: Annotated[bool, typer.Option("--skeleton", help="Print the skeleton alone, for a pipe.")] = False,
     json: Annotated[bool, typer.Option("--json", help="A line of JSON for each message.")] = False,
     dialect: Annotated[str | None, typer.Option(help="Another dialect than Kafka's own, such as kip590.")] = None,

@@ -36,7 +36,7 @@ def command(
     linger: Annotated[
         list[str] | None, typer.Option(metavar="MS", help="default: the system's own. If not given: default, and 0.")
     ] = None,
-    record_bytes: Annotated[int, typer.Option(min=1, max=MOST_BYTES, help="Of each record.")] = 256,
+    record_bytes: Annotated[int, typer.Option(min=1, max=MOST_BYTES, help="The size of each record.")] = 256,
     seconds: Annotated[
         float, typer.Option(min=10, max=MOST_S, help="Measured, after half as many to get warm.")
     ] = 60.0,

@@ -30,7 +30,7 @@ def command(
     partitions: Annotated[str | None, typer.Option(metavar="N", help="Such as 10k, the default.")] = None,
     brokers: Annotated[int | None, typer.Option(help="Each with a session of its own; default 20.")] = None,
     repeat: Annotated[int | None, typer.Option(help="Repetitions of everything; default 1.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of where the replicas are.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The seed of the places of replicas.")] = None,
     zookeeper: Annotated[
         str | None,
         typer.Option(

@@ -35,9 +35,9 @@ MOST_SHOWN = 5  # Failures, with their stories; all are kept.
 
 def command(
     seeds: Annotated[int, typer.Option(min=1, metavar="N", help="How many worlds.")] = 100,
-    first_seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the first of them.")] = 1,
+    first_seed: Annotated[int, typer.Option(min=0, metavar="N", help="The seed of the first world.")] = 1,
     seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="This one world alone: a replay.")] = None,
-    events: Annotated[int, typer.Option(min=1, help="Of each world; then it is healed.")] = 20_000,
+    events: Annotated[int, typer.Option(min=1, help="The events of each world; then all faults end.")] = 20_000,
     level: Annotated[
         str | None, typer.Option(help="3.9, 4.3 or mixed in all worlds; drawn from the seed otherwise.")
     ] = None,

@@ -26,7 +26,7 @@ Map = Annotated[
         help="What the new run calls a target, scenario or operation of the old. Repeatable.",
     ),
 ]
-Labels = Annotated[str, typer.Option(metavar="OLD,NEW", help="What the two runs are called in tables and on the page.")]
+Labels = Annotated[str, typer.Option(metavar="OLD,NEW", help="The names of the two runs in tables and on the page.")]
 
 
 class Options(NamedTuple):

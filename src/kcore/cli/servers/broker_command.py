@@ -60,7 +60,7 @@ def command(
         str | None, typer.Option(metavar="HOST:PORT", help="The address that they connect to, if it is another.")
     ] = None,
     listener_name: Annotated[
-        str | None, typer.Option(help="Of a listener of plain text, by default PLAINTEXT.")
+        str | None, typer.Option(help="The name of a plaintext listener, by default PLAINTEXT.")
     ] = None,
     control_plane: Annotated[
         str | None, typer.Option(metavar="NAME://HOST:PORT", help="A listener for controllers alone.")

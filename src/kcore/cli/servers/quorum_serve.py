@@ -101,7 +101,7 @@ def command(
     ] = None,
     listener_name: Annotated[str, typer.Option(help="The first of controller.listener.names.")] = "CONTROLLER",
     level: Annotated[str, typer.Option(help="The release whose protocol it speaks: 4.3 or 3.9.")] = "4.3",
-    cluster_id: Annotated[str | None, typer.Option(help="Of an observer without --data.")] = None,
+    cluster_id: Annotated[str | None, typer.Option(help="The cluster id of an observer without --data.")] = None,
     config: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Kafka's settings, such as controller.quorum.append.linger.ms=0."),
@@ -111,7 +111,7 @@ def command(
         float,
         typer.Option(metavar="RATE", min=0, callback=finite, help="While it leads: append so many records a second."),
     ] = 0.0,
-    record_bytes: Annotated[int, typer.Option(metavar="N", min=4, help="Of each of them; they are no-ops.")] = 256,
+    record_bytes: Annotated[int, typer.Option(metavar="N", min=4, help="The size of each no-op record.")] = 256,
     audit: AuditOption = None,
     metrics: MetricsOption = None,
     answer_loop: AnswerLoopOption = "compiled",

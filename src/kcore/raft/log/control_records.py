@@ -39,7 +39,7 @@ MOST_CONTROL_BYTES: Final = 1 << 20
 MOST_CONTROL_RECORDS: Final = 1_000
 # Bounds of what a request may say of a voter, whose endpoints all who ask for the quorum's voters get.
 MOST_LISTENERS: Final = 100
-MOST_LISTENER_BYTES: Final = 4096  # Of their names and hosts.
+MOST_LISTENER_BYTES: Final = 4096  # Bytes of all names and hosts.
 TYPES: Final[dict[type[Message], int]] = {
     LeaderChangeMessage: CONTROL_TYPES.index("LEADER_CHANGE"),
     SnapshotHeaderRecord: CONTROL_TYPES.index("SNAPSHOT_HEADER"),

@@ -37,7 +37,7 @@ FORWARDABLE: Final = frozenset(
         *("AddRaftVoter", "RemoveRaftVoter"),
     )
 )
-"""What may come in an envelope (ApiKeys.forwardable)."""
+"""The requests that an envelope may carry (ApiKeys.forwardable)."""
 _KEY_AND_VERSION: Final = Struct(">hh")
 _VERSION: Final = Struct(">h")
 

@@ -76,7 +76,7 @@ class KraftFamilies:
         yield gauge(f"{CONTROLLER}_MetadataErrorCount", text, metrics.faults)
 
     def _timestamp(self, offset: int) -> int | None:
-        """Of the batch with that record; None where the log has it no more, or not yet."""
+        """The epoch of the batch with that record; None where the log has it no more, or not yet."""
         log = self._server.node.log
         if not log.start_offset <= offset < log.end_offset:
             return None
@@ -123,7 +123,7 @@ def _by_broker(name: str, what: str, ids: Int32s, values: Int64s) -> Family:
 
 
 def counted(table: PartitionTable, first: int, end: int) -> tuple[int, int]:
-    """Of these rows: how many have no leader, and how many another one than the first replica (hasPreferredLeader)."""
+    """Counts partitions without a leader, and those not led by the first replica (hasPreferredLeader)."""
     leader__p, preferred__p = table.leader__p[first:end], table.replicas__ps[first:end, :1].ravel()
     is_partition__p = preferred__p >= 0
     offline = np.count_nonzero(is_partition__p & (leader__p < 0))

@@ -17,7 +17,7 @@ with needs("metrics"):
 
 Family: TypeAlias = Metric
 Collect: TypeAlias = Callable[[], Awaitable[Sequence[Family | Callable[[], Family]]]]
-"""A server's figures, called on the event loop. What of it is callable is called in the page's thread: long ones."""
+"""A server's figures, called on the event loop. The thread of the page calls callable values: these take long."""
 READY: Final = "kcore_ready"
 MS: Final = 1000.0  # For Kafka's histograms of milliseconds.
 

@@ -35,5 +35,5 @@ def quorum_listener_settings(properties: Mapping[str, str], listener: str) -> Qu
         raise SettingsError(f"super.users: {wrong[0]} is no principal such as User:name")
     knows_clients = security.mechanisms or (security.tls is not None and security.tls.client_auth != "none")
     if not users and (knows_clients or given.get("authorizer.class.name")):
-        raise SettingsError("super.users is missing: as whom the nodes of the quorum come to each other")
+        raise SettingsError("super.users is missing: list the principals that the nodes of the quorum use")
     return QuorumListenerSettings(security, users or None, limits_of(given, listener, LIMITS))

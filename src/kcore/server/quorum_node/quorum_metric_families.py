@@ -75,7 +75,7 @@ def _of_node(node: RaftNode) -> Iterable[Family]:
     yield gauges(f"{RAFT}_current_state", "1 for the state of this node.", "state", is_now)
     yield gauge(f"{RAFT}_current_leader", "The leader's id, -1 if unknown.", node.leader_id)
     voted_id = node.local.id if isinstance(quorum, Leader) else -1 if quorum.voted is None else quorum.voted.id
-    yield gauge(f"{RAFT}_current_vote", "For whom it voted in this epoch, -1 for nobody.", voted_id)
+    yield gauge(f"{RAFT}_current_vote", "The candidate that the node voted for in this epoch, -1 for none.", voted_id)
     yield gauge(f"{RAFT}_current_epoch", "The epoch.", quorum.epoch)
     known = node.quorum.high_watermark
     yield gauge(f"{RAFT}_high_watermark", "The high watermark, -1 if unknown.", -1 if known is None else known)
@@ -122,7 +122,7 @@ def _of_events(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
     what = "How long an event held the event loop, by kind"
     yield families.histograms("kcore_event_seconds", f"{what}.", "kind", metrics.events)
     yield from families.longest("kcore_event", what, "kind", metrics.events, at_s)
-    text = "Of that, the state machine's turn: committed records applied, outputs performed."
+    text = "The part of that time that the state machine takes: committed records applied, outputs performed."
     yield histogram("kcore_state_machine_seconds", text, metrics.state_machine)
 
 

@@ -32,7 +32,7 @@ QUIET: Final = frozenset(
         *("AlterPartition", "UpdateMetadata", "ConsumerGroupHeartbeat"),
     }
 )
-"""APIs of which only refusals for want of a right are told."""
+"""APIs of which the audit log has only refusals for lack of a right."""
 
 
 class _Files(RotatingFileHandler):

@@ -24,7 +24,7 @@ from kcore.schema.structure import Message
 FIELD: Final = "throttle_time_ms"
 
 Exempts: TypeAlias = Callable[[Message, int], bool]
-"""Whether a request of that version is exempt, if it is from whom it may be: nodes of the cluster send such ones."""
+"""Whether a request of that version is exempt if a node of the cluster sent it."""
 May: TypeAlias = Callable[[Message], bool]
 """Whether the sender of what was answered so has the right to what only nodes of the cluster send."""
 

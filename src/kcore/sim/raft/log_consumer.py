@@ -77,7 +77,7 @@ class Consumer:
     def on_leader(self, epoch: int, offset: int) -> Sequence[Append]:
         """Like a new controller, it appends something at once."""
         node = self._machine.node
-        told = f"node {self._machine.index}: its state machine is told to lead epoch {epoch} from {offset} on"
+        told = f"node {self._machine.index}: its state machine starts to lead epoch {epoch} from {offset} on"
         if self.epoch is not None or type(node.state) is not Leader or node.epoch != epoch:
             raise Violation("LeaderIsTold", f"{told}; it leads {self.epoch}, and the node is {node.state}")
         if offset != self.position or offset != node.next_offset:
@@ -100,13 +100,13 @@ class Consumer:
         return ()
 
     def _given_wrongly(self, invariant: str, end_offset: int, why: str) -> Violation:
-        told = f"node {self._machine.index}: its state machine is told what is committed up to {end_offset}"
+        told = f"node {self._machine.index}: its state machine gets the commits up to {end_offset}"
         return Violation(invariant, f"{told}; {why}")
 
     def on_resigned(self, epoch: int) -> Sequence[Append]:
         """Takes back what is not committed."""
         if epoch != self.epoch:
-            told = f"node {self._machine.index}: its state machine is told to lead epoch {epoch} no more"
+            told = f"node {self._machine.index}: its state machine starts to lead epoch {epoch} no more"
             raise Violation("LeaderIsTold", f"{told}; it leads {self.epoch}")
         self.epoch = None
         self.journal.clear()

@@ -131,7 +131,7 @@ def test_b5_a_lost_answer_is_given_again() -> None:
     assert again == first
     assert again.error_code == Errors.NONE
     assert cluster.state("t") == (1, (1, 2), 0)
-    assert cluster.requests() == [], "nobody is told twice"
+    assert cluster.requests() == [], "no broker gets a request twice"
 
 
 def test_a_write_whose_answer_was_lost_counts_as_written() -> None:
