@@ -85,7 +85,7 @@ async def observed(folder: str, front: AnswerLoopKind) -> AsyncIterator[tuple[An
     """An only voter that leads, and observers that have all of its log and fetch on."""
     nodes = Nodes(1)
     log = DiskRaftLog(Path(folder) / "__cluster_metadata-0")
-    async with nodes.server(1, log, front=front) as server:
+    async with nodes.server(1, log, answer_loop=front) as server:
         await nodes.leader()
         await committed_everywhere(nodes, 1)
         async with fleet(server.port, OBSERVERS, (hollow.FETCHES,), CLUSTER_ID) as loop:

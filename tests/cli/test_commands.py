@@ -55,7 +55,7 @@ def loaded_by(*arguments: str) -> set[str]:
 NEEDED = {
     f"kcore.{name}"
     for name in (
-        *("errors", "extras", "printable", "version", "report", "report.exits"),
+        *("errors", "extras", "printable", "version", "measure", "measure.report", "measure.report.exits"),
         *("cli", "cli.commands", "cli.pipes"),
     )
 }
@@ -187,5 +187,5 @@ def test_the_tests_belong_to_a_checkout():
 @pytest.mark.parametrize("command", ["codec", "dump", "image"])
 def test_a_command_for_one_file_loads_nothing_for_reports(command: str) -> None:
     heavy = ("pyarrow", "matplotlib", "pandas", "pyspark")
-    code = f"import sys, kcore.cli.{command}_command; print(*[name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, kcore.cli.files.{command}_command; print(*[name for name in {heavy} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"

@@ -29,7 +29,7 @@ LEVELS = {"4.3.1": {"metadata.version": 30, "group.version": 1}, "3.9.1": {"meta
 
 
 @asynccontextmanager
-async def active(folder: Path, handlers: AnswerLoopKind = "compiled", **settings: Any) -> AsyncIterator[KraftServer]:
+async def active(folder: Path, answer_loop: AnswerLoopKind = "compiled", **settings: Any) -> AsyncIterator[KraftServer]:
     [port] = free_ports(1)
     release = settings.get("release", "4.3.1")
     config = KraftControllerConfig(7, CLUSTER, supported_features=dict(FEATURES[release]), **settings)
@@ -41,7 +41,15 @@ async def active(folder: Path, handlers: AnswerLoopKind = "compiled", **settings
     log = DiskRaftLog(folder / "__cluster_metadata-0")
     bootstrap = Bootstrap.of_features(LEVELS[release], "a test")
     server = KraftServer(
-        config, raft, log, MemoryElections(), bootstrap, host="127.0.0.1", port=port, stop_ms=100, handlers=handlers
+        config,
+        raft,
+        log,
+        MemoryElections(),
+        bootstrap,
+        host="127.0.0.1",
+        port=port,
+        stop_ms=100,
+        answer_loop=answer_loop,
     )
     async with server:
         await until(lambda: server.controller.stable >= 3 and server.controller.epoch is not None)

@@ -22,7 +22,7 @@ from server.quorum_nodes import Nodes, append, committed_everywhere
 @asynccontextmanager
 async def leader(
     folder: Path,
-    handlers: AnswerLoopKind = "compiled",
+    answer_loop: AnswerLoopKind = "compiled",
     segments: Settings | None = None,
     limits: Limits = LIMITS,
     **settings: Any,
@@ -30,7 +30,7 @@ async def leader(
     """An only voter that leads, with its log on the disk."""
     nodes = Nodes(1, **settings)
     log = DiskRaftLog(folder / "__cluster_metadata-0", segments)
-    server = nodes.server(1, log, handlers=handlers, limits=limits)
+    server = nodes.server(1, log, answer_loop=answer_loop, limits=limits)
     async with server:
         await nodes.leader()
         await committed_everywhere(nodes, 1)

@@ -14,5 +14,5 @@ def either_front(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes that the test starts have that front, unless it says which."""
     for kind in (QuorumServer, KraftServer):
         defaults = kind.__init__.__kwdefaults__  # type: ignore[misc]
-        assert "front" in defaults
-        monkeypatch.setitem(defaults, "front", request.param)
+        assert "answer_loop" in defaults
+        monkeypatch.setitem(defaults, "answer_loop", request.param)

@@ -98,7 +98,7 @@ class Nodes:
         self,
         node_id: int,
         log: RaftLog | None = None,
-        handlers: AnswerLoopKind | None = None,
+        answer_loop: AnswerLoopKind | None = None,
         limits: Limits = LIMITS,
         **settings: Any,
     ) -> QuorumServer:
@@ -114,7 +114,7 @@ class Nodes:
             store_cluster_id=lambda cluster_id: self.cluster_ids.append((node_id, cluster_id)),
             stop_ms=500,
             limits=limits,
-            **({} if handlers is None else {"front": handlers}),
+            **({} if answer_loop is None else {"answer_loop": answer_loop}),
         )
         self.servers.append(made)
         self.heard.append(heard)

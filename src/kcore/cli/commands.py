@@ -122,7 +122,8 @@ QUORUM: Final[dict[str, Command]] = {
         "Make a directory that `kcore quorum serve`, or a controller of Kafka, takes as its own; prints its ids.",
     ),
     "wait": Command(
-        "servers.quorum_wait", "Wait until a quorum has a leader and the named controllers have all that is committed."
+        "servers.quorum_wait",
+        "Wait until a quorum has a leader and the logs of the named voters have all that is committed.",
     ),
     "describe": Command("servers.quorum_describe", "Describe a metadata quorum, as kafka-metadata-quorum.sh does it."),
 }

@@ -44,7 +44,7 @@ def test_every_command_that_measures_looks_at_the_load_first(
     def look() -> None:
         raise LooksAtTheLoad
 
-    monkeypatch.setattr(f"kcore.cli.{module}_command.load_before", look)
+    monkeypatch.setattr(f"kcore.cli.measure.{module}_command.load_before", look)
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, arguments)
     assert isinstance(result.exception, LooksAtTheLoad), result.output

@@ -77,8 +77,8 @@ def test_no_zookeeper() -> None:
         ("host:99999", "'host:99999' is not HOST:PORT"),
         ("here:1,:2181", "':2181' is not HOST:PORT"),
         ("a b", "'a b' is not HOST:PORT"),
-        ("host:2181//a", "'//a' is no path of a znode"),
-        ("host:2181/a/", "'/a/' is no path of a znode"),
+        ("host:2181//a", "'//a' is not the path of a znode"),
+        ("host:2181/a/", "'/a/' is not the path of a znode"),
     ],
 )
 def test_a_zookeeper_that_is_none_is_one_line(command: str, zookeeper: str, told: str, tmp_path: Path) -> None:

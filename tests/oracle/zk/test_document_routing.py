@@ -132,7 +132,11 @@ async def controller(
         authorizer=kind.authorizer,
         delegation_token_secret_key=kind.controller.token_key,
     )
-    options: dict[str, Any] = {"audit": audit, "routing": ROUTING, "door": kind.controller.door}
+    options: dict[str, Any] = {
+        "audit": audit,
+        "routing": ROUTING,
+        "listener_settings": kind.controller.listener_settings,
+    }
     async with ControllerServer(config, zookeeper, **options) as server:
         yield server
 

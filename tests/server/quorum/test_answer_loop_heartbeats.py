@@ -183,7 +183,7 @@ async def test_the_end_of_the_loops_thread_is_a_fault_of_the_process(tmp_path: P
 async def test_a_heartbeat_is_not_behind_all_that_register_at_once(tmp_path: Path, monkeypatch: Any) -> None:
     """They came first, each over a connection of its own, and are decided a few at a time; all of them in the end."""
     decided: list[str] = []
-    async with active(tmp_path, handlers="plain") as server, broker(server) as made, AsyncExitStack() as stack:
+    async with active(tmp_path, answer_loop="plain") as server, broker(server) as made, AsyncExitStack() as stack:
         on_request, release = server.controller.on_request, server.controller.config.release
 
         def watched(request: Any, *rest: Any) -> Any:

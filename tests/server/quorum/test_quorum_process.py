@@ -164,7 +164,7 @@ class Votes(MemoryElections):
 def scripted(node: Scripted, log: MemoryLog | None = None) -> tuple[QuorumServer, Votes]:
     votes = Votes()
     where: dict[str, Any] = {"host": "127.0.0.1", "port": 0}
-    server = QuorumServer(Nodes(1).config(1), log or MemoryLog(), votes, **where, machine=None, handlers="plain")
+    server = QuorumServer(Nodes(1).config(1), log or MemoryLog(), votes, **where, machine=None, answer_loop="plain")
     server.node = node  # type: ignore[assignment]
     return server, votes
 

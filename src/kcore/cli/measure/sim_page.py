@@ -60,9 +60,7 @@ def render(rows: Sequence[Row], summary: str, facts: dict[str, Any], directory: 
 def _history(rows: Sequence[Row], facts: Mapping[str, Any], directory: Path | None) -> str:
     """How much was simulated, and how fast, here and in earlier runs of the same worlds."""
     earlier = earlier_runs(directory, facts, _KIND)
-    about = (
-        "Runs with as many events a seed and the same options. More work in an event makes fewer events a minute."
-    )
+    about = "Runs with as many events a seed and the same options. More work in an event makes fewer events a minute."
     return history_section(_HEAD, _speeds(rows, facts), earlier, _read, three_digits, about)
 
 

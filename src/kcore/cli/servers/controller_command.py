@@ -95,7 +95,7 @@ def command(
     where, found = address_of("--listen", listen), _listener_settings_of(security, listener_name)
     made = _config_of(broker_id, inter_broker_protocol, found, advertise, config or [])
     page, options = metrics_page(metrics), {"session_timeout_ms": session_timeout, "take_over": take_over}
-    others: dict[str, Any] = {**options, "audit": audit_log(audit), "door": found.listener_settings}
+    others: dict[str, Any] = {**options, "audit": audit_log(audit), "listener_settings": found.listener_settings}
     raise typer.Exit(run_watched(_run(made, zookeeper, where, page, **others)))
 
 
