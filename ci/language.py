@@ -31,7 +31,7 @@ RULES = {
     "of who": re.compile(r"\b(?:of|to|by|from|for|as|with) who\b(?!')", re.IGNORECASE),
     "whom": re.compile(r"\bwhom\b", re.IGNORECASE),
     "starts with Of": re.compile(r"^Of\b"),
-    "first word: Who": re.compile(r"^(?:Who|Whose|Whoever)\b(?!.*\?$)"),
+    "first word Who": re.compile(r"^(?:Who|Whose|Whoever)\b(?!.*\?$)"),
     "starts with What": re.compile(
         r"^What\b(?! if\b)(?=.*\b(?:is|are|was|were|has|have|does|do|can|may|must)\b)(?!.*\?$)"
     ),

@@ -30,7 +30,7 @@ def rules_of(words: str, kind: str = "docstring") -> set[str]:
         ("The epoch of who asks.", "of who"),
         ("Users whom ZooKeeper knows.", "whom"),
         ("It ends. Of a voter nothing is taken.", "starts with Of"),
-        ("Who fails waits.", "first word: Who"),
+        ("Who fails waits.", "first word Who"),
         ("What waits longest is decided first.", "starts with What"),
         ("Else it is no majority.", "starts with Else"),
         ("word " * 31 + "end.", "more than 30 words"),
