@@ -21,7 +21,7 @@ _LANE: Final = 0.42  # Inches a bar, with its label above it.
 _FRAME: Final = 0.95  # Title, axis and its label.
 _LEGEND: Final = 0.28  # Inches a row of the legend.
 _FARTHEST: Final = 3.0  # Medians, that a line goes; its label says how far it would.
-_MARKED_POINTS: Final = 32  # Of a line of shares by time; more would only hide it.
+_MARKED_POINTS: Final = 32  # Points of a line of shares by time; more would only hide the line.
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class Shares:
     total: int = 0
 
     def told(self, at: int, what: str) -> str:
-        """What the mark at that place of the ordered times tells."""
+        """The tip of the mark at that place of the ordered times."""
         count = len(self.times)
         some = f"{(at + 1) / count:.0%} of {self.total:,}" if self.total else f"{at + 1} of {count}"
         return f"{self.name}: {some} {what}\nafter {duration(sorted(self.times)[at])}"
@@ -177,7 +177,7 @@ def shares_chart(title: str, lines: Sequence[Shares], along: str, what: str, log
 
 
 def _band(chart: Chart, line: Shares, color: str) -> None:
-    """Between the soonest and the latest repetition, at each share."""
+    """Draws the band between the soonest and the latest repetition, at each share."""
     if len(line.repetitions) < 2:
         return
     ordered = [sorted(each) for each in line.repetitions if each]
@@ -189,7 +189,7 @@ def _band(chart: Chart, line: Shares, color: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Of a timeline: when, in ns, and what happened."""
+    """A point of a timeline: its time in ns, and what happened."""
 
     at: float
     name: str
@@ -197,7 +197,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Of a timeline: parts one behind the other from 0, and events on them."""
+    """A row of a timeline: consecutive parts from 0, and events on them."""
 
     label: str
     parts: Sequence[Part]
@@ -240,7 +240,7 @@ def lane_label(chart: Chart, lane: float, text: str) -> None:
     """Above the lane, from the left edge: it takes no room beside the bars, also on a narrow screen."""
     place = blended_transform_factory(chart.axis.transAxes, chart.axis.transData)
     label = chart.axis.text(0.0, lane - 0.27, text, transform=place, va="bottom", ha="left", fontsize=9, color=FAINT)
-    label.set_in_layout(False)  # A long one makes no room for itself beside the axis.
+    label.set_in_layout(False)  # A long label gets no room beside the axis.
 
 
 def lane_note(chart: Chart, end: float, lane: float, text: str) -> None:

@@ -14,7 +14,7 @@ with needs("report"):
 
 FILE: Final = "results.parquet"
 MOST_RUNS: Final = 10
-_MOST_FOLDERS: Final = 200  # The newest; of more, older ones are not looked at.
+_MOST_FOLDERS: Final = 200  # The newest runs; older runs are not read.
 _SAME: Final = ("host", "processor", "cores")
 
 
@@ -41,13 +41,13 @@ class ResultKind:
 
     schema: pa.Schema  # Columns that older versions did not write are null.
     needed: Sequence[str]  # The columns without which a history cannot be made of them.
-    own: Sequence[str]  # Columns that tell them from the results of other commands.
+    own: Sequence[str]  # Columns that distinguish these results from other commands' results.
     file: str = FILE
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierRuns:
-    """The newest that can be read, oldest first, and a line for each of the newest that cannot."""
+    """The newest readable runs, oldest first, and a line for each of the newest that is not readable."""
 
     runs: Sequence[EarlierRun] = ()
     passed_over: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""What a figure needs beside it: the machine, how busy it was, and the versions."""
+"""Describes the conditions of a measurement: the machine, its load, and the versions."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 PACKAGES: Final = ("kcore", "numpy", "numba", "pyarrow", "pyspark")
-_IDLE: Final = (3, 4)  # Of the times in /proc/stat: idle, and waiting for a disk.
+_IDLE: Final = (3, 4)  # Fields of /proc/stat: idle, and waiting for a disk.
 _STOLEN: Final = 7
 _TIMES: Final = 8  # Guests' times behind these are part of them.
 _JAVA_TIMEOUT_S: Final = 30.0
@@ -21,14 +21,14 @@ _JVM_PROPERTY: Final = re.compile(r"^\s*java\.(vm\.name|vm\.version|vendor) = (.
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How busy the machine is, as of one moment; None where the system does not tell."""
+    """How busy the machine is, as of one moment; None if the system does not report the load."""
 
     average: float | None  # of the last minute: processes that run or want to
     times: tuple[int, ...] | None  # of all cores since the start, as /proc/stat has them
 
     @classmethod
     def now(cls) -> "Load":
-        """Of this moment."""
+        """The load at this moment."""
         average = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         try:
             first = Path("/proc/stat").read_text().split("\n", 1)[0].split()
@@ -37,7 +37,7 @@ class Load:
         return cls(average, tuple(map(int, first[1 : 1 + _TIMES])))
 
     def since(self) -> dict[str, float | None]:
-        """From then until now: the load average before, and the shares of all cores that were busy and stolen."""
+        """From this load until now: the load average before, and the shares of all cores that were busy and stolen."""
         found: dict[str, float | None] = {"load_before": self.average, "busy_share": None, "stolen_share": None}
         now = Load.now().times
         if self.times is None or now is None:
@@ -67,7 +67,7 @@ def facts(start: Load | None = None) -> dict[str, Any]:
 
 
 def jvm_name(java: Path) -> str | None:
-    """Name, version and vendor of a Java virtual machine, by its executable; None if it does not tell them."""
+    """Name, version and vendor of a Java virtual machine, by its executable; None if it does not print them."""
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_JAVA_TIMEOUT_S)
@@ -86,7 +86,7 @@ def described_jvm(properties: Iterable[tuple[str, str]]) -> str | None:
 
 
 def cores() -> int | None:
-    """How many this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 

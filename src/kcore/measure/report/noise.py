@@ -12,7 +12,7 @@ P99_OVER_MEDIAN: Final = 2.0
 P99_OVER_MIN: Final = 3.0
 INTERVAL_OVER_MEDIAN: Final = 0.1  # The interval's width.
 LOAD_A_CORE: Final = 0.25  # Before the run began.
-STOLEN: Final = 0.02  # Of the time of all cores, by the host of a virtual machine.
+STOLEN: Final = 0.02  # Share of all cores' time that the host takes from a virtual machine.
 _NORMAL: Final = 1.96  # Standard deviations on both sides of 95% of a normal distribution.
 _EXACT: Final = 1_000  # Samples up to which the binomial distribution is added up; beyond, it is normal enough.
 
@@ -36,7 +36,7 @@ INTERVAL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Of a figure's samples, in their unit."""
+    """The spread of a figure's samples, in their unit."""
 
     count: int
     least: float
@@ -49,7 +49,7 @@ class Spread:
 
     @property
     def noise(self) -> list[str]:
-        """In words, which limits it is beyond."""
+        """The limits that the spread exceeds, in words."""
         if self.least <= 0:
             return []
         found = []
@@ -63,7 +63,7 @@ class Spread:
 
 
 def spread(samples: Sequence[float]) -> Spread:
-    """Of at least one sample."""
+    """The spread of at least one sample."""
     ordered = sorted(samples)
     low, high = interval(len(ordered))
     return Spread(
@@ -128,7 +128,7 @@ def chance(before: int, of_old: int, after: int, of_new: int) -> float:
 
 
 def about_the_machine(facts: Mapping[str, Any]) -> list[str]:
-    """Sentences about how busy the machine was, from the facts of a run; empty where nothing was recorded."""
+    """Sentences about how busy the machine was, from the facts of a run; empty if the facts have no load."""
     load, cores = facts.get("load") or {}, facts.get("machine", {}).get("cores") or 1
     lines = []
     before, stolen = load.get("load_before"), load.get("stolen_share")

@@ -66,7 +66,7 @@ def dash_of(system: str, systems: Sequence[str]) -> str:
 
 
 def _place(system: str, systems: Sequence[str]) -> int:
-    """Its number among the systems of its colour."""
+    """The number of a system among the systems of its colour."""
     return [name for name in dict.fromkeys(systems) if color_of(name) == color_of(system)].index(system)
 
 

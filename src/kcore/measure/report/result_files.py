@@ -14,7 +14,7 @@ with needs("report"):
     import pyarrow.parquet as pq
 
 METADATA_KEY = b"kcore"
-_MOST_BYTES: Final = 1 << 28  # Of results.jsonl.
+_MOST_BYTES: Final = 1 << 28  # The largest results.jsonl that is read.
 # All that commands keep in a results folder.
 RESULT_FILES: Final = (
     *("results.parquet", "results.jsonl", "plan.toml", "report.html", "medians.json", "curves.json"),
@@ -30,18 +30,18 @@ def with_facts(table: pa.Table, facts: dict[str, Any]) -> pa.Table:
 
 
 def facts_of(table: pa.Table) -> dict[str, Any]:
-    """What `with_facts` put in; empty if nothing did."""
+    """The facts that `with_facts` stored; empty if the table has none."""
     return facts_in(table.schema)
 
 
 def facts_in(schema: pa.Schema) -> dict[str, Any]:
-    """The same of the schema alone."""
+    """Like `facts_of`, from the schema alone."""
     facts: dict[str, Any] = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
     return facts
 
 
 def results_file(path: Path) -> Path:
-    """Of a folder that `write` filled, or the file itself."""
+    """The results file in a folder that `write` filled, or the given file itself."""
     return path / "results.parquet" if path.is_dir() else path
 
 
@@ -68,7 +68,7 @@ def read_results(path: Path, table_of: Callable[[list[dict[str, Any]]], pa.Table
 
 
 def rows_of_lines(text: str) -> Iterator[dict[str, Any]]:
-    """A JSON object a line; ValueError for anything else, with its line."""
+    """Reads one JSON object per line; ValueError for other input, with its line."""
     for number, line in enumerate(text.splitlines(), start=1):
         try:
             row = json.loads(line)

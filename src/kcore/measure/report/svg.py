@@ -1,4 +1,4 @@
-"""What charts have in common: SVG text whose colours are the page's, and marks that tell their numbers; no files."""
+"""The base of all charts: SVG text whose colours are the page's, and marks that tell their numbers; no files."""
 
 import io
 import re
@@ -65,7 +65,7 @@ class Chart:
     def __init__(self, title: str, figure: Figure, axis: Axes, tips: list[str]) -> None:
         """`tips`: shared by the panels of a figure."""
         self.title, self.figure, self.axis = title, figure, axis
-        self.ends: list[tuple[float, float, str, str]] = []  # Of lines: x, y, name, colour.
+        self.ends: list[tuple[float, float, str, str]] = []  # Ends of lines: x, y, name, colour.
         self._tips = tips
 
     @classmethod
@@ -77,17 +77,17 @@ class Chart:
         return cls(title, figure, axis, [])
 
     def tip(self, artist: Artist, text: str) -> None:
-        """What the mark tells when the pointer is on it."""
+        """Sets the text that the page shows when the pointer is on the mark."""
         artist.set_gid(f"tip-{len(self._tips)}")
         self._tips.append(text)
 
     def point(self, x: float, y: float, text: str, **style: Any) -> None:
-        """A marker that tells something."""
+        """A marker with a tip."""
         [mark] = self.axis.plot([x], [y], **{"ls": "", "clip_on": False, "ms": 6, **style})
         self.tip(mark, text)
 
     def corner(self, text: str) -> None:
-        """What the panel shows, in its upper left corner."""
+        """Writes what the panel shows into its upper left corner."""
         self.axis.text(0.02, 0.98, text, transform=self.axis.transAxes, va="top", fontsize=8, color=FAINT)
 
     def svg(self) -> str:

@@ -1,4 +1,4 @@
-"""What the cases of the comparison with rivals, their groups and their figures are called in print."""
+"""Printed names of the cases, groups and figures of the comparison with rivals."""
 
 import math
 from typing import Final
@@ -35,7 +35,7 @@ def view_of(case: str) -> str:
 
 
 def short_name(case: str) -> str:
-    """What a case is called in print: "LISR v7 encode fresh", "offline mixed"."""
+    """The printed name of a case: "LISR v7 encode fresh", "offline mixed"."""
     if case in WORDS:
         return WORDS[case]
     operation, *rest = case.split(":")

@@ -1,4 +1,4 @@
-"""What the comparison must show: each target with its bound, and whether this run met it."""
+"""The targets of the comparison with rivals: each with its bound, and whether this run met the bound."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""`kcore rivals`: kcore beside the libraries it must beat, in one run, results compared before time is believed.
+"""`kcore rivals`: measures kcore and the libraries it must beat in one run, and compares results before times.
 
 Every peer is a process of its own that reads the same files (bench/rivals/README.md has the protocol).
-A case is first checked on all of its peers; only peers whose bytes are right are then warmed up and timed,
-in turns, so that noise hits all of them alike.
+The run first checks a case on all of its peers. Only peers with correct results are then warmed up and timed,
+in turns, so that noise affects all of them equally.
 """
 
 import hashlib
@@ -77,12 +77,12 @@ CASES: Final[dict[str, tuple[str, ...]]] = {
     "messages": tuple(f"{op}:{message}" for message in (*SMALL_MESSAGES, *BIG_MESSAGES) for op in ("decode", "encode")),
     "records": ("batches:segment", "mapped:segment", "crc:segment"),
 }
-WRITERS: Final = {"messages": "messages.py", "records": "segment.py"}  # Of a group's inputs, if not workload.py.
+WRITERS: Final = {"messages": "messages.py", "records": "segment.py"}  # Scripts for inputs, if not workload.py.
 BYTES: Final = ("codec", "messages")  # The results of these groups are the input's bytes.
 FIRST_CALL_CASES: Final = ("offline:uniform", "fence:uniform")
 ONLY: Final = {
     "scan": (KCORE, PLAIN_C),  # Kafka's loop asks every partition: that is `full`.
-    **dict.fromkeys(("full", "preferred"), (KCORE, "java")),  # Plain C reads what the others decide about.
+    **dict.fromkeys(("full", "preferred"), (KCORE, "java")),  # Plain C reads the data that the others decide about.
     "fanout_copy": (KCORE, MEMCPY),
     "decode_nogc": (OBJECTS, "kio"),
     "read_nogc": (OBJECTS, "kio"),
@@ -97,7 +97,7 @@ TIME_SHARES: Final = {"messages": 0.12}
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is run, and how often. `seconds` is the timed work of a case in one turn; `only` limits the groups,
+    """The options of a run. `seconds` is the timed work of a case in one turn; `only` limits the groups,
     `peers` the peers."""
 
     partitions: int = 100_000
@@ -120,7 +120,7 @@ class Options:
 
 @dataclass(slots=True)
 class Report:
-    """What a run found: a row a peer and case, the targets, what was left out, and the exit code."""
+    """The result of a run: a row a peer and case, the targets, what was left out, and the exit code."""
 
     options: Options
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -240,8 +240,8 @@ class _Group:
         return list(rows.values())
 
     def _turns(self, process: PeerProcess, case: str) -> int:
-        """Warm a peer up. One turn for who needs several times a turn's time for a single run, as kio's writer does: a
-        second. That is looked at twice, since other work on the machine may have stopped the first run."""
+        """Warm a peer up. A peer gets one turn if a run takes several times a turn's time: kio's writer takes 1 s.
+        Such a peer is timed twice, since other work on the machine may have delayed the first run."""
         warmed = process.ask("time", case, process.peer.warm_s * self.share if self.options.warm else 0)
         is_slow = self._is_slow(warmed) and self._is_slow(process.ask("time", case, 0))
         return 1 if is_slow else self.options.repeat
@@ -266,7 +266,7 @@ class _Group:
         return rows
 
     def _judge(self, case: str, rows: list[dict[str, Any]]) -> None:
-        """Bytes are held to the input file, decisions to Kafka's own where Java takes part."""
+        """Compares bytes with the input file, and decisions with Kafka's if the Java peer takes part."""
         expected = self._expected(case)
         if expected is None:
             expected = next((row["sha256"] for row in rows if row["peer"] in ("java", NEWEST_JAVA)), None)

@@ -161,7 +161,7 @@ def _text(value: float | None) -> str:
 
 
 def _noise(rows: Sequence[dict[str, Any]]) -> str:
-    """Of peers whose median is far from their least: the machine was not quiet, or the peer was not warm."""
+    """Lists peers whose median is far above their minimum: the machine was busy, or the peer was not warm."""
     found = [
         f"{row['peer']} {row['ns_median'] / row['ns_min']:.2f}x"
         for row in rows

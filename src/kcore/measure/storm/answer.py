@@ -1,6 +1,6 @@
 """Answers the question of a storm's page: the time of each controller as a multiple of another controller's.
 
-A ratio is that of the medians of the valid repetitions; its spread is that of the ratios within each repetition. The
+A ratio divides the medians of the valid repetitions; its spread covers the ratios within each repetition. The
 ratio of the medians always lies inside that spread. Where nothing valid was measured there is no ratio, and no answer.
 """
 
@@ -41,14 +41,14 @@ UNTIL: Final = {
 }
 """By scenario: the end of what is timed."""
 _FIRST_ASKED: Final = "broker-lost"
-_ALWAYS: Final = ("register", "create")  # They prepare every storm: the answer is about another scenario, if any.
+_ALWAYS: Final = ("register", "create")  # Every storm runs these first: the answer prefers other scenarios.
 _NS: Final = 1e6  # in a millisecond
-_LEAST_MS: Final = 1e-3  # Less work has no ratio.
+_LEAST_MS: Final = 1e-3  # Shorter work gets no ratio.
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A scenario on a target at one size: the controllers' work in ms by repetition, and why others do not count."""
+    """A scenario on a target at one size: the controllers' work in ms by repetition, and reasons for exclusions."""
 
     scenario: str
     target: str
@@ -86,14 +86,14 @@ class Ratio:
 
     @property
     def spread(self) -> tuple[float, float] | None:
-        """Over the repetitions that are valid on both; None for fewer than two."""
+        """The spread over the repetitions that are valid on both targets; None for fewer than two."""
         both = self.mine.works.keys() & self.base.works.keys()
         ratios = [self.mine.works[at] / self.base.works[at] for at in both if self.base.works[at] >= _LEAST_MS]
         return (min(ratios), max(ratios)) if len(ratios) > 1 else None
 
     @property
     def marks(self) -> list[Mark]:
-        """A mark a word, about both targets."""
+        """One mark for each word; the marks cover both targets."""
         reasons: dict[str, list[str]] = {}
         for each in (self.base, self.mine):
             for mark in each.marks:
@@ -121,7 +121,7 @@ def measured(rows: Sequence[Row]) -> list[Measured]:
 
 
 def base_of(target: str, targets: Sequence[str]) -> str | None:
-    """What a target is compared with: the first Kafka of its mode, or the first Kafka, or the first target."""
+    """The target to compare with: the first Kafka of the same mode, or the first Kafka, or the first target."""
     others = [each for each in targets if each.startswith("kafka")] or list(targets[:1])
     same_mode = [each for each in others if each.endswith("-zk") == target.endswith("-zk")]
     base = (same_mode or others)[0]
@@ -129,7 +129,7 @@ def base_of(target: str, targets: Sequence[str]) -> str | None:
 
 
 def ratios_of(found: Sequence[Measured]) -> list[Ratio]:
-    """Each target over its base, by scenario."""
+    """The ratio of each target to its base, by scenario."""
     targets = list(dict.fromkeys(each.target for each in found))
     by_name = {(each.scenario, each.target): each for each in found}
     ratios = []
@@ -148,7 +148,7 @@ def asked(scenarios: Sequence[str]) -> str | None:
 
 
 def until(scenario: str) -> str:
-    """The end of what is timed, in words."""
+    """The end of the timed interval, in words."""
     return UNTIL.get(scenario, f"the last broker knows the last change of {scenario}")
 
 
@@ -232,7 +232,7 @@ def _table(ratios: Sequence[Ratio], facts: Mapping[str, Any]) -> str:
 
 
 def ratio_chart(ratios: Sequence[Ratio], facts: Mapping[str, Any]) -> str:
-    """Points on a logarithmic axis, with a line at 1; what has no ratio has no point."""
+    """Points on a logarithmic axis, with a line at 1; a scenario without a ratio has no point."""
     targets = list(dict.fromkeys(each.mine.target for each in ratios))
     dots, label = [], ""
     for each in ratios:
@@ -240,7 +240,7 @@ def ratio_chart(ratios: Sequence[Ratio], facts: Mapping[str, Any]) -> str:
             continue
         spread_of, scenario, target = each.spread, each.mine.scenario, each.mine.target
         tip = f"{scenario}: {target} over {each.base.target}: {three_digits(each.value)}x"
-        low_end = max(spread_of[0], each.value * 1e-3) if spread_of else 0.0  # No work is 0 times the other.
+        low_end = max(spread_of[0], each.value * 1e-3) if spread_of else 0.0  # The logarithmic axis has no 0.
         ends = (low_end, spread_of[1]) if spread_of else None
         note, words = f"{three_digits(each.value)}x", [mark.word for mark in each.marks]
         color, marker = color_of(target), marker_of(target, targets)

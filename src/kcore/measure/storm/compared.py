@@ -57,7 +57,7 @@ class ScenarioFigure:
 
     @property
     def named(self) -> dict[str, Any]:
-        """What tells it from the others of a run."""
+        """The names that distinguish this figure from the other figures of a run."""
         names = ("scenario", "target", "brokers", "partitions", "what")
         return {name: getattr(self, name) for name in names}
 
@@ -84,7 +84,7 @@ class ScenarioFigure:
 
 
 def read(path: Path) -> pa.Table:
-    """From a folder of results, or one of its files, or what --json printed; ValueError or OSError if it is none."""
+    """Reads a folder of results, one of its files, or the output of --json; ValueError or OSError for other input."""
     try:
         table = keep.filled(keep.read_results(keep.results_file(path), table_of), ROW_SCHEMA, NEEDED)
     except (AttributeError, TypeError, ValueError) as error:  # `table_of` on rows that are no storm's, too.
@@ -96,7 +96,7 @@ def read(path: Path) -> pa.Table:
 
 
 def left_out(rows: Sequence[Row]) -> list[str]:
-    """Of repetitions that do not count, a line each."""
+    """One line for each repetition that does not count."""
     lines = []
     for row in rows:
         if not is_good(row):
@@ -117,7 +117,7 @@ def never_ran(rows: Sequence[Row], facts: Mapping[str, Any]) -> list[str]:
 
 
 def figures_of(rows: Sequence[Row]) -> list[ScenarioFigure]:
-    """Of the repetitions that count."""
+    """The figures of the repetitions that count."""
     found = []
     for (brokers, partitions, scenario, target), group in repetitions([row for row in rows if is_good(row)]).items():
         what, times = _WORK, works(group)
@@ -145,7 +145,7 @@ def map_hint(old: Sequence[Compared], new: Sequence[Compared]) -> list[str]:
 
 
 def remarks_on(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """How the plans of two storms differ, but for what names a figure and how often it is measured."""
+    """How the plans of two storms differ, apart from the fields that name a figure and the number of repetitions."""
     plans = [tomllib.loads(facts.get("plan", "")).get("storm", {}) for facts in (old, new)]
     if not all(plans):
         unknown = [name for name, plan in zip(("old", "new"), plans, strict=True) if not plan]

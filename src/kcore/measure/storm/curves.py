@@ -25,15 +25,15 @@ CPU: Final = "CPU"
 _LEAST_NS: Final = 1e5  # Where axes begin.
 _WIDTH, _PANEL = 2.1, 1.75  # Inches of a panel.
 _LEAST_WIDTH: Final = 9.4  # Inches of the whole; fewer would make the text too large on the page.
-_ENDS: Final = 1.2  # Inches for what stands left of the panels.
+_ENDS: Final = 1.2  # Inches to the left of the panels.
 _ROOM: Final = 1.6  # How much wider a panel with the lines' names is.
-_DRAWN: Final = 0.6  # Of a panel's height, between its title and its ticks.
+_DRAWN: Final = 0.6  # The share of a panel's height between its title and its ticks.
 _LABEL: Final = 0.13  # Inches between names.
 _NAMES: Final = {KAFKA_ZK: "Kafka 3.9.1 (ZK)", KCORE_ZK: "kcore (ZK)", KCORE_KRAFT: "kcore"}
 
 
 class Figure(NamedTuple):
-    """What a column of panels shows: in ns, with its spread over repetitions where there are some."""
+    """The figure of a column of panels, in ns, with its spread if there are repetitions."""
 
     what: str
     value: Callable[[Row], float]
@@ -49,16 +49,16 @@ FIGURES: Final = (
 
 
 def name_of(target: str) -> str:
-    """As a newcomer would call it."""
+    """The name of a target for a reader who is new to kcore."""
     return _NAMES.get(target) or target.replace("kafka-", "Kafka ")
 
 
 class Size(NamedTuple):
-    """What lies along the axis, and what tells the panels of a scenario apart."""
+    """The dimension on the axis, and the dimension that distinguishes the panels of a scenario."""
 
     along: str
-    other: str  # A panel each.
-    unit: str  # Of what lies along.
+    other: str  # Each value has its own panel.
+    unit: str  # The unit of `along`.
     other_unit: str
 
 
@@ -74,7 +74,7 @@ def size_of(rows: Sequence[Row]) -> Size | None:
 
 
 def curves_chart(rows: Sequence[Row]) -> str:
-    """Of merged rows; empty for one size."""
+    """Draws merged rows; empty for one size."""
     timed = [row for row in rows if phases_of(row) is not None]
     size = size_of(timed)
     if size is None:
@@ -106,17 +106,17 @@ def curves_chart(rows: Sequence[Row]) -> str:
 
 
 def _axes(panel: Chart, figure: Figure, rows: Sequence[Row], size: Size) -> None:
-    """The same in all panels of a figure."""
+    """Sets up the axes, which are the same in all panels of a figure."""
     values = [max(_LEAST_NS, value) for row in rows if (value := figure.value(row)) > 0] or [_LEAST_NS]
     count_axis(panel, {row[size.along] for row in rows})
     panel.axis.minorticks_off()
-    panel.axis.set_ylim(min(values) / 1.6, max(values) * 2.6)  # Above is what the panel shows, in words.
+    panel.axis.set_ylim(min(values) / 1.6, max(values) * 2.6)  # Room above for the panel's description.
     time_axis(panel, log=True, along=False)
     panel.axis.yaxis.minorticks_off()
 
 
 def _panel(panel: Chart, figure: Figure, size: Size, lines: Mapping[str, Sequence[Row]]) -> None:
-    """A line a target."""
+    """Draws one line for each target."""
     for target, rows in lines.items():
         known = sorted((row for row in rows if figure.value(row) > 0), key=lambda row: int(row[size.along]))
         if not known:

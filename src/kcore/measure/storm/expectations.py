@@ -1,7 +1,7 @@
-"""What a scenario must change to be a measurement: bounds that follow from the cluster's state before it begins.
+"""Bounds for the changes of a valid measurement; they follow from the cluster's state before the scenario begins.
 
-A repetition whose changes lie outside of its bounds measured something else: it is invalid, with the reason, and no
-figure of it is in a median. Both modes use the same bounds where they count the same.
+A repetition whose changes lie outside of its bounds is invalid, with the reason, and no figure of the repetition is
+in a median. Both modes use the same bounds where they count the same.
 """
 
 from collections.abc import Collection
@@ -21,7 +21,7 @@ class Bounds:
     because: str
 
     def flaw(self, changes: int) -> str:
-        """Why this number of changes is no measurement; empty within the bounds."""
+        """Why this number of changes makes the repetition invalid; empty within the bounds."""
         if self.least <= changes <= self.most:
             return ""
         wanted = f"{self.least:,}" if self.least == self.most else f"{self.least:,} to {self.most:,}"
@@ -52,7 +52,7 @@ class Held:
         self._counts = {name: np.bincount(rows[rows >= 0], minlength=count) for name, rows in by_name.items()}
 
     def of(self, broker_ids: Collection[int]) -> Holdings:
-        """Brokers that the table does not know hold nothing."""
+        """Brokers that are not in the table hold nothing."""
         rows = self._brokers.rows([each for each in broker_ids if each in self._brokers])
         return Holdings(**{name: int(counts[rows].sum()) for name, counts in self._counts.items()})
 
@@ -60,7 +60,8 @@ class Held:
 def leaving(found: Holdings, times: int = 1) -> Bounds:
     """The changes when brokers end: at least the partitions that they lead, at most those that have replicas on them.
 
-    The only member of an ISR changes twice: it stops leading, and stays in the ISR. `times`: they also come back.
+    A partition with one ISR member changes twice: the member stops leading, and stays in the ISR.
+    `times`: the brokers also come back.
     """
     return Bounds(max(1, found.leaders), times * (found.replicas + found.alone), f"brokers that {found} end")
 

@@ -1,4 +1,4 @@
-"""Errors that a scenario provokes: they are part of what it measures, and no trouble."""
+"""Errors that a scenario provokes: they belong to the measurement and are not reported as faults."""
 
 from typing import Final
 
@@ -25,10 +25,10 @@ EXPECTED_ERRORS: Final[dict[str, dict[str, str]]] = {
 
 
 def expected_of(scenario: str, errors: dict[str, int]) -> dict[str, int]:
-    """Those of the errors that are."""
+    """The errors that the scenario provokes."""
     return {name: count for name, count in errors.items() if name in EXPECTED_ERRORS.get(scenario, {})}
 
 
 def unexpected_of(scenario: str, errors: dict[str, int]) -> dict[str, int]:
-    """Those that are not."""
+    """The errors that the scenario does not provoke."""
     return {name: count for name, count in errors.items() if name not in EXPECTED_ERRORS.get(scenario, {})}

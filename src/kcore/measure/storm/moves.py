@@ -6,7 +6,7 @@ from kcore.errors import TargetError
 
 
 def replaced(replicas: Sequence[int], leaving: int, live: Sequence[int], turn: int) -> list[int]:
-    """The replicas with another broker in the place of the one that leaves; which of those left, in turn."""
+    """The replicas with another broker in place of the leaving one; the remaining brokers take turns."""
     others = [broker for broker in live if broker not in replicas]
     if not others:
         raise TargetError(f"no broker is left to move a partition with replicas {[*replicas]} to")

@@ -14,7 +14,7 @@ from kcore.measure.hollow.histograms import NOT_KNOWN
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """Of one scenario, in ms one behind the other; together they are `last_ms`."""
+    """The consecutive phases of one scenario, in ms; their sum is `last_ms`."""
 
     session: float  # until the sessions of lost brokers ended, or while registrations were refused because of one
     noticed: float  # after a session: until the controller wrote the first change, by the time stamp of its batch
@@ -39,7 +39,7 @@ def phases_of(row: Mapping[str, Any]) -> Phases | None:
     session = min(last, max(0.0, row["session_ms"]))
     seen, gap = row["first_ms"] or 0.0, row["append_gap_ms"]
     first = min(last, max(session, seen))
-    # Negative where the controller's clock is ahead of ours, or not known: then it tells nothing.
+    # Negative if the controller's clock is ahead of ours, or if the time is not known: do not use the value.
     is_written = gap is not None and gap >= 0
     written = min(first, max(session, seen - gap)) if is_written else first
     if not session:

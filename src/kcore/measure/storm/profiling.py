@@ -1,4 +1,4 @@
-"""What a scenario's measure tells a profile: when its window begins and ends."""
+"""The interface by which a scenario's measure begins and ends the window of a profile."""
 
 from typing import Protocol
 
@@ -10,4 +10,4 @@ class Profiling(Protocol):
         """Returns when the controllers are sampled. TargetError if one cannot be."""
 
     def end(self) -> None:
-        """Of the scenario that has begun; nothing if none has."""
+        """Ends the window of the current scenario; no effect if no scenario has begun."""

@@ -13,7 +13,7 @@ from kcore.measure.storm.phases import Phases, phases_of, work_ms
 from kcore.measure.storm.result import ScenarioResult
 from kcore.measure.storm.storm_plan import Cell
 
-Row = dict[str, Any]  # What `row_of` makes; merged ones have `repetitions`, `tried`, `excluded`, and their spread.
+Row = dict[str, Any]  # The schema of `row_of`; merged rows have `repetitions`, `tried`, `excluded`, and their spread.
 
 BULKY: Final = ("known_ms", "heartbeats")
 """What JSON on stdout leaves out: a figure a broker, or a bucket."""
@@ -62,7 +62,7 @@ def row_of(cell: Cell, result: ScenarioResult, seed: int, *, partial: bool = Fal
 
 
 def failed_row(cell: Cell, scenario: str, controllers: int, seed: int, error: str) -> Row:
-    """Of a scenario that gave nothing."""
+    """The row of a scenario without a result."""
     return row_of(cell, ScenarioResult(scenario, 0, 0, controllers), seed, error=error)
 
 
@@ -75,7 +75,7 @@ def table_of(rows: Iterable[Row]) -> pa.Table:
 
 
 def is_profiled(rows: Iterable[Row]) -> bool:
-    """Whether samplers took CPU time, too: figures of such a run compare with those of such runs alone."""
+    """Whether samplers took CPU time, too: compare the figures of a profiled run with profiled runs only."""
     return any(row["profiled"] for row in rows)
 
 
@@ -93,7 +93,7 @@ def why_left_out(row: Row) -> str:
 
 
 def merged(rows: Sequence[Row]) -> list[Row]:
-    """Repetitions of the same put together, in the order of size, scenario and target; no row where all failed.
+    """Merges the repetitions of each size, scenario and target, in this order; no row if all repetitions failed.
 
     One rule for every figure: the median over the repetitions of each one's own figure. Only errors and false fencings
     are added up. A repetition that does not count is in no figure; `excluded` says how many there are of `tried`. Where

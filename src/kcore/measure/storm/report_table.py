@@ -122,7 +122,7 @@ def sizes_of(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
 
 
 def ratio(row: Row, rows: Sequence[Row]) -> str:
-    """Its work over that of the first target of the table, same scenario and size; empty for that target itself."""
+    """The work divided by the work of the table's first target, same scenario and size; empty for the first target."""
     first = {each["scenario"]: each for each in rows if each["target"] == rows[0]["target"]}.get(row["scenario"])
     if first is None or first is row or min(work_ms(row), work_ms(first)) <= 0:
         return ""
@@ -193,7 +193,7 @@ def findings(rows: Sequence[Row]) -> list[str]:
 
 
 def troubles(rows: Sequence[Row], missing: Sequence[str]) -> list[str]:
-    """What went wrong, a line each: failed, invalid, partial, fencings that should not be, and what never ran."""
+    """Faults, a line each: failed, invalid or partial results, false fencings, and scenarios that never ran."""
     lines = []
     is_repeated = any(row["repetition"] for row in rows)
     for row in rows:
@@ -214,7 +214,7 @@ def _what(row: Row) -> str:
 
 
 def expected(rows: Sequence[Row]) -> list[str]:
-    """Errors that scenarios provoke, a line each: no trouble."""
+    """Errors that scenarios provoke, a line each; they are not faults."""
     lines = []
     for row in rows:
         for name, count in expected_of(row["scenario"], row["errors"]).items():

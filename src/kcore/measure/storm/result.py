@@ -1,4 +1,4 @@
-"""What a scenario gave: one row of the storm's report."""
+"""The result of a scenario: one row of the storm's report."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -21,18 +21,18 @@ class ScenarioResult:
     p50_ms: float = NOT_KNOWN  # over brokers: the last change at each
     p99_ms: float = NOT_KNOWN
     p999_ms: float = NOT_KNOWN
-    # Of all this, what was spent waiting for sessions of brokers to end: from the intended moment until the last lost
-    # broker's session was over, or while registrations were refused because of the session before.
+    # The part of this time spent on waiting for brokers' sessions to end: from the intended moment until the last
+    # lost broker's session ended, or while the controller refused registrations because of an old session.
     session_ms: float = NOT_KNOWN
-    # Of what comes in several waves: until the last broker knew each one's last change, from that wave's beginning.
+    # Each wave's time, from its beginning until the last broker had read the wave's last change.
     waves_ms: dict[str, float] = field(default_factory=dict)
     known_ms: list[float] = field(default_factory=list)  # until each broker knew the last change, one by one
-    append_gap_ms: float = NOT_KNOWN  # the first change's time at the first broker, behind the controller's own
-    changes: int = 0  # records of the kinds that the scenario is about
+    append_gap_ms: float = NOT_KNOWN  # from the controller's time of the first change to the first broker's
+    changes: int = 0  # records of the types that the scenario counts
     expected_least: int = 0  # changes, by the state before
     expected_most: int = 0
     records: dict[str, int] = field(default_factory=dict)  # all records by type
-    log_begin: int = 0  # the part of the metadata log that all this is about
+    log_begin: int = 0  # the part of the metadata log that the scenario wrote
     log_end: int = 0
     log_bytes: int = 0
     heartbeat_p50_ms: float = NOT_KNOWN
@@ -50,13 +50,13 @@ class ScenarioResult:
     own_cpu_s: float = 0.0
     end_state: str = ""  # In ZooKeeper mode: a digest of what the scenario left in ZooKeeper.
     profiled: bool = False  # Samplers took CPU time, too.
-    work_unknown: str = ""  # why work and the wait for a session cannot be separated
+    work_unknown: str = ""  # why the work cannot be separated from the wait for a session
     valid: bool = True  # Figures of an invalid repetition are in no median.
-    invalid: str = ""  # why it is
+    invalid: str = ""  # why the repetition is invalid
     note: str = ""  # what a scenario has found
 
     def invalidate(self, reason: str) -> None:
-        """The repetition does not count; several reasons are all named."""
+        """Marks the repetition as invalid; further reasons are appended."""
         self.valid, self.invalid = False, f"{self.invalid}; {reason}" if self.invalid else reason
 
     def as_row(self) -> dict[str, Any]:

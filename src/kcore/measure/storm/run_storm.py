@@ -212,7 +212,7 @@ class _CellRun:
                 if storm.fleet.lost:
                     self._partial(storm, name)
                 raise
-            except Exception as error:  # Of any kind: the other scenarios may still give results.
+            except Exception as error:  # Any error: the other scenarios may still give results.
                 self._failed(storm, name, _text_of(error))
                 broken = f"{name} failed" if name in FIRST else await self._recovered(storm)
                 continue
@@ -224,7 +224,7 @@ class _CellRun:
             self.tell(f"{self.cell}: {name}: {last}{waves}, {result.changes:,} changes, {result.seconds:.1f} s in all")
 
     def _partial(self, storm: Storm, name: str) -> None:
-        """What has arrived of a scenario that lost some of its brokers."""
+        """Adds the row of a scenario that lost some of its brokers, from the changes that have arrived."""
         measure = storm.measure
         if measure is None or measure.result.scenario != name:
             return
@@ -250,7 +250,7 @@ class _CellRun:
         return ""
 
     async def _clear_away(self, quorum: Quorum, ids: range) -> None:
-        """Also after Ctrl-C: on a cluster that is not ours nothing of the storm may stay."""
+        """Removes the storm's topics and brokers from a cluster that is not ours, also after Ctrl-C."""
         try:
             problems = await clear_away(quorum, self.jitter, self.prefix, ids)
         except (KcoreError, OSError) as error:

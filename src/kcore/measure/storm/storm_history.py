@@ -22,7 +22,7 @@ _ABOUT: Final = (
 
 
 def section(directory: Path | None, facts: Mapping[str, Any], rows: Sequence[Row]) -> str:
-    """Of the page of these rows; empty without earlier runs."""
+    """The section on earlier runs in the page of these rows; empty without earlier runs."""
     earlier = earlier_runs(directory, facts, _KIND)
     profiled = is_profiled(rows)
     return history_section(
@@ -31,7 +31,7 @@ def section(directory: Path | None, facts: Mapping[str, Any], rows: Sequence[Row
 
 
 def _read(run: EarlierRun, profiled: bool) -> Figures:
-    """None of a run that was profiled where this one was not, or the other way round."""
+    """The figures of an earlier run; empty if only one of the two runs was profiled."""
     rows = run.table.to_pylist(maps_as_pydicts="strict")
     return _works(rows) if is_profiled(rows) == profiled else {}
 

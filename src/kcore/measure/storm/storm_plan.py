@@ -1,4 +1,4 @@
-"""What a storm is to do: scenarios, targets, sizes. Each size of brokers with each of partitions, or in pairs."""
+"""The plan of a storm: scenarios, targets, sizes. Numbers of brokers and of partitions are crossed or paired."""
 
 import json
 from collections.abc import Iterable
@@ -74,7 +74,7 @@ class StormPlan:
     profile: bool = False  # Samplers take CPU time: never compared with a run without.
 
     def check(self) -> None:
-        """PlanError, or TargetError, for the first thing that cannot be."""
+        """PlanError, or TargetError, for the first impossible option."""
         _must(1 <= self.repeat <= MOST_REPETITIONS, f"--repeat {self.repeat} is not from 1 to {MOST_REPETITIONS:,}")
         counts = len(self.brokers), len(self.partitions)
         _must(not self.paired or counts[0] == counts[1], "--paired needs as many --brokers as --partitions, and has "
@@ -147,7 +147,7 @@ class StormPlan:
         return [Cell(target, brokers, partitions, nth) for nth, (brokers, partitions), target in each]
 
     def scenarios_of(self, target: Target) -> list[str]:
-        """What runs on that target: brokers register and topics are made before all that was asked for."""
+        """The scenarios on that target: register and create precede the requested scenarios."""
         if target.in_zookeeper:
             return [name for name in ZK_SCENARIOS if name in (self.scenarios or ZK_SCENARIOS)]
         wanted = self.scenarios or tuple(SCENARIOS)
@@ -158,7 +158,7 @@ class StormPlan:
         return Random(f"{self.seed} {repetition} {scenario}")
 
     def left_out(self) -> list[str]:
-        """What was asked for and will not run, with the reasons."""
+        """The requested scenarios that will not run, with the reasons."""
         targets = dict.fromkeys(map(Target.parse, self.targets))
         return [f"{name} on {target.text}: {why}" for target in targets for name in self._wanted(target)
                 if (why := self._why_not(name, target))]  # fmt: skip

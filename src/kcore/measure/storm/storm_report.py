@@ -160,13 +160,13 @@ def _scenario(name: str, rows: Sequence[Row], together: Sequence[Row]) -> str:
 
 
 def _waves(rows: Sequence[Row]) -> str:
-    """Of scenarios whose changes come in several, or whose time has parts of its own."""
+    """Lists the waves of scenarios that have several, or that have further parts of their time."""
     found = [f"{row['target']}: {name}: {duration(ms * 1e6)}" for row in rows for name, ms in row["waves_ms"].items()]
     return f"<h3>Waves</h3>{bullets(found)}" if found else ""
 
 
 def _whose(groups: Mapping[str, Sequence[Row]]) -> str:
-    """What the steps of the chart are."""
+    """Describes the steps of the chart."""
     brokers = max((len(row["known_ms"]) for rows in groups.values() for row in rows), default=0)
     is_repeated = max(map(len, groups.values()), default=0) > 1
     band = "; the band reaches from the soonest to the latest repetition" if is_repeated else ""

@@ -1,4 +1,4 @@
-"""What a --target means: a quorum that runs already, or one of Kafka or kcore that is started for the run."""
+"""Parses --target: a quorum that runs already, or one of Kafka or kcore that is started for the run."""
 
 import asyncio
 import signal
@@ -137,14 +137,14 @@ def free_ids(count: int, taken: Collection[int]) -> range:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What of a storm is on a cluster that is not ours."""
+    """The topics and brokers of a storm that remain on a cluster that is not ours."""
 
     address: str  # of a controller there
     topics: list[str]
     broker_ids: list[int]
 
     def __str__(self) -> str:
-        """What it is, and how it goes away by Kafka's own tools."""
+        """The topics and brokers, and the commands of Kafka's tools that remove them."""
         parts = []
         if self.topics:
             parts.append(
@@ -183,7 +183,7 @@ async def clear_away(quorum: Quorum, random: Random, prefix: str, broker_ids: Co
 
 
 async def _clear(quorum: Quorum, left: Left) -> list[str]:
-    """What was refused, in words."""
+    """Sends the deletions; returns the refusals, in words."""
     problems = []
     for first in range(0, len(left.topics), _DELETED_AT_ONCE):
         names = left.topics[first : first + _DELETED_AT_ONCE]

@@ -26,14 +26,14 @@ HEARTBEAT: Final = "BrokerHeartbeat"
 
 @dataclass(slots=True)
 class Replica:
-    """A voter or an observer, as the leader knows it; times are those before the leader's answer."""
+    """A voter or an observer, from the leader's answer; times count back from that answer."""
 
     id: int
     role: str  # leader, voter, observer
-    address: str | None  # Of a voter, where the leader tells it.
+    address: str | None  # Voters only, if the leader's answer has it.
     log_end_offset: int
     lag: int  # Records behind the leader's log.
-    fetched_ms_ago: int | None  # None: it has not fetched from this leader.
+    fetched_ms_ago: int | None  # None: the replica has not fetched from this leader.
     caught_up_ms_ago: int | None
 
 
@@ -56,13 +56,13 @@ class Partitions:
     partitions: int
     offline: int  # Without a leader.
     under_replicated: int
-    not_preferred: int  # Led by another replica than the first one, or by none.
+    not_preferred: int  # The first replica is not the leader.
     metadata_version: str | None
 
 
 @dataclass(slots=True)
 class Rates:
-    """Of the log, a second, since the frame before."""
+    """Changes in the log per second since the previous frame."""
 
     records: float
     partition_changes: float
@@ -71,12 +71,12 @@ class Rates:
 
 @dataclass(slots=True)
 class Measured:
-    """What the page of metrics tells of its controller; None for what that page does not have."""
+    """The metrics of the page's controller; None for a metric that the page does not have."""
 
     url: str
     events_per_s: float | None
-    busy: float | None  # Share of the time that its event loop worked; of late.
-    longest_event_ms: float | None  # Of late.
+    busy: float | None  # Recent share of the time in which the event loop worked.
+    longest_event_ms: float | None  # Recently.
     longest_event: str | None  # Its kind.
     longest_turn_ms: float | None
     commit_avg_ms: float | None
@@ -92,27 +92,27 @@ class Measured:
 
 @dataclass(slots=True)
 class Frame:
-    """One moment. What was not learnt yet is None or empty; `problems` say what is wrong, one line each."""
+    """One moment. Unknown values are None or empty; `problems` say what is wrong, one line each."""
 
     time_ms: int | None = None  # The leader's clock.
-    age_s: float | None = None  # Of the leader's answer; None before the first one.
+    age_s: float | None = None  # Age of the leader's answer; None before the first answer.
     cluster_id: str | None = None
     leader_id: int | None = None
     leader_address: str | None = None
     epoch: int | None = None
     high_watermark: int | None = None
     replicas: list[Replica] = field(default_factory=list)
-    read_up_to: int | None = None  # All of the log below is in what follows.
+    read_up_to: int | None = None  # The fields below include the log up to this offset.
     brokers: list[Broker] = field(default_factory=list)
     partitions: Partitions | None = None
     rates: Rates | None = None
-    commit_seen_ms: float | None = None  # From a record's arrival here to the news of its commit, mean of late.
+    commit_seen_ms: float | None = None  # Recent mean, from a record's arrival here to the notice of its commit.
     measured: Measured | None = None
     problems: list[str] = field(default_factory=list)
 
 
 def describe(frame: Frame, found: QuorumDescription) -> None:
-    """Fills in what the leader says of its quorum."""
+    """Fills in the leader's description of its quorum."""
     partition = found.partition
     endpoints = {
         node.node_id: address_text(node.listeners[0].host, node.listeners[0].port)
@@ -169,7 +169,7 @@ def partitions_of(image: ClusterImage) -> Partitions:
 
 
 def measured(url: str, now: Samples, before: Samples | None, elapsed_s: float) -> Measured:
-    """Of two readings of a page, so many seconds apart; rates are None after the first one."""
+    """Compares two readings of a page, `elapsed_s` apart; rates are None after the first reading."""
 
     def value(name: str, label: str = "", scale: float = 1.0) -> float | None:
         found = now.get((name, label))

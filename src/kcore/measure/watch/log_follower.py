@@ -1,6 +1,7 @@
-"""The metadata log of a quorum, read from its leader into an image by one that is no replica.
+"""Reads the metadata log of a quorum from its leader into an image, without being a replica.
 
-It fetches without a replica id, as a consumer does: the leader counts it neither as a voter nor as an observer.
+The follower fetches without a replica id, as a consumer does. The leader counts the follower neither as a voter nor
+as an observer.
 """
 
 import time
@@ -40,26 +41,26 @@ WAIT_MS: Final = 500
 LIMITS: Final = Limits(connect_s=5.0, request_s=30.0, close_s=0.2)
 TELLS_COMMITS: Final = 18  # From this version of Fetch on the leader answers when records are committed (KIP-1166).
 _TAGS_AT: Final = FRAME_BYTES + 4 + 16  # In a PartitionChangeRecord, behind the partition and the topic's id.
-_ISR_TAG: Final = 0  # The lowest one: where it is, it comes first.
+_ISR_TAG: Final = 0  # The lowest tag: if present, it comes first.
 
 
 @dataclass(slots=True)
 class Seen:
-    """What came through the log since the follower began, the first reading of the log left out."""
+    """Counts of records since the follower began, without the first reading of the log."""
 
     records: int = 0
     partition_changes: int = 0  # PartitionChangeRecords.
-    isr_changes: int = 0  # Those of them that set the ISR.
+    isr_changes: int = 0  # PartitionChangeRecords that set the ISR.
 
 
 class LogFollower:
     """`follow` it; meanwhile `image` is the committed state up to `end_offset`."""
 
     def __init__(self, security: Callable[[], Security] | None = None) -> None:
-        """`security`: what each connection shows."""
+        """`security`: TLS and SASL settings of each connection."""
         self._security = security
         self.seen = Seen()
-        self.commits = Recent()  # Seconds from the arrival of uncommitted records to the news of their commit.
+        self.commits = Recent()  # Seconds from the arrival of records until the leader reports their commit.
         self.is_current = False  # Whether it has read up to the end of the log.
         self.is_reading = False  # Whether the leader answers.
         self._epoch = 0
@@ -69,9 +70,9 @@ class LogFollower:
         """Begin at the log's start."""
         self.image = ClusterImage()
         self.end_offset = 0  # All records below are in the image.
-        self.log_end_offset, self._last_epoch = 0, 0  # Of what was fetched.
+        self.log_end_offset, self._last_epoch = 0, 0  # The end of the fetched log.
         self._waiting = b""  # Batches that are not known to be committed.
-        self._arrived: deque[tuple[int, float]] = deque()  # Their ends, and when they came.
+        self._arrived: deque[tuple[int, float]] = deque()  # The batches' end offsets and arrival times.
         self.is_current = False
 
     async def follow(self, leader: Address, epoch: int, cluster_id: str) -> None:
@@ -120,7 +121,7 @@ class LogFollower:
     # The log.
 
     def _read(self, batches: bytes, committed: int, *, tells_commits: bool) -> None:
-        """More of the log, and up to where it is known to be committed. The last batch may be cut off."""
+        """Appends fetched batches, and commits up to the high watermark `committed`. The last batch may be cut off."""
         now_s = time.monotonic()
         if batches:
             found = scan_batches(batches, check_crc=False, stop=True)
@@ -179,7 +180,7 @@ class LogFollower:
     # Snapshots.
 
     async def _load(self, snapshot: OffsetAndEpoch, connection: Connection) -> None:
-        """The snapshot's state instead of what was read."""
+        """Replaces the image with the snapshot's state."""
         data, pieces = bytearray(), SnapshotPieces(snapshot.offset, snapshot.epoch)
         while not pieces.is_whole:
             data += pieces.take(await connection.send(pieces.request(None, self._epoch)))

@@ -1,4 +1,4 @@
-"""A page of metrics of a controller, kcore's own or that of Kafka's JMX exporter: what `kcore top` shows of it."""
+"""Reads a controller's page of metrics for `kcore top`: the page of kcore or of Kafka's JMX exporter."""
 
 from http.client import HTTPException
 from typing import Final
@@ -35,7 +35,7 @@ def scrape(url: str) -> Samples:
 
 
 def samples_of(text: str) -> Samples:
-    """Of a page; histograms' buckets left out. ValueError for what is none."""
+    """Samples of a page, without histogram buckets. ValueError if the text is not a page of metrics."""
     found: dict[tuple[str, str], float] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

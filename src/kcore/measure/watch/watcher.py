@@ -1,4 +1,4 @@
-"""Asks a controller's quorum how it is, reads its log and its page of metrics, again and again."""
+"""Polls a controller's quorum: sends DescribeQuorum, reads the log and the page of metrics."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ from kcore.net.security.client_security import Security
 from kcore.raft.membership.replicas import Address
 from kcore.server.quorum_node.describe import QuorumDescription, describe_quorum
 
-DESCRIBE_S: Final = 3.0  # For an answer, tries included; then what is wrong is shown.
+DESCRIBE_S: Final = 3.0  # For an answer, with retries; then the frame shows the problem.
 AGAIN_S: Final = 0.5
 
 
@@ -24,11 +24,11 @@ class MetricsSource(NamedTuple):
 
     url_of: Callable[[Address], str]
     scrape: Callable[[str], Samples]  # Not on the event loop.
-    is_guessed: bool  # Nobody has said that there is one: nothing is wrong where there is none.
+    is_guessed: bool  # The URL is a guess: a missing page is no problem.
 
 
 class Watcher:
-    """`watching` it; meanwhile `frame` is what is known."""
+    """Watches a quorum while `watching` is active; `frame` then has the latest state."""
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class Watcher:
         metrics: MetricsSource | None = None,
         security: Callable[[], Security] | None = None,
     ) -> None:
-        """`security`: what each connection to a controller shows."""
+        """`security`: TLS and SASL settings of each connection to a controller."""
         self._security = security
         self._bootstrap, self._interval_s, self._metrics = list(bootstrap), interval_s, metrics
         self.follower = LogFollower(security)
-        self.refused: KcoreError | None = None  # Why the address is none of a controller's, if it never answered.
+        self.refused: KcoreError | None = None  # Why the address is not a controller's, if the address never answered.
         self._described: QuorumDescription | None = None
         self._described_s = float("-inf")
         self._leader_known = asyncio.Event()
@@ -50,12 +50,12 @@ class Watcher:
         self._problems: dict[str, str] = {}  # By source.
         self._page: Measured | None = None
         self.has_rates = True  # False while the page of metrics was read once alone.
-        self._shown: tuple[Seen, float] | None = None  # What the last frame knew of the log.
+        self._shown: tuple[Seen, float] | None = None  # The state of the log in the last frame.
         self._counted: tuple[int, Partitions, list[frames.Broker]] | None = None  # With the offset.
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Asks meanwhile."""
+        """Polls the sources while the context is open."""
         work = [self._keep_describing(), self._keep_following()]
         work += [] if self._metrics is None else [self._keep_scraping(self._metrics)]
         self._tasks = [asyncio.create_task(each) for each in work]
@@ -101,7 +101,7 @@ class Watcher:
             await asyncio.sleep(self._interval_s)
 
     async def _keep_following(self) -> None:
-        """The log of whoever leads, as the last description has it."""
+        """Follows the log of the leader in the last description."""
         while True:
             await self._leader_known.wait()
             described = self._described
@@ -134,10 +134,10 @@ class Watcher:
                 before, before_s = now, now_s
             await asyncio.sleep(self._interval_s)
 
-    # What is shown.
+    # The frame.
 
     def frame(self) -> Frame:
-        """All that is known now; rates since the last call. A fault of a source's task is raised here."""
+        """The current state, and rates since the last call. Raises the error of a source's task."""
         for task in self._tasks:
             if task.done():
                 task.result()

@@ -1,4 +1,4 @@
-"""A storm: hollow brokers against one quorum, scenario after scenario, each measured from the controller's outside."""
+"""A storm: hollow brokers load one quorum, scenario after scenario; each is measured from outside the controller."""
 
 import asyncio
 import time
@@ -27,13 +27,13 @@ from kcore.types import Int32s, Int64s
 
 _POLL_S: Final = 0.02
 _ALTERED_AT_ONCE: Final = 100_000  # Partitions whose requests are in memory.
-_LATE_MS: Final = 500.0  # A load generator later than this with its heartbeats is no measure of the controller.
+_LATE_MS: Final = 500.0  # Heartbeats that the load generator sends later than this do not measure the controller.
 _MILLIS: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What the cluster is grown to."""
+    """The sizes that the cluster grows to."""
 
     brokers: int = 20
     partitions: int = 10_000
@@ -46,7 +46,7 @@ class Sizes:
     rounds: int = 1  # of an ISR storm
     deleted_share: float = 0.25  # of the topics
     lost_share: float = 0.5  # of a broker's replicas: those in the log directory that it loses
-    lost_replicas: int = 0  # so many of them, if not 0
+    lost_replicas: int = 0  # their number, if not 0
 
 
 @dataclass(slots=True, eq=False)
@@ -56,23 +56,23 @@ class Storm:
     quorum: Quorum
     fleet: Fleet
     sizes: Sizes
-    random: Random  # for the scenarios' choices alone: seeded for each, so that all targets get the same
+    random: Random  # for the scenarios' choices only: seeded for each scenario, so that all targets get the same
     controllers: int = 1
     processes: ControllerQuorum | None = None  # where we started the controllers, and may kill them
     usage: Callable[[], Usage | None] = lambda: None  # of the controllers' processes, together
     session_ms: int = 0  # broker.session.timeout.ms of the controllers; 0: not known
     session_unknown: str = ""  # why
     timeout_s: float = 120.0
-    topics: list[str] = field(default_factory=list)  # ours that are there
+    topics: list[str] = field(default_factory=list)  # registered brokers of ours
     prefix: str = "storm-"  # of their names
-    places: bool = False  # There are brokers that are not ours: topics are created with assignments.
-    measure: "Measure | None" = None  # the one under way
+    places: bool = False  # The cluster has other brokers, too: topics are created with assignments.
+    measure: "Measure | None" = None  # the measurement in progress
     named: int = 0  # topics created so far, deleted ones included
     profile: Profiling | None = None
 
     @property
     def table(self) -> PartitionTable:
-        """The partitions as the hollow brokers know them. TargetError where they only count."""
+        """The partitions in the hollow brokers' image. TargetError if the brokers only count records."""
         if self.fleet.options.counts_only:
             raise TargetError("this scenario needs hollow brokers that know the partitions: --mind full")
         return self.fleet.observer.image.table
@@ -96,15 +96,15 @@ class Storm:
         return [self.fleet.brokers[each] for each in chosen], held.of(chosen)
 
     async def holdings(self, brokers: Sequence[HollowBroker]) -> Holdings:
-        """What these brokers hold now."""
+        """The Holdings of these brokers at this moment."""
         return Held(await self.state()).of([broker.broker_id for broker in brokers])
 
     def live(self) -> list[HollowBroker]:
-        """Those that are not off, by id."""
+        """The brokers that are not off, by id."""
         return [broker for broker in self.fleet.brokers.values() if broker.state is not State.OFF]
 
     def is_fenced(self, broker: HollowBroker) -> bool:
-        """Whether the others know that it is."""
+        """Whether the other brokers have read that this broker is fenced."""
         known = self.fleet.observer.image.brokers.get(broker.broker_id)
         return known is None or known.fenced
 
@@ -115,7 +115,7 @@ class Storm:
         return [(f"{self.prefix}{self.named + at:06}", count) for at, count in enumerate(counts)]
 
     def place(self, request: CreateTopicsRequest) -> None:
-        """If there are other brokers, assigns replicas of new topics to ours: no other broker's disk is filled."""
+        """If there are other brokers, assigns replicas of new topics to ours, so that no other broker's disk fills."""
         if not self.places:
             return
         brokers = self.live()
@@ -130,7 +130,7 @@ class Storm:
             topic.num_partitions = topic.replication_factor = -1
 
     async def restore(self, brokers: Sequence[HollowBroker], *, clean: bool = False) -> None:
-        """Those that are off come back, after a clean shutdown or a crash, and all are in the ISRs again."""
+        """Brokers that are off come back, after a clean shutdown or a crash, and rejoin all their ISRs."""
         off = [broker for broker in brokers if broker.state is State.OFF]
         await self.fleet.start(off, clean=clean)
         await self.fleet.unfenced(off, self.timeout_s)
@@ -177,14 +177,14 @@ class Storm:
         await self.fleet.sync()
         if not self.live():
             return
-        target = (await self.quorum.describe()).high_watermark  # What was answered may be known to no broker yet.
+        target = (await self.quorum.describe()).high_watermark  # Brokers may lag behind the answers.
         observer, timeline = self.fleet.observer, self.fleet.timeline
         await self.until("the brokers to catch up", lambda: observer.end_offset >= target)
         await self.until("the brokers to catch up", lambda: timeline.behind(target, self.live_rows()) == 0)
         await self.fleet.sync()
 
     def live_rows(self) -> Int64s:
-        """The rows in the loop of those that are not off."""
+        """The rows in the loop of the brokers that are not off."""
         return np.array([broker.row for broker in self.live()], np.int64)
 
 
@@ -203,7 +203,7 @@ class Measure:
         self._lost: Sequence[HollowBroker] = ()
 
     async def begin(self, bounds: Bounds) -> None:
-        """Forgets all that was before; the intended moment is now. Changes out of bounds make the result invalid."""
+        """Discards earlier records; the intended moment is now. Changes out of bounds make the result invalid."""
         storm, fleet = self.storm, self.storm.fleet
         self._bounds = bounds
         self.result.expected_least, self.result.expected_most = bounds.least, bounds.most
@@ -226,7 +226,7 @@ class Measure:
         self._wave_offset = self.start_offset
 
     async def wave(self, name: str, *names: str) -> None:
-        """Waits until every live broker knows the last record of these types since the wave before, and times that."""
+        """Times until every live broker has read the last record of these types since the previous wave."""
         await self.storm.settled()
         fleet = self.storm.fleet
         if len(offsets := self.changes(*names, from_offset=self._wave_offset)):
@@ -235,7 +235,7 @@ class Measure:
         self.begin_wave()
 
     def elected(self, before: int) -> None:
-        """A wave of its own: until the leader behind that epoch began its log, by the time stamp of its first batch."""
+        """A separate wave: until the leader after that epoch began its log, by the time stamp of its first batch."""
         timeline, start_offset = self.storm.fleet.timeline, self.storm.fleet.observer.committed_of(before)
         if len(batches := timeline.batches(start_offset)):
             since_ns = time.monotonic_ns() - self.intended_ns
@@ -250,11 +250,11 @@ class Measure:
         self._lost = lost
 
     def waits_no_more(self) -> None:
-        """The controller went to work without waiting for the sessions."""
+        """The controller began its work without waiting for the sessions."""
         self._lost = ()
 
     def answered(self) -> None:
-        """The controller has answered all that was asked of it."""
+        """The controller has answered all requests."""
         self.result.answered_ms = (time.monotonic_ns() - self.intended_ns) / _MILLIS
 
     def changes(self, *names: str, from_offset: int | None = None) -> Int64s:
@@ -264,7 +264,7 @@ class Measure:
         return offsets[np.isin(types, wanted)]
 
     async def end(self, *names: str) -> ScenarioResult:
-        """Waits until every live broker knows the last record of these types, and returns the measured result."""
+        """Waits until every live broker has read the last record of these types, and returns the measured result."""
         await self.storm.settled()
         result = self.so_far(*names)
         if flaw := self.flaw(*names):
@@ -272,11 +272,11 @@ class Measure:
         return result
 
     def flaw(self, *names: str) -> str:
-        """Why the present number of changes is no measurement; empty within the bounds."""
+        """Why the present number of changes makes the result invalid; empty within the bounds."""
         return self._bounds.flaw(len(self.changes(*names)))
 
     def so_far(self, *names: str) -> ScenarioResult:
-        """What there is to see by now, of a scenario that may not have come to its end."""
+        """The result of an unfinished scenario, from the changes that have arrived so far."""
         storm, result = self.storm, self.result
         offsets = self.changes(*names)
         rows = storm.live_rows()
@@ -290,7 +290,7 @@ class Measure:
         return result
 
     def _time(self, offsets: Int64s, rows: Int64s) -> None:
-        """When the first broker saw the first change, and each the last."""
+        """Sets when the first broker read the first change, and when each broker read the last change."""
         timeline, result = self.storm.fleet.timeline, self.result
         first = timeline.batches(int(offsets[0]))
         result.first_ms = (int(first.first_ns[0]) - self.intended_ns) / _MILLIS
@@ -305,7 +305,7 @@ class Measure:
         result.p50_ms, result.p99_ms, result.p999_ms = map(float, np.percentile(late_ms, [50, 99, 99.9]))
 
     def _count(self) -> None:
-        """Records, bytes, requests, errors."""
+        """Sets the counts of records, bytes, requests and errors."""
         fleet, result = self.storm.fleet, self.result
         result.log_begin, result.log_end = self.start_offset, fleet.observer.end_offset
         _, types = fleet.observer.types(self.start_offset)
@@ -318,7 +318,7 @@ class Measure:
         result.errors, result.false_fencings = dict(fleet.errors), fleet.false_fencings
 
     def _wait_for_sessions(self) -> None:
-        """How long the controller waited for the sessions of lost brokers to end, or why that is not known.
+        """How long the controller waited for the sessions of lost brokers to end, or why this time is not known.
 
         A session begins when the controller reads the last heartbeat, a little after that was sent.
         """
@@ -332,7 +332,7 @@ class Measure:
             result.work_unknown = storm.session_unknown or "it is not known when the lost brokers sent their last beat"
 
     def _weigh(self) -> None:
-        """Heartbeats, our own lag, and what both sides took of the machine."""
+        """Sets the heartbeat figures, our own lag, the CPU time of both sides, and the controllers' memory."""
         result, usage = self.result, self.storm.usage()
         if self.storm.profile:
             self.storm.profile.end()
@@ -343,7 +343,7 @@ class Measure:
         result.heartbeat_p999_ms, result.heartbeat_max_ms = (percentile_ms(latency, share) for share in (0.999, 1))
         result.lag_max_ms = percentile_ms(lag, 1)
         result.own_cpu_s = self.storm.fleet.cpu_s() - self._own
-        if usage and self._usage and usage.cpu_s >= self._usage.cpu_s:  # Less, where one of the processes is another.
+        if usage and self._usage and usage.cpu_s >= self._usage.cpu_s:  # Lower if a process was replaced.
             result.controller_cpu_s = usage.cpu_s - self._usage.cpu_s
             result.controller_rss_mb = usage.peak_rss_bytes / 1e6
         if result.lag_max_ms > _LATE_MS:

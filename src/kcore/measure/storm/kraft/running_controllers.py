@@ -1,4 +1,4 @@
-"""What a storm must know of controllers that run already: their session time-out, and their processes if here."""
+"""Finds the session time-out of controllers that run already, and their processes if they are on this machine."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,7 @@
 """async-profiler inside Kafka's controllers: an agent that samples threads on the CPU, the virtual machine's own too.
 
-It is in the process from its start and writes a recording in the form of the JDK's Flight Recorder, from which its
-converter takes the stacks of a window of time. Where the kernel does not let it use perf events, it falls back to
+The agent starts with the process and writes a recording in the format of the JDK's Flight Recorder. The converter
+extracts the stacks of a window of time from the recording. If the kernel does not permit perf events, the agent uses
 timers of CPU time. Both jars are from Maven Central (`kcore/measure/processes/jars.py`).
 """
 
@@ -55,13 +55,13 @@ class AsyncProfiler:
 
     @property
     def java_options(self) -> tuple[str, ...]:
-        """Of the processes to be sampled. A frame's place is known between safepoints, too."""
+        """JVM options of the sampled processes. A frame's place is known between safepoints, too."""
         file = self.folder / "recording-%p.jfr"
         agent = f"-agentpath:{self._library}={_AGENT},file={file}"
         return agent, "-XX:+UnlockDiagnosticVMOptions", "-XX:+DebugNonSafepoints"
 
     def samples(self, pid: int, begin_ms: int, end_ms: int) -> Iterator[Sample]:
-        """Of a process that has ended, between two times in Unix ms."""
+        """The samples of a process that has ended, between two times in Unix ms."""
         recording, stacks = self.folder / f"recording-{pid}.jfr", self.folder / "stacks.txt"
         if not recording.exists():
             return

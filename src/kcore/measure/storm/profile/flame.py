@@ -22,11 +22,11 @@ from kcore.measure.storm.profile.samples import folded
 Stack = tuple[str, ...]
 
 _US: Final = 1e6
-LEAST: Final = 0.007  # Of the width; narrower frames are not drawn.
+LEAST: Final = 0.007  # Share of the width; narrower frames are not drawn.
 _MOST_DEPTH: Final = 34
 _WIDTH: Final = 11.0  # Inches.
 _ROW: Final = 0.19
-_LETTER: Final = 0.007  # Of the width.
+_LETTER: Final = 0.007  # Share of the width.
 _ALPHA: Final = 0.55
 _COLORED: Final = dict(zip((NETWORK, REQUESTS, WIRE, RAFT, LOG, DECISION, STATE, LOGGING), SERIES, strict=True))
 
@@ -62,7 +62,7 @@ class _Node:
 
     @property
     def layer(self) -> str:
-        """That of most of its time."""
+        """The layer that took most of the time."""
         return max(self.layers, key=lambda name: self.layers[name])
 
 
@@ -128,7 +128,7 @@ def _draw(chart: Chart, name: str, node: _Node, x: float, row: int, whole: int, 
 
 
 def _short(frame: str) -> str:
-    """Without a file or a package: the class and the function."""
+    """The class and the function of a frame, without its file or package."""
     if frame.endswith(")") and " (" in frame:
         return frame.rpartition(" (")[0]
     return ".".join(frame.split(".")[-2:]) if frame.count(".") > 1 else frame

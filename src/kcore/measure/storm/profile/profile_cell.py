@@ -24,7 +24,7 @@ _MS: Final = 1_000
 
 
 def is_kcore(target: Target) -> bool:
-    """Whether its controllers are Python's."""
+    """Whether the target's controllers are Python processes."""
     return target.text.startswith("kcore")
 
 
@@ -44,7 +44,7 @@ class Window:
     scenario: str
     begin_ms: int  # Unix.
     end_ms: int
-    uses: list[ThreadUse]  # A process each.
+    uses: list[ThreadUse]  # One entry for each process.
     samples: dict[int, list[Sample]] = field(default_factory=dict)  # By process.
     shares: list[Share] = field(default_factory=list)
 
@@ -56,8 +56,8 @@ class CellProfile:
     cell: Cell
     folder: Path
     windows: list[Window] = field(default_factory=list)
-    sampler_cpu_s: float = 0.0  # Of samplers that are processes of their own.
-    pids: Callable[[], Sequence[int]] = lambda: ()  # Of the controllers that run.
+    sampler_cpu_s: float = 0.0  # CPU time of samplers that are separate processes.
+    pids: Callable[[], Sequence[int]] = lambda: ()  # The running controllers' processes.
     _spy: PySpy | None = None
     _async: AsyncProfiler | None = None
     _before: list[ThreadTimes] = field(default_factory=list)
@@ -71,20 +71,20 @@ class CellProfile:
 
     @property
     def java_options(self) -> tuple[str, ...]:
-        """For controllers of Kafka."""
+        """JVM options for controllers of Kafka."""
         return self._async.java_options if self._async else ()
 
     def begin(self, scenario: str) -> None:
         """Returns when the controllers are sampled. TargetError if one cannot be."""
         pids = self.pids()
         if self._spy:
-            self._spy.end()  # Of a scenario that failed.
+            self._spy.end()  # Ends the samplers of a failed scenario.
             self._spy.begin(pids, scenario)
         self._before = [times for pid in pids if (times := thread_times(pid))]
         self._open = Window(scenario, int(time.time() * _MS), 0, [])
 
     def end(self) -> None:
-        """Of the scenario that has begun; nothing if none has."""
+        """Ends the window of the current scenario; no effect if no scenario has begun."""
         window, self._open = self._open, None
         if window is None:
             return
@@ -115,7 +115,7 @@ class CellProfile:
 
 @contextmanager
 def profiled(cell: Cell, profiles: list[CellProfile] | None) -> Iterator[CellProfile | None]:
-    """Around the life of a cell's controllers; its profile goes into `profiles`. None where none is wanted."""
+    """Profiles a cell's controllers while they run; adds the profile to `profiles`. None if no profile is wanted."""
     if profiles is None:
         yield None
         return

@@ -46,13 +46,13 @@ def write(profiles: Sequence[CellProfile], directory: Path) -> Written:
 
 
 def _costs(profiles: Sequence[CellProfile]) -> list[str]:
-    """async-profiler has no process of its own: a run without it tells its cost."""
+    """async-profiler has no separate process: compare with a run without async-profiler to find its cost."""
     found = ((profile.cell, profile.sampler_cpu_s) for profile in profiles)
     return [f"py-spy itself took {duration(cpu_s * 1e9)} of CPU time: {cell}" for cell, cpu_s in found if cpu_s]
 
 
 def file_name(target: str, brokers: int, partitions: int) -> str:
-    """Of a target's and size's files, without the ending."""
+    """The name of the files of one target and size, without the suffix."""
     return f"profile-{target}-{short_count(brokers)}x{short_count(partitions)}"
 
 

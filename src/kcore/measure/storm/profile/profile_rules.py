@@ -1,7 +1,7 @@
 """Which layer and which event a stack belongs to: tables, one a controller.
 
-A layer is found in two steps: the first rule of `enclosing` that matches any frame wins, such as logging;
-else the innermost frame that a rule of `layers` matches decides. So the time of a compiled kernel belongs to its
+A layer is found in two steps: the first rule of `enclosing` that matches any frame wins, such as logging.
+Otherwise the innermost frame that a rule of `layers` matches decides. So the time of a compiled kernel belongs to its
 caller's layer. The event is that of the first rule of `events` that matches a frame.
 """
 
@@ -59,21 +59,21 @@ class Rule:
     name: str
 
     def name_of(self, frame: str) -> str | None:
-        """None if the frame is another's."""
+        """None if the pattern does not match the frame."""
         found = self.pattern.search(frame)
         return self.name.format(*found.groups()) if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Of one kind of controller."""
+    """The rules for one kind of controller."""
 
     enclosing: Sequence[Rule]
     layers: Sequence[Rule]
     events: Sequence[Rule]
-    threads: Sequence[Rule]  # By name: what all their time is, whatever their stacks.
+    threads: Sequence[Rule]  # By thread name: the layer of all their time, for any stack.
     unseen: str = UNSAMPLED  # The layer of threads that the sampler never sees.
-    trunk: Sequence[str] = field(default=())  # The first of these that a stack has, and all outside it, says nothing.
+    trunk: Sequence[str] = field(default=())  # The first of these in a stack is cut off, with all frames outside it.
     waits: Sequence[str] = field(default=())  # Innermost frames of threads that wait.
 
     def layer_of(self, frames: Sequence[str]) -> str:
@@ -90,11 +90,11 @@ class Rules:
         return _of_any(self.events, frames) or OTHER
 
     def layer_of_thread(self, name: str) -> str | None:
-        """None where its stacks decide."""
+        """The layer of all the thread's time; None if its stacks decide."""
         return _first(self.threads, name)
 
     def trimmed(self, frames: tuple[str, ...]) -> tuple[str, ...]:
-        """Without the outer frames that all stacks have."""
+        """The frames without the outer frames that all stacks have."""
         for frame in self.trunk:
             if frame in frames[:-1]:
                 return frames[frames.index(frame) + 1 :]
@@ -102,7 +102,7 @@ class Rules:
 
 
 def _of_any(rules: Sequence[Rule], frames: Sequence[str]) -> str | None:
-    """By the first rule that matches any of the frames, the outermost of them."""
+    """The name by the first rule that matches a frame; the outermost matching frame decides."""
     return next((found for rule in rules for frame in frames if (found := rule.name_of(frame))), None)
 
 

@@ -13,7 +13,7 @@ Lines = list[tuple[list[str], bool]]
 
 _NS: Final = 1e9
 _KEY: Final = ("layer", "event", "thread")
-_LEAST_SHARE: Final = 0.01  # Of a scenario's time; smaller events and threads are in one line.
+_LEAST_SHARE: Final = 0.01  # Share of a scenario's time; smaller events and threads are in one line.
 
 
 def rows_of(profiles: Iterable[CellProfile]) -> list[ProfileRow]:
@@ -46,7 +46,7 @@ def sizes_of(rows: Sequence[ProfileRow]) -> list[tuple[str, list[ProfileRow]]]:
 
 
 def layer_table(rows: Sequence[ProfileRow]) -> tuple[list[str], Lines]:
-    """Of one target and size: a line a layer, a column a scenario, CPU time and its share; means of repetitions."""
+    """One target and size: a line a layer, a column a scenario, CPU time and its share; means of repetitions."""
     scenarios = list(dict.fromkeys(row["scenario"] for row in rows))
     taken = _sums(rows, lambda row: (row["layer"], row["scenario"]))
     totals = [sum(taken.get((layer, name), 0.0) for layer in LAYERS) for name in scenarios]
@@ -61,12 +61,12 @@ def layer_table(rows: Sequence[ProfileRow]) -> tuple[list[str], Lines]:
 
 
 def event_table(rows: Sequence[ProfileRow]) -> tuple[list[str], Lines]:
-    """Of one target and size: scenario by scenario the events, the most expensive first."""
+    """One target and size: the events of each scenario, the most expensive first."""
     return _ranked(rows, "event")
 
 
 def thread_table(rows: Sequence[ProfileRow]) -> tuple[list[str], Lines]:
-    """The same of threads; those whose names differ by a number are one line."""
+    """One target and size: the threads of each scenario; threads whose names differ by a number share a line."""
     return _ranked(rows, "thread")
 
 

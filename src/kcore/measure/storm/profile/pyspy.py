@@ -29,7 +29,7 @@ NOT_PERMITTED: Final = (
 
 
 def py_spy() -> str:
-    """The program: of this Python, else on PATH. TargetError if there is none."""
+    """The py-spy program of this Python, otherwise the one on PATH. TargetError if there is none."""
     own = Path(sysconfig.get_path("scripts")) / "py-spy"
     found = str(own) if own.is_file() else shutil.which("py-spy")
     if found is None:
@@ -128,7 +128,7 @@ class PySpy:
             process.communicate()
 
     def close(self) -> None:
-        """Ends what still runs."""
+        """Ends the samplers that still run."""
         for _, process, _ in self._running:
             process.kill()
             process.communicate()

@@ -48,7 +48,7 @@ def _stacks(text: str) -> Iterator[tuple[list[str], int]]:
 
 
 def _shortened(frame: str) -> str:
-    """Without a path of this machine: from `kcore/`, or the file's last two parts."""
+    """The file without this machine's folders: from `kcore/` on, or the last two parts."""
     name, _, place = frame.rpartition(" (")
     parts = place.rstrip(")").split("/")
     if "kcore" in parts:

@@ -17,7 +17,7 @@ _TRUNCATED: Final = re.compile(r"^(C[12]) Comp.*")  # The kernel keeps 15 charac
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a stack of a thread took."""
+    """The CPU time that a stack of a thread took."""
 
     layer: str
     event: str
@@ -53,7 +53,7 @@ def _divided(name: str, cpu_s: float, samples: Sequence[Sample], rules: Rules, u
         yield Share(layer, layer, thread, (), cpu_s, 0)
     for sample in samples:
         part_s = cpu_s * sample.count / count
-        if of_thread := rules.layer_of_thread(sample.thread or name):  # It works for no event.
+        if of_thread := rules.layer_of_thread(sample.thread or name):  # A thread without samples has no event.
             yield Share(of_thread, of_thread, thread, (), part_s, sample.count)
             continue
         layer, event = rules.layer_of(sample.frames), rules.event_of(sample.frames)

@@ -17,13 +17,13 @@ class ThreadTimes:
     """The CPU time of a process and of its live threads, in seconds since each began."""
 
     pid: int
-    cpu_s: float  # Of the process; threads that have ended included.
+    cpu_s: float  # The whole process, including threads that have ended.
     cpu_s_of: dict[int, float]  # By thread id.
     names: dict[int, str]  # As the kernel has them: 15 characters.
 
 
 def thread_times(pid: int) -> ThreadTimes | None:
-    """Of a process on this machine; None if there is none."""
+    """The CPU times of a process on this machine; None if there is no such process."""
     usage = usage_of(pid)
     if usage is None:
         return None
@@ -38,7 +38,7 @@ def thread_times(pid: int) -> ThreadTimes | None:
 
 
 def _cpu_s(folder: Path) -> float:
-    """Of one thread: in ns where the kernel counts so, else in ticks."""
+    """The CPU time of one thread, from ns if the kernel counts ns, otherwise from ticks."""
     try:
         return int((folder / "schedstat").read_text().split()[0]) / _NS
     except (FileNotFoundError, IndexError):
@@ -53,7 +53,7 @@ class ThreadUse:
     pid: int
     cpu_s_of: dict[int, float]
     names: dict[int, str]
-    ended_s: float  # Of threads that are not there any more.
+    ended_s: float  # CPU time of threads that have ended.
 
 
 def used_between(before: ThreadTimes | None, after: ThreadTimes | None) -> ThreadUse | None:

@@ -1,4 +1,4 @@
-"""What a scenario left in ZooKeeper, as a digest: two controllers under the same storm must leave the same.
+"""A digest of the state in ZooKeeper after a scenario: two controllers must leave the same under the same storm.
 
 Topics, their assignments, moves and wishes under way, and each partition's leader and ISR. Epochs and versions count
 how often a controller wrote, and may differ.

@@ -40,8 +40,8 @@ async def create(storm: ZkStorm) -> ScenarioResult:
 async def reassign(storm: ZkStorm) -> ScenarioResult:
     """All partitions of one broker move to others, by AlterPartitionReassignments; until the last broker knows.
 
-    Brokers that were lost register first. The leaders take new replicas into the ISRs as soon as these were told of
-    their partitions, by AlterPartition, as brokers do since 2.7.
+    Lost brokers register first. The leaders add new replicas to the ISRs, by AlterPartition (2.7 and later), as soon
+    as the controller has sent LeaderAndIsr to these replicas.
     """
     await storm.everyone_back()
     leaving = storm.pick()
@@ -67,7 +67,7 @@ async def reassign(storm: ZkStorm) -> ScenarioResult:
 
 
 def _of_moves(count: int, factor: int) -> Bounds:
-    """LeaderAndIsr goes to old and new replicas when a move begins, and to the new ones when it ends."""
+    """The controller sends LeaderAndIsr to old and new replicas when a move begins, and to new replicas at its end."""
     return Bounds(max(1, count * factor), max(1, count * (factor + 1) * _SENT_A_MOVE), f"{count:,} partitions move")
 
 
@@ -83,7 +83,7 @@ def _moves(storm: ZkStorm, rows: list[int], replicas: list[list[int]]) -> Messag
 
 
 async def _until_moved(connection: Connection, leaders: IsrLeaders, count: int) -> None:
-    """Returns when the controller lists no reassignment; it is not asked before all new replicas are in the ISRs."""
+    """Returns when the controller lists no reassignment; the first request waits until new replicas are in the ISRs."""
     end = time.monotonic() + WORK_S
     while True:
         leaders.check()

@@ -57,7 +57,7 @@ class Witness:
         return self._view
 
     def catch_up(self) -> None:
-        """What has come is in the view: later nobody is to wait for that."""
+        """Merges the received requests into the view, so that a later caller does not wait for the merge."""
         if self._broker.keeps_updates:
             self.view()
 
@@ -106,7 +106,7 @@ class ZkStorm:
         return Bounds(max(1, count), max(1, MOST_WAVES * count), f"{count:,} replicas on live brokers")
 
     def forget(self) -> None:
-        """What came so far is no part of what is measured next."""
+        """Excludes the requests received so far from the next measurement."""
         self.fleet.forget()
         self.witness.catch_up()
 
@@ -126,11 +126,11 @@ class ZkStorm:
         ) >= len(self.held(broker_id))
 
     def everyone_knows_all(self) -> bool:
-        """Whether that is so for every live broker."""
+        """Whether `knows_all` is true for every live broker."""
         return all(map(self.knows_all, self.fleet.live))
 
     async def everyone_back(self) -> None:
-        """Brokers that are away register, and are told of everything."""
+        """Lost brokers register again; returns when each has received all partitions from the controller."""
         away = sorted(self.fleet.brokers.keys() - self.fleet.live)
         if not away:
             return

@@ -82,7 +82,7 @@ def _active_first(storm: Storm, processes: ControllerQuorum) -> list[Node]:
 
 
 async def _make_a_topic(storm: Storm) -> None:
-    """Of one partition."""
+    """Creates a topic of one partition."""
     await make_topics(storm, [(f"{storm.prefix}{storm.named:06}", 1)])
 
 

@@ -40,9 +40,9 @@ async def dir_lost(storm: Storm) -> ScenarioResult:
     """A broker with two log directories reports in a heartbeat that the second one, with half its replicas, is offline.
 
     Another share of them is `Sizes.lost_share`, their number `Sizes.lost_replicas`. Timed from that heartbeat until the
-    last broker knows the last new leader and ISR. The broker is given its second directory before, and then an empty
-    one in the place of the lost: the wave "assigned" is timed from when the broker is back and sends
-    AssignReplicasToDirs for its replicas, until the last broker knows that.
+    last broker knows the last new leader and ISR. The broker gets its second directory before, and an empty one
+    after the failure. The wave "assigned" begins when the broker is back and sends AssignReplicasToDirs for its
+    replicas; the wave ends when the last broker has read the assignments.
     """
     [broker], _ = await storm.pick(what="replicas")
     _, second = await _restart_with_two(storm, broker)
@@ -69,7 +69,7 @@ async def dir_lost(storm: Storm) -> ScenarioResult:
 
 
 async def _restart_with_two(storm: Storm, broker: HollowBroker) -> tuple[Uuid, ...]:
-    """The broker stops as it should, and comes back with its first directory and a fresh second one."""
+    """The broker shuts down cleanly, and comes back with its first directory and a fresh second one."""
     await storm.fleet.shut_down([broker], storm.timeout_s)
     directories = storm.fleet.replace_directories(broker, 2)
     await storm.fleet.start([broker], clean=True)
@@ -79,14 +79,14 @@ async def _restart_with_two(storm: Storm, broker: HollowBroker) -> tuple[Uuid, .
 
 
 def _replicas_of(storm: Storm, broker: HollowBroker) -> list[tuple[Uuid, int]]:
-    """The partitions that it has a replica of, as topic id and partition index, in order."""
+    """The partitions that have a replica on the broker, as topic id and partition index, in order."""
     table = storm.table
     rows = table.index.rows(table.brokers.row(broker.broker_id)).tolist()
     return [(table.topics.ids[table.topic_row__p[row]], int(table.partition_index__p[row])) for row in rows]
 
 
 def lost_of(partitions: list[tuple[Uuid, int]], sizes: Sizes) -> list[tuple[Uuid, int]]:
-    """Those of a broker's replicas that are in the directory to be lost, from all over the list; one at least."""
+    """The broker's replicas in the directory that will fail, spread evenly over the list; at least one."""
     count = min(sizes.lost_replicas or max(1, round(len(partitions) * sizes.lost_share)), len(partitions))
     return [partitions[at * len(partitions) // count] for at in range(count)]
 

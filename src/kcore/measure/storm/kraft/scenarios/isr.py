@@ -34,7 +34,7 @@ async def isr_storm(storm: Storm) -> ScenarioResult:
 
 
 def _followed(leaders: list[HollowBroker], table: PartitionTable) -> Int32s:
-    """Rows of the partitions that these lead, and of whose ISRs others are members."""
+    """Rows of the partitions that these brokers lead and whose ISRs have other members."""
     led = np.isin(table.leader__p, table.brokers.rows([broker.broker_id for broker in leaders]))
     followed: Int32s = np.flatnonzero(led & ((table.isr__pi >= 0).sum(axis=1) > 1)).astype(np.int32)
     return followed

@@ -114,8 +114,8 @@ def one_too_many(what: str, answers: PartitionErrors, done: int, verb: str) -> s
     return f"{found}: {_HAS_NONE}" if done > EDGE else found
 
 
-# Exactly 10,000 records that need not be one batch: QuorumController.appendRecords of 4.3.1 then ends with an empty
-# batch, which is a fault: the active controller resigns. Whether the full batch gets out before that is a race.
+# Exactly 10,000 records that may be split: QuorumController.appendRecords of 4.3.1 then ends with an empty batch. An
+# empty batch is a fault: the active controller resigns. Whether it sends the full batch before that is a race.
 
 
 async def limit_elect(storm: Storm) -> ScenarioResult:
@@ -222,7 +222,7 @@ async def _served_again(storm: Storm, measure: Measure, epoch: int) -> ScenarioR
 
 
 async def _create(storm: Storm, partitions: int, *, validate_only: bool = False) -> list[tuple[int, str | None]]:
-    """One topic by one request; what was answered. One that is made is one of `storm.topics`."""
+    """Requests one topic; returns the answer. A topic that is created is added to `storm.topics`."""
     factor = storm.sizes.replication_factor
     topic = topic_schema.CreatableTopic(
         name=f"{storm.prefix}{storm.named:06}-limit", num_partitions=partitions, replication_factor=factor

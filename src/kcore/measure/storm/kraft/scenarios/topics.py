@@ -17,7 +17,7 @@ from kcore.schema import partitions as schema
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
 from kcore.types import Int32s
 
-MOST_RECORDS: Final = 9_900  # Of a request: the controller refuses one of more than 10,000 records as a whole.
+MOST_RECORDS: Final = 9_900  # In a request: the controller refuses a whole request of more than 10,000 records.
 _TIMEOUT_MS: Final = 60_000
 _CHANGE: Final = "PartitionChangeRecord"
 
@@ -39,7 +39,7 @@ async def make_topics(storm: Storm, wanted: list[tuple[str, int]]) -> None:
     for request in requests_for(wanted, storm.sizes.replication_factor):
         storm.place(request)
         answer = await storm.quorum.ask(request)
-        # One that is there was made by a request whose answer was lost.
+        # A request whose answer was lost created the existing topic.
         check("CreateTopics", (each.error_code for each in answer.topics), {Errors.TOPIC_ALREADY_EXISTS})
     storm.topics += [name for name, _ in wanted]
     storm.named += len(wanted)
@@ -69,8 +69,8 @@ async def preferred_election(storm: Storm) -> ScenarioResult:
 async def reassign(storm: Storm) -> ScenarioResult:
     """All partitions of one broker move to others, by AlterPartitionReassignments; they are moved back afterwards.
 
-    Timed from the first request until the controller has taken the last one, and until the last broker knows that the
-    last move is finished: the leaders take the new replicas into the ISRs as soon as they know of them.
+    Timed from the first request until the controller has accepted the last one, and until the last broker has read
+    that the last move is finished. The leaders add new replicas to the ISRs as soon as they have read the moves.
     """
     table, live = storm.table, [broker.broker_id for broker in storm.live()]
     [broker], _ = await storm.pick()
@@ -137,7 +137,7 @@ def _not_preferred(storm: Storm) -> Int32s:
 
 
 def _portions(rows: Int32s) -> Iterator[Int32s]:
-    """As many at a time as a request may change."""
+    """Portions as large as one request may change."""
     return (rows[at : at + MOST_RECORDS] for at in range(0, len(rows), MOST_RECORDS))
 
 
