@@ -1,4 +1,4 @@
-"""A run as one HTML page that can be sent to a colleague: tables, charts, and what the figures do not say."""
+"""Renders a run as one HTML page to send to a colleague: tables, charts, and the limits of the figures."""
 
 from collections.abc import Sequence
 from html import escape
@@ -215,7 +215,7 @@ def _figures(summaries: Sequence[Summary]) -> str:
     starts = {id(next(group)) for _, group in groupby(ordered, lambda summary: (summary.partitions, summary.brokers))}
     varies = {
         name: len({getattr(each, name) for each in ordered}) > 1 for name in ("partitions", "brokers")
-    }  # What is the same in all rows stands above the table.
+    }  # The text above the table has the values that all rows share.
     shown = [name for name, several in varies.items() if several]
     rows: list[tuple[Sequence[str | Marked], bool]] = [
         (

@@ -1,4 +1,4 @@
-"""Results: one row an operation a cell; what they come to; whether they can be trusted; how they are kept."""
+"""Results of a run, one row per operation and cell: their summaries, their checks and their files."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Two runs side by side: which named operations became slower, and whether that can be said at all."""
+"""Compares two runs: which operations became slower, and whether the two runs are comparable."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class Compared(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The ratio above which an operation is slower, and those of operations with one of their own."""
+    """The ratio above which an operation counts as slower: a default, and the ratios of named operations."""
 
     default: float = THRESHOLD
     own: Mapping[str, float] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Thresholds:
         return next((self.own[name] for name in _names_of(each) if name in self.own), self.default)
 
     def unknown(self, compared: Sequence[Compared]) -> list[str]:
-        """What is wrong with names of `own` that no operation has."""
+        """The errors for names in `own` that no operation has."""
         known = {name for each in compared for name in _names_of(each)}
         return [f"{name!r} is nowhere{did_you_mean(name, sorted(known))}" for name in self.own if name not in known]
 
@@ -141,7 +141,7 @@ class Comparison:
     thresholds: Thresholds
     remarks: Sequence[str] = ()  # What makes the comparison doubtful.
     what: str = "operation"  # In the singular.
-    about: str = ""  # What the times are, where the name of an operation does not say it.
+    about: str = ""  # The meaning of the times, if operation names do not say it.
     labels: tuple[str, str] = ("old", "new")
 
     @property

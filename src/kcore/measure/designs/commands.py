@@ -1,4 +1,4 @@
-"""One command to one broker: through a queue in ZooKeeper, and as one direct request."""
+"""Measures one command to one broker: through a queue in ZooKeeper, and as one direct request."""
 
 import asyncio
 import time

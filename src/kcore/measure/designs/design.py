@@ -1,4 +1,4 @@
-"""What the designs have in common: a cluster, a session a broker, a broker that is lost."""
+"""The base class of the designs: a cluster, one session per broker, and the loss of a broker."""
 
 import asyncio
 import time

@@ -9,8 +9,8 @@ from kcore.metadata.table.partition_table import PartitionTable
 
 REPLICATION_FACTOR = 3
 PARTITIONS_PER_TOPIC = 100
-MAX_PARTITIONS = 200_000  # Of v1 and v2 every watch is a request of its own, here and in ZooKeeper.
-MAX_SESSIONS = 200  # A session a broker.
+MAX_PARTITIONS = 200_000  # In v1 and v2 every watch costs one request.
+MAX_SESSIONS = 200  # One session per broker.
 
 
 @dataclass(frozen=True, slots=True)

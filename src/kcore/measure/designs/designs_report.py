@@ -1,4 +1,4 @@
-"""What was measured as tables, for a terminal and for the page."""
+"""Renders the measurements of the designs as tables, for a terminal and for the page."""
 
 from collections.abc import Callable, Sequence
 from html import escape
@@ -34,7 +34,7 @@ def _ms(name: str) -> Callable[[Row], str]:
 
 
 def _each(name: str) -> Callable[[Row], str]:
-    """Of one of `count`."""
+    """The figure `name` divided by the row's `count`."""
     return lambda row: "" if getattr(row, name) < 0 else three_digits(getattr(row, name) / row.count)
 
 

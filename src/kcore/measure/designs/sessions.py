@@ -1,4 +1,4 @@
-"""Sessions that count what they ask, and the work that watches start."""
+"""ZooKeeper sessions that count their requests, and the tasks that watches start."""
 
 import asyncio
 import time
@@ -48,7 +48,7 @@ class CountedClient(ZookeeperClient):
         return await super().write_states(table, changes, controller_epoch, fence=fence)
 
     async def remove_made(self) -> None:
-        """What it created, the newest first: far sooner than `remove_tree`, which has to look for it."""
+        """Removes the znodes it created, newest first: far faster than `remove_tree`, which must list them."""
         await super().write([Delete(path) for path in reversed(self._made)])
         self._made = []
 

@@ -1,4 +1,4 @@
-"""v2: one brain decides, ZooKeeper carries. Replicas watch their partition's state; commands go through queues.
+"""v2: one controller decides, ZooKeeper carries. Replicas watch their partition's state; commands go through queues.
 
 /brokers/topics/<topic>/<partition>/leaderAndISR is watched by every replica's broker, for a change of leader must be
 seen at once; what may wait is put into /brokers/state/<id>. The leader also watches for its partition's reassignment.

@@ -1,4 +1,4 @@
-"""The controllers under load, as a client sees them: their versions, the leader, and requests to the active one."""
+"""A client of the controllers under load: finds their versions and the leader, and sends requests to the leader."""
 
 import asyncio
 import socket
@@ -45,7 +45,7 @@ class Quorum:
     def __init__(
         self, bootstrap: Sequence[str], *, random: Random, client_id: str = "kcore-storm", patience: float = 1.0
     ) -> None:
-        """`bootstrap`: "host:port" of at least one controller. `patience`: so many times the usual time-outs."""
+        """`bootstrap`: "host:port" of at least one controller. `patience` multiplies the usual time-outs."""
         self.bootstrap = list(bootstrap)
         self.client_id = client_id
         self.cluster_id = ""
@@ -53,7 +53,7 @@ class Quorum:
         self.controller_ids: set[int] = set()
         self.leader_address = ""  # "address:port", no name
         self.addresses: list[str] = []  # "host:port" of all controllers
-        self.lookups = 0  # How often the active controller was looked for.
+        self.lookups = 0  # How often this client looked for the active controller.
         self.versions: PeerVersions | None = None
         self._random = random
         self._retry_s = _RETRY_S * patience
@@ -65,14 +65,14 @@ class Quorum:
 
     @property
     def features(self) -> ApiVersionsResponse:
-        """What the controllers support and what is finalised."""
+        """The features that the controllers support and the finalised ones."""
         assert self.versions is not None
         return self.versions.answer
 
     async def check_listens(self) -> None:
-        """TargetError soon, where no address has a controller: nothing listens there, or something else does.
+        """Raises a TargetError soon if no bootstrap address has a controller.
 
-        Likewise where one asks for TLS or SASL: hollow brokers have neither.
+        A controller that asks for TLS or SASL is a TargetError too: hollow brokers have neither.
         """
         problems = []
         for address in self.bootstrap:
@@ -125,7 +125,7 @@ class Quorum:
         await asyncio.gather(*(connection.close() for connection in connections), return_exceptions=True)
 
     async def ask(self, request: Message, version: int | None = None) -> Any:
-        """The answer of the active controller; asked again where that has changed or the connection broke."""
+        """Returns the active controller's answer; retries after a controller change or a broken connection."""
 
         async def once() -> Any:
             seen, connection = await self._connection()
@@ -158,9 +158,9 @@ class Quorum:
         return await retry(once, timeout_s=self._retry_s, random=self._random, backoff=_BACKOFF)
 
     async def find_leader(self, seen: int | None = None) -> None:
-        """Looks for the active controller, unless that was done since `lookups` were `seen`: callers share one look.
+        """Looks for the active controller, unless `lookups` has changed since `seen`: callers share one lookup.
 
-        RequestTimeoutError if there is none within a minute.
+        RequestTimeoutError if no controller becomes active within a minute.
         """
         async with self._changing:
             if seen is None or seen == self.lookups:

@@ -1,4 +1,4 @@
-"""The messages between driver and tasks: frames of JSON followed by bytes, over one TCP connection a task."""
+"""Frames the messages between driver and tasks: JSON followed by bytes, over one TCP connection per task."""
 
 import asyncio
 import json

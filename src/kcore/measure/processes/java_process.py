@@ -1,4 +1,4 @@
-"""A Java process of ours: started, awaited by a line of its log, paused, ended, started again; its log is kept."""
+"""Controls a Java process: starts it, awaits a line of its log, pauses, ends and restarts it, and keeps its log."""
 
 import signal
 import subprocess
@@ -28,7 +28,7 @@ class JavaProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process that runs, or ran last."""
+        """The process id of the running process, or of the last one."""
         assert self._process is not None, f"{self.name} was never started"
         return self._process.pid
 
@@ -61,7 +61,7 @@ class JavaProcess:
             time.sleep(_POLL_S)
 
     def log_text(self) -> str:
-        """What this process, not those before it, has logged so far."""
+        """The log since the latest start, without the text of earlier processes."""
         with self.log.open("rb") as log:
             log.seek(self._begin)
             return log.read().decode(errors="replace")

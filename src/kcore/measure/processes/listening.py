@@ -1,4 +1,4 @@
-"""Which process of this machine listens at an address."""
+"""Finds the process of this machine that listens at an address."""
 
 import socket
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Of this machine: what a process has taken of it, free ports of its loopback interface, random UUIDs."""
+"""Local helpers: the CPU time and memory of a process, free ports of the loopback interface, random UUIDs."""
 
 import base64
 import fcntl
@@ -15,12 +15,12 @@ from typing import Final
 from kcore.errors import TargetError
 
 _PORTS: Final = range(19_000, 32_000)  # Below Linux's ephemeral ports: one of those may be taken by a client.
-_CPU_CLOCK: Final = 2  # Of a process: clock_getcpuclockid's. /proc/PID/stat counts by 10 ms, too coarse for a scenario.
+_CPU_CLOCK: Final = 2  # From clock_getcpuclockid, for a process. /proc/PID/stat counts 10 ms steps, too coarse here.
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process has taken of the machine."""
+    """The CPU time and memory that a process has used."""
 
     cpu_s: float
     rss_bytes: int

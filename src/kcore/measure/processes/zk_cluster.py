@@ -1,4 +1,4 @@
-"""Real ZooKeeper and real Kafka brokers in ZooKeeper mode, on the loopback interface, and nothing left of them."""
+"""Runs real ZooKeeper and real Kafka brokers in ZooKeeper mode on the loopback interface, and removes their files."""
 
 import shutil
 import tempfile

@@ -36,7 +36,7 @@ num.io.threads=2
 
 
 class Load(NamedTuple):
-    """What is appended; without a linger each has its own default: Kafka's 25 ms, kcore's adaptive one."""
+    """The records to append; without a linger each system uses its default: Kafka 25 ms, kcore an adaptive one."""
 
     rate: int  # Records a second.
     record_bytes: int

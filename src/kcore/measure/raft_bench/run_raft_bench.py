@@ -1,4 +1,4 @@
-"""Commit latency and throughput of three kcore voters beside three of Kafka's own raft nodes, one after the other."""
+"""Measures commit latency and throughput of three kcore voters, and of three Kafka raft nodes, one after the other."""
 
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self

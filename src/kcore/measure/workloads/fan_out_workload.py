@@ -1,4 +1,4 @@
-"""Fan-out: a broker fails or wants to stop; decide, make it true, and the bytes of the requests to every broker."""
+"""Fan-out: a broker fails or shuts down; measures the decision, its application and the requests to every broker."""
 
 from collections.abc import Iterator
 from typing import Any, TypeAlias

@@ -1,4 +1,4 @@
-"""Measure one operation: warm it up, check that it repeats itself, then time it beside memcpy of the same bytes."""
+"""Measures one operation: warms it up, checks that results repeat, then times it beside memcpy of the same bytes."""
 
 import gc
 import hashlib

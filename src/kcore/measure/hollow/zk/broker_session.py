@@ -1,4 +1,4 @@
-"""A ZooKeeper session of one hollow broker that can die as the broker does: its connection is cut, nothing is closed.
+"""A hollow broker's ZooKeeper session that can die like a killed broker: the connection is cut, the session not closed.
 
 ZooKeeper then keeps the broker's znode until the session's time-out is over. kazoo closes its sessions, or connects
 again: it cannot die. This has what such a session needs: to open, to make one ephemeral znode, to ping.

@@ -1,6 +1,6 @@
-"""A broker of a ZooKeeper-mode cluster that holds nothing: it takes control requests, notes when, and answers them.
+"""A ZooKeeper-mode broker without replicas: it takes control requests, records when they arrive, and answers them.
 
-The brokers of a storm are on the compiled loop (`receivers.py`), of which this is the slow twin.
+A storm runs its brokers on the compiled loop (`receivers.py`); this module is the slower version in Python.
 """
 
 import time
@@ -61,11 +61,11 @@ class HollowBroker:
 
     @property
     def epoch(self) -> int:
-        """Of the incarnation that runs (KIP-380)."""
+        """The broker epoch of the running incarnation (KIP-380)."""
         return self._mind.broker_epoch
 
     def registered(self, epoch: int) -> None:
-        """A new incarnation: what is meant for older ones is refused (KIP-380)."""
+        """Begins a new incarnation, which refuses requests for older ones (KIP-380)."""
         self._mind = Broker(self.broker_id, epoch)
 
     # As `net.server.Relay`: whole frames, so that columns are made of requests and no object a partition.

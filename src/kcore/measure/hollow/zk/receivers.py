@@ -1,6 +1,6 @@
-"""Hollow brokers of ZooKeeper mode on the compiled loop: control requests are taken and answered without Python.
+"""Hollow brokers of ZooKeeper mode on the compiled loop, which takes and answers control requests without Python.
 
-`hollow_zk_broker.py` is the same in Python, a broker at a time.
+`hollow_zk_broker.py` does the same in Python, for one broker.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from kcore.wire.columns import Columns
 logger = logging.getLogger(__name__)
 OnAccepted: TypeAlias = Callable[["Receiver", Columns], None]
 
-_FIELDS: Final = 5  # Of an arrival: row, when (ns), API key, partitions, bytes.
+_FIELDS: Final = 5  # An arrival has row, time (ns), API key, partitions and bytes.
 _NO_EPOCH: Final = -1
 
 
 class Receiver:
-    """One incarnation after the other of a broker, behind one listener."""
+    """A broker's successive incarnations behind one listener."""
 
     def __init__(self, loop: kernel.Receivers, broker_id: int) -> None:
         self.broker_id, self.epoch = broker_id, _NO_EPOCH
@@ -41,7 +41,7 @@ class Receiver:
         self._updates: list[tuple[int, bytes]] = []  # Versions and bodies.
 
     def registered(self, epoch: int) -> None:
-        """A new incarnation: what is meant for older ones is refused (KIP-380)."""
+        """Begins a new incarnation, which refuses requests for older ones (KIP-380)."""
         self.epoch = epoch
         self._loop.live(self.row, epoch)
 
@@ -71,7 +71,7 @@ class Receiver:
         return [decode_columns(UpdateMetadataRequest, version, memoryview(body)) for version, body in found]
 
     def take(self, message: type[Message], version: int, body: bytes) -> None:
-        """A body that was kept."""
+        """Takes a body that the loop kept."""
         if message is UpdateMetadataRequest:
             self._updates.append((version, body))
         elif self._on_accepted is not None:

@@ -1,4 +1,4 @@
-"""Hollow brokers of one ZooKeeper-mode cluster: their listeners here, their registrations in a real ZooKeeper."""
+"""Runs the hollow brokers of one ZooKeeper-mode cluster: listeners in this process, registrations in ZooKeeper."""
 
 import asyncio
 import time
