@@ -1,4 +1,4 @@
-"""Reduces Spark's failures to one sentence: Spark's messages have the cause within a hundred lines of Java and Python."""
+"""Reduces Spark's failures to one sentence: Spark's messages run to a hundred lines around the cause."""
 
 import re
 from typing import Final

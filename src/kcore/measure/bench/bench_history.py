@@ -30,7 +30,7 @@ class History:
 
     @property
     def baseline(self) -> Comparison | None:
-        """Against the newest earlier run, of the operations that both have."""
+        """The comparison with the newest earlier run, over the operations that both runs have."""
         return compare(self.runs[-1][1], self.now) if self.runs else None
 
     def verdict(self) -> list[str]:
@@ -89,5 +89,5 @@ def _name(summary: Summary) -> str:
 
 
 def _swing(line: Sequence[float | None]) -> float:
-    """How far from 1 the line ever is."""
+    """The line's largest distance from 1, as a factor."""
     return max(max(ratio, 1 / ratio) for ratio in line if ratio)

@@ -50,7 +50,7 @@ class WorkloadPlan:
 
     @property
     def cell_count(self) -> int:
-        """How many cells there are, apart from the same one asked for twice."""
+        """The number of cells, without repeats of the same cell."""
         return len({*self.partitions}) * len({*self.brokers}) * self.repeat
 
     def cells(self, of_file: bool = False) -> list[Cell]:
@@ -154,7 +154,7 @@ class Plan:
         return plan
 
     def cells(self) -> list[Cell]:
-        """Every cell, the largest first: a long one that starts last would be waited for alone."""
+        """Every cell, the largest first: a long cell that started last would delay the end."""
         cells = [cell for workload in self.workloads for cell in workload.cells(self.cluster is not None)]
         return sorted(dict.fromkeys(cells), key=lambda cell: -cell.partitions)
 

@@ -66,7 +66,7 @@ NOTES = (
 
 
 def render(table: pa.Table, cells: Sequence[Cell], directory: Path | None = None) -> str:
-    """The page for the rows of a run that was to measure `cells`; beside `directory` there may be earlier runs."""
+    """Renders the page for a run of `cells`; earlier runs may lie beside `directory`."""
     rows, facts = table.to_pylist(), facts_of(table)
     summaries = summarise(rows)
     history = History(directory, facts, summaries)
@@ -99,7 +99,7 @@ def _where(facts: dict[str, Any]) -> str:
 
 
 def _answer(summaries: Sequence[Summary]) -> str:
-    """How far the operations are from copying the bytes that they must move."""
+    """Compares the operations' times with the time of copying the bytes that they must move."""
     found = distance_of([summary for summary in summaries if summary.workload != "shapes"])
     if not found:
         return ""
@@ -115,7 +115,7 @@ def _answer(summaries: Sequence[Summary]) -> str:
 
 
 def _verdict(rows: Sequence[Row], cells: Sequence[Cell]) -> str:
-    """One line if all is well, else every failure by name."""
+    """One line without failures; otherwise every failure by name."""
     bad = [
         f"failed: {row['workload']}, {row['partitions']:,} partitions, {row['brokers']:,} brokers, "
         f"repetition {row['repetition']}: {row['error']}"

@@ -61,7 +61,7 @@ def as_html(comparison: Comparison, names: tuple[str, str]) -> str:
 
 
 def _unchanged(comparison: Comparison) -> str:
-    """What an empty table means; without a verdict it means nothing."""
+    """The meaning of an empty table; without a verdict, an empty table means nothing."""
     if comparison.exit is Exit.GOOD:
         return f"No {comparison.what} changed by more than the rule allows."
     return f"There is {comparison.verdict}."

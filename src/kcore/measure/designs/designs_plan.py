@@ -25,7 +25,7 @@ class DesignsPlan:
     commands: int = 300  # to a broker, by each way to command
 
     def check(self) -> None:
-        """PlanError for what cannot be run."""
+        """Raises a PlanError for a plan that cannot run."""
         most_brokers = min(MAX_SESSIONS, MAX_BROKERS)
         bounds = {
             "partitions": (self.partitions, self.brokers, MAX_PARTITIONS),

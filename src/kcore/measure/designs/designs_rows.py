@@ -42,7 +42,7 @@ class Row:
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> Self:
-        """From what was kept."""
+        """Builds a row from a kept one."""
         return cls(**row)
 
 
@@ -58,7 +58,7 @@ NEEDED: Final = ("kind", "name", "repetition", "partitions", "brokers", "ms", "e
 
 
 def table_of(rows: Sequence[Row]) -> pa.Table:
-    """All rows, to be kept."""
+    """The rows as an Arrow table, for the result file."""
     return pa.Table.from_pylist([asdict(row) for row in rows], schema=SCHEMA)
 
 

@@ -47,7 +47,7 @@ def check_listens(zookeeper: str) -> None:
 
 
 def run(plan: DesignsPlan, zookeeper: str | None, rows: list[Row], tell: Tell) -> None:
-    """Each row goes into `rows` when it is there, and `tell` is called with it.
+    """Adds each row to `rows` once measured, and calls `tell` with the row.
 
     `zookeeper`: HOST:PORT of one that runs; none: one of our own. TargetError if it cannot be used.
     """

@@ -74,7 +74,7 @@ class Work:
         self._failed = asyncio.Event()
 
     def start(self, call: Coroutine[Any, Any, None]) -> None:
-        """In the loop, at once."""
+        """Starts a task in the loop at once."""
         task = asyncio.get_running_loop().create_task(call)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -86,7 +86,7 @@ class Work:
             self._failed.set()
 
     async def until(self, event: asyncio.Event) -> None:
-        """Until the event is set, or a task has failed."""
+        """Waits until the event is set or a task fails."""
         waiting = [asyncio.ensure_future(each.wait()) for each in (event, self._failed)]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -96,7 +96,7 @@ class Work:
         self._check()
 
     async def settled(self) -> None:
-        """Until all that was started has ended."""
+        """Waits until all started tasks have ended."""
         while self._tasks:
             await asyncio.wait(set(self._tasks))
         self._check()
@@ -115,7 +115,7 @@ class Knowledge:
         self._waiting: set[tuple[int, int]] = set()  # broker or client, partition's row
 
     def expect(self, pairs: set[tuple[int, int]]) -> None:
-        """From now on these."""
+        """Sets the pairs of watcher and partition row to wait for."""
         self._waiting = pairs
         if not pairs:
             self.everyone.set()

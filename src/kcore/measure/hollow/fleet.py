@@ -171,7 +171,7 @@ class Fleet:
         return broker
 
     async def start(self, brokers: Iterable[HollowBroker], *, clean: bool = False) -> None:
-        """Registers them, all at once, and begins their heartbeats and fetches; `clean`: they remember their epochs.
+        """Registers the brokers at once and begins their heartbeats and fetches; `clean`: they keep their last epochs.
 
         TargetError if the controller refuses one for good, or answers too late: how many had registered by then.
         """
@@ -184,11 +184,11 @@ class Fleet:
             raise TargetError(f"{done:,} of {len(wanted):,} brokers had registered: {error}") from error
 
     async def unfenced(self, brokers: Iterable[HollowBroker], timeout_s: float) -> None:
-        """Returns when all of them are. TargetError when the time is over."""
+        """Waits until the controller has unfenced all these brokers; TargetError after the time-out."""
         await self._await(brokers, State.RUNNING, timeout_s)
 
     def kill(self, brokers: Iterable[HollowBroker]) -> None:
-        """Ends them as kill -9 does: their connections close without a request."""
+        """Ends the brokers as kill -9 does: their connections close without a request."""
         for broker in brokers:
             broker.last_sent_ns = self._loop.heartbeat_sent(broker.row)
             self._loop.rest(broker.row)
@@ -222,16 +222,16 @@ class Fleet:
         return broker.directories
 
     def set_directories(self, broker: HollowBroker, directories: Sequence[Uuid]) -> None:
-        """A broker that is off has these, all online, from its next start on."""
+        """Sets the directories, all online, that a stopped broker has from its next start on."""
         broker.directories = tuple(directories)
         self._loop.set_heartbeat(broker.row, self._heartbeat(broker.broker_id))
 
     def counters(self) -> dict[str, int]:
-        """How often each thing has happened in the loop."""
+        """The number of times that each event has happened in the loop."""
         return dict(self._loop.counters())
 
     def histograms(self) -> tuple[bytes, bytes]:
-        """Since the last call: latency of heartbeats, and our own lag."""
+        """The heartbeat latencies and the loop's own lag since the last call."""
         return self._loop.histograms()
 
     async def sync(self) -> None:
@@ -327,7 +327,7 @@ class Fleet:
         )
 
     def _beat(self, broker: HollowBroker, *, want_shut_down: bool = False) -> None:
-        """Heartbeats from now on."""
+        """Begins the broker's heartbeats."""
         self._loop.beat(
             broker.row,
             broker.epoch,
@@ -349,7 +349,7 @@ class Fleet:
     # The events of the loop.
 
     def _on_new_records(self) -> None:
-        """As `drain`, called by the event loop, which cannot handle errors."""
+        """As `drain`, for the event loop, which cannot handle errors."""
         try:
             self.drain()
         except Exception as error:  # A task's failure ends the run, this one's would only be printed.
@@ -357,7 +357,7 @@ class Fleet:
             self._spawn(_raise(error))
 
     def drain(self) -> None:
-        """Takes what has happened since the last time."""
+        """Takes the loop's events since the last call."""
         notices, bytes_, batches, arrivals = self._loop.drain()
         self.timeline.add(batches, arrivals)
         self.observer.read(bytes_, self.timeline.committed)

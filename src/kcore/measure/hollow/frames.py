@@ -30,7 +30,7 @@ def heartbeat_frame(client_id: str, version: int, broker_id: int, offline: Seque
 
 
 def fetch_frame(client_id: str, version: int, broker_id: int, cluster_id: str, max_bytes: int) -> Frame:
-    """Fetch of the metadata log, by an observer; the places are those of FETCH_FIELDS."""
+    """An observer's Fetch of the metadata log, with the positions of FETCH_FIELDS."""
 
     def build(correlation_id: int = 0, **changing: int) -> bytes:
         partition = FetchPartition(partition=0)

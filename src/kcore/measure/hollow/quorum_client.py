@@ -82,7 +82,7 @@ class Quorum:
         raise TargetError(f"{'; '.join(problems)}: is a controller running there?")
 
     async def _problem_at(self, address: str) -> str | None:
-        """Why no controller answers at that address; None where one does."""
+        """The reason why no controller answers at that address; None if one answers."""
         end_s = time.monotonic() + _STARTING_S
         while True:
             problem, is_final = "", False
@@ -102,7 +102,7 @@ class Quorum:
             await asyncio.sleep(_AGAIN_S)
 
     async def _problem_of(self, address: str) -> str | None:
-        """As `_problem_at`; NetworkError where there is no answer, or none of this protocol."""
+        """As `_problem_at`; NetworkError without an answer, or with an answer of another protocol."""
         async with await self._connect(address) as connection:
             try:
                 question = DescribeClusterRequest(endpoint_type=_CONTROLLERS)
@@ -167,7 +167,7 @@ class Quorum:
                 await retry(self._find_leader, timeout_s=self._retry_s, random=self._random, backoff=_BACKOFF)
 
     async def _connection(self) -> tuple[int, Connection]:
-        """One of those to the leader, in turn, and how many look-ups there were before."""
+        """The next connection to the leader, in turn, and the number of lookups before it."""
         if not self._connections:
             await self.find_leader(self.lookups)
         self._turn += 1
@@ -204,7 +204,7 @@ class Quorum:
         await asyncio.gather(*gone, return_exceptions=True)
 
     async def _several(self, address: str, count: int) -> list[Connection]:
-        """So many connections; none stays open where one of them fails."""
+        """Opens several connections; closes them all if one fails."""
         found = await asyncio.gather(*(self._connect(address) for _ in range(count)), return_exceptions=True)
         opened = [each for each in found if isinstance(each, Connection)]
         for each in found:
@@ -219,7 +219,7 @@ class Quorum:
 
 
 def _is_unreachable(error: NetworkError) -> bool:
-    """Whether there is no connection at all: refused, or no such host."""
+    """True if no connection is possible: refused, or an unknown host."""
     return isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, ConnectionResetError)
 
 
@@ -233,7 +233,7 @@ async def _resolved(host: str, port: int) -> str:
 
 
 def _error_codes(answer: Any) -> set[int]:
-    """Its own, or where it has none those of its topics: CreateTopics and DeleteTopics."""
+    """The response's own error code, or its topics' codes: CreateTopics and DeleteTopics."""
     if hasattr(answer, "error_code"):
         return {answer.error_code}
     parts = (each for name in _TOPIC_LISTS for each in getattr(answer, name, ()))

@@ -55,7 +55,7 @@ class _Link:
 
 
 class SparkFleet(Fleet):
-    """As a Fleet, with its brokers in the tasks of one barrier stage. One lost task ends it: nothing is tried again."""
+    """A Fleet with its brokers in the tasks of one barrier stage. A lost task ends the fleet: nothing is retried."""
 
     def __init__(self, quorum: Quorum, spark: SparkSession, *, random: Random, options: Options, brokers: int) -> None:
         super().__init__(quorum, random=random, options=options)
@@ -104,7 +104,7 @@ class SparkFleet(Fleet):
     # The stage.
 
     def _slots(self) -> int:
-        """How many tasks: one an executor, more for many brokers, never more than run at a time: a barrier hangs."""
+        """The number of tasks: one per executor, more for many brokers. A barrier hangs with more than run at once."""
         java = self._spark.sparkContext._jsc.sc()
         count, since = -1, time.monotonic()
         while time.monotonic() - since < _STABLE_S or count == 0:
@@ -125,7 +125,7 @@ class SparkFleet(Fleet):
         numbers.barrier().mapPartitions(partial(run_in_spark, plan)).collect()
 
     def _lose(self, why: str) -> None:
-        """Ends the storm, unless it is at its end."""
+        """Ends the storm, unless it is already ending."""
         if self._closing or self.lost:
             return
         self.lost = why

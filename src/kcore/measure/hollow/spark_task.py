@@ -34,7 +34,7 @@ class TaskPlan:
 
 
 def run_in_spark(plan: TaskPlan, numbers: Iterable[int]) -> Iterator[int]:
-    """In the executor: starts together with the other tasks, and ends when the driver does."""
+    """Runs in the executor: starts together with the other tasks, and ends when the driver ends."""
     from pyspark import BarrierTaskContext
 
     BarrierTaskContext.get().barrier()
@@ -51,7 +51,7 @@ class Clock:
         self.round_trip_ns = 1 << 62
 
     def pong(self, sent_ns: int, theirs_ns: int, now_ns: int) -> None:
-        """`theirs_ns` was read by the driver between the two."""
+        """The driver read `theirs_ns` between `sent_ns` and `now_ns`."""
         if now_ns - sent_ns <= self.round_trip_ns:
             self.round_trip_ns = now_ns - sent_ns
             self.offset_ns = theirs_ns - (sent_ns + now_ns) // 2
@@ -187,7 +187,7 @@ class Task:
         fleet.observer.forget()
 
     def _driver_ns(self, ns: int) -> int:
-        """A time by the driver's clock; 0 stays 0: not known."""
+        """Converts a time to the driver's clock; 0 means unknown and stays 0."""
         return ns + self.clock.offset_ns if ns else 0
 
     def _send(self, message: Message, *parts: bytes) -> None:

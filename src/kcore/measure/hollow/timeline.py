@@ -51,7 +51,7 @@ class Timeline:
             np.maximum.at(self.by_row, fresh[:, 0], fresh[:, 1])
 
     def behind(self, offset: int, rows: Int64s) -> int:
-        """How many of these brokers do not know yet that all below `offset` is committed."""
+        """The number of these brokers whose high watermark is still below `offset`."""
         there = rows[rows < len(self.by_row)]
         return len(rows) - len(there) + int((self.by_row[there] < offset).sum())
 

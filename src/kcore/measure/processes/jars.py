@@ -210,7 +210,7 @@ def _output(process: subprocess.Popen[bytes], count: int, say: Say) -> str:
 
 
 def reason_in(printed: str) -> str:
-    """Why Ivy failed, in one line of what it printed: a server that cannot be reached, else what is not found."""
+    """The line of Ivy's output with the cause of its failure: an unreachable server, or else a missing file."""
     lines = [line.strip(": \t") for line in printed.splitlines()]
     for begin in ("Server access error", "module not found", "[FAILED", "download failed", "Exception", "Error"):
         for line in lines:

@@ -54,7 +54,7 @@ _MARKERS: Final = {"p75": "|", "p99": "o", "p99.9": "D"}
 
 
 def table_of(rows: Sequence[Row]) -> pa.Table:
-    """All rows, to be kept."""
+    """The rows as an Arrow table, for the result file."""
     return pa.Table.from_pylist([row.as_dict() for row in rows], schema=SCHEMA)
 
 

@@ -26,7 +26,7 @@ class UnsteadyResultError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Something to measure; made by a workload's `setup`, so that its input is ready before the clock starts."""
+    """An operation to measure; a workload's `setup` makes its input before the clock starts."""
 
     name: str  # "group: action"; a group is one chart.
     run: Callable[[], Any]

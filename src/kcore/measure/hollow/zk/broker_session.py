@@ -34,7 +34,7 @@ class BrokerSession:
         self._writer: asyncio.StreamWriter | None = None
 
     async def open(self) -> None:
-        """TargetError where ZooKeeper gives no session."""
+        """Opens the session; TargetError if ZooKeeper refuses it."""
         host, _, port = self._address.rpartition(":")
         reader, self._writer = await asyncio.open_connection(host, int(port))
         self._send(_CONNECT.pack(0, 0, int(SESSION_S * 1000), 0, 16, bytes(16), False))
@@ -45,7 +45,7 @@ class BrokerSession:
         self._tasks = [asyncio.create_task(self._read(reader)), asyncio.create_task(self._ping())]
 
     async def create(self, path: str, data: bytes) -> int:
-        """Makes the ephemeral znode; its czxid. TargetError where it cannot be made."""
+        """Creates the ephemeral znode and returns its czxid; TargetError if the creation fails."""
         operations = operations_of([Ephemeral(path), SetData(path, data, 0)])
         self._send(struct.pack(">ii", 1, _MULTI) + operations.request(np.arange(2)))
         async with asyncio.timeout(_ANSWER_S):

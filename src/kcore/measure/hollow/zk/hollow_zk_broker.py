@@ -30,7 +30,7 @@ from kcore.wire.columns import Columns, Rows, Strings
 
 
 class Arrival(NamedTuple):
-    """A control request that came."""
+    """The arrival of a control request."""
 
     at_ns: int  # by time.monotonic_ns, when the whole of it was here
     message: type[Message]
@@ -39,7 +39,7 @@ class Arrival(NamedTuple):
 
 
 class HollowBroker:
-    """One incarnation after the other of a broker, behind one listener."""
+    """A broker's successive incarnations behind one listener."""
 
     def __init__(self, broker_id: int, bodies: Bodies | None = None) -> None:
         """`bodies`: shared by the brokers of a cluster."""
@@ -51,7 +51,7 @@ class HollowBroker:
         self._server: Server | None = None
 
     async def open(self) -> None:
-        """Listens on the loopback interface; `port` is where."""
+        """Listens on the loopback interface; `port` has the port."""
         self._server = await serve("127.0.0.1", 0, _nobody, {}, relay=self)
         self.port = self._server.port
 
@@ -83,7 +83,7 @@ class HollowBroker:
         return _answer(received, refusal)
 
     def forget(self, connection_id: int) -> None:
-        """Nothing is kept of a connection."""
+        """Does nothing: the broker keeps no state per connection."""
 
 
 async def _nobody(context: RequestContext, message: Any) -> None:

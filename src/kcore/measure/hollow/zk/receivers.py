@@ -47,7 +47,7 @@ class Receiver:
 
     @property
     def on_accepted(self) -> OnAccepted | None:
-        """Called soon after every LeaderAndIsr that was not refused."""
+        """The function that is called soon after each accepted LeaderAndIsr."""
         return self._on_accepted
 
     @on_accepted.setter
@@ -96,21 +96,21 @@ class Receivers:
         self.last_ns = 0  # When the last request came, since `forget`; 0 if none did.
 
     def open(self) -> dict[int, Receiver]:
-        """All listen."""
+        """Makes all brokers listen."""
         self._by_row = [Receiver(self._loop, broker_id) for broker_id in self._ids]
         self._thread.start()
         asyncio.get_running_loop().add_reader(self._loop.fileno(), self.drain)
         return {each.broker_id: each for each in self._by_row}
 
     async def close(self) -> None:
-        """Listeners and connections end."""
+        """Closes the listeners and connections."""
         if self._thread.is_alive():
             asyncio.get_running_loop().remove_reader(self._loop.fileno())
             self._loop.stop()
             await asyncio.to_thread(self._thread.join)
 
     def drain(self) -> None:
-        """Takes over what has come."""
+        """Takes the requests that have arrived."""
         words, kept, faults = self._loop.drain()
         arrivals = np.frombuffer(words, np.int64).reshape(-1, _FIELDS)
         if len(arrivals):
@@ -123,14 +123,14 @@ class Receivers:
             logger.warning("hollow broker %s: a connection ended: %s", self._by_row[row].broker_id, why)
 
     def forget(self) -> None:
-        """What came so far."""
+        """Drops the arrivals so far."""
         self.drain()
         self._arrivals.clear()
         self._sent[:] = 0
         self.last_ns = 0
 
     def arrivals(self) -> list[tuple[int, Arrival]]:
-        """With the ids of the brokers at which they came, in order of time."""
+        """The arrivals in order of time, with the ids of their brokers."""
         self.drain()
         every = np.concatenate([np.empty((0, _FIELDS), np.int64), *self._arrivals])
         rows = every[np.argsort(every[:, 1], kind="stable")].tolist()

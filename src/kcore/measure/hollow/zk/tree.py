@@ -27,12 +27,12 @@ WRITTEN_AT_ONCE = 20_000
 
 
 async def write_paths(client: "ZookeeperClient") -> None:
-    """The paths that every broker makes when it starts."""
+    """Creates the paths that every broker creates when it starts."""
     await _write(client, [Create(path) for path in _with_parents(PERSISTENT_PATHS)])
 
 
 async def write_topics(client: "ZookeeperClient", table: PartitionTable) -> None:
-    """Settings and assignments alone, as a tool writes new topics (AdminZkClient of 3.9.1)."""
+    """Writes settings and assignments alone, as a tool creates topics (AdminZkClient of 3.9.1)."""
     operations: list[Operation] = []
     for name in table.topics.names:
         operations.append(Create(config_path("topics", name), encode_config({})))
