@@ -13,7 +13,7 @@ _LATER = {"register": "sources", "diverge_log_dirs": "divergence"}
 
 
 def __getattr__(name: str) -> Any:
-    """PySpark is loaded when one of them is named."""
+    """Imports PySpark when a caller first uses one of these names."""
     if name in _LATER:
         with needs("spark"):
             return getattr(import_module(f"kcore.spark.{_LATER[name]}"), name)

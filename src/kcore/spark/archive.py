@@ -1,4 +1,4 @@
-"""kcore for executors that lack it: one archive of kcore and the packages that its code on executors imports.
+"""Packs kcore for executors that lack it: one archive of kcore and the packages that its code on executors imports.
 
 Spark unpacks an archive in the working folder of each executor, `--archives kcore.tar.gz#kcore-packages`, and
 `spark.executorEnv.PYTHONPATH=kcore-packages` lets the Python there find it. PySpark is Spark's own.
@@ -65,7 +65,7 @@ def _files() -> Iterator[tuple[Path, str]]:
 
 
 def _distributions(names: list[str]) -> Iterator[Distribution]:
-    """The distributions of these names and of what they require, those alone that are here."""
+    """The installed distributions of these names and of their requirements."""
     waiting, seen = list(names), set[str]()
     while waiting:
         name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()

@@ -1,4 +1,4 @@
-"""The option `where` of kcore's sources: conditions that are checked while files are read.
+"""The option `where` of kcore's sources: conditions that the reader checks while it reads files.
 
 Spark can push the filters of a query down to a Python source, but keeps them for the next query on the same DataFrame.
 After `frame.where("partition = 0").count()`, `frame.count()` counts partition 0 alone (seen with 4.3.0,
@@ -141,7 +141,7 @@ def kept(rows: Rows, conditions: Sequence[Condition]) -> Rows:
 
 
 def _mask(condition: Condition, rows: Any) -> Any:
-    """Which rows meet the condition. An error of Arrow's for values of another type than the column's."""
+    """The rows that meet the condition. Arrow raises an error if the values' type is not the column's."""
     column, operator, values = rows.column(condition.column), condition.operator, condition.values
     if operator in ("is null", "is not null"):
         return pc.is_null(column) if operator == "is null" else pc.is_valid(column)
@@ -154,7 +154,7 @@ def _mask(condition: Condition, rows: Any) -> Any:
 
 
 def may_hold(conditions: Sequence[Condition], column: str, low: Int64s, high: Int64s) -> Bools:
-    """For each range low..high of values of a column, ends included: False where no value meets all conditions.
+    """One bool per range low..high of a column's values, ends included: False if no value meets all conditions.
 
     Times are in milliseconds.
     """

@@ -1,4 +1,4 @@
-"""Two brokers' log directories compared over Spark: partitions spread over tasks, a row each."""
+"""Compares two brokers' log directories over Spark: tasks share the partitions and return a row each."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -47,8 +47,8 @@ def diverge_log_dirs(
 ) -> DataFrame:
     """`kcore.files.diverge_log_dirs` with a row a partition (divergence_rows.SCHEMA); executors need both paths.
 
-    The directories are listed at once, StorageError if they hold nothing; what they hold is compared whenever the
-    DataFrame is asked for rows. `tasks`: four a core of the cluster unless told otherwise.
+    The directories are listed at once, StorageError if they are empty; partitions are compared whenever an action reads
+    the DataFrame. `tasks`: by default four per core of the cluster.
     """
     pairs = pairs_of(log_dir_a, log_dir_b, read, partitions)
     count = min(len(pairs), tasks or spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
@@ -58,7 +58,7 @@ def diverge_log_dirs(
 
 
 def diverge_pieces(spark: SparkSession, pairs: Sequence[Pair], read: Read = "bytes") -> Iterator[Outcome]:
-    """Rows of some partitions after the other, as they are done: a lost executor costs no other partition its row."""
+    """Yields each share of the rows when it is done: a lost executor costs no other share its rows."""
     count = min(len(pairs), spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
     return outcomes(spark, partial(_rows_of, read), [pairs[first::count] for first in range(count)])
 
@@ -81,7 +81,7 @@ def _rows_of(read: Read, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
 
 
 def _compared(read: Read, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In the executor: the rows of its share."""
+    """Yields the rows of a task's partitions; runs in the executor."""
     for batch in batches:
         pairs = [Pair(**row) for row in batch.to_pylist()]
         yield pa.RecordBatch.from_pylist(_rows_of(read, pairs), schema=SCHEMA)

@@ -1,4 +1,4 @@
-"""Spark's failures as one sentence: its own messages are a hundred lines of Java and Python, with the cause inside."""
+"""Reduces Spark's failures to one sentence: Spark's messages run to a hundred lines around the cause."""
 
 import re
 from typing import Final
@@ -25,12 +25,12 @@ def is_spark_at_fault(error: str) -> bool:
 
 
 def sentence(error: BaseException) -> str:
-    """The cause of what PySpark or Py4J raised, in one line; with what to do where that is known."""
+    """The cause of an exception from PySpark or Py4J, in one line, with a remedy if there is one."""
     return sentence_of(str(error)) or type(error).__name__
 
 
 def sentence_of(text: str) -> str:
-    """As `sentence`, of the text of Spark's error."""
+    """As `sentence`, from the text of Spark's error."""
     if found := _EXECUTOR.search(text):
         host = _HOST.search(text)
         where = f" on {host[1]}" if host else ""

@@ -1,8 +1,8 @@
 """The common part of "kcore.log" and "kcore.metadata": paths, which may be globs and file:// URIs, and options.
 
-`mode` (failfast, permissive, dropmalformed) says what becomes of what cannot be read, `columns` which columns are made,
-and `where` which files, batches and rows are read at all. PySpark's sources are not told which columns a query needs;
-why its filters are not pushed down: conditions.py.
+`mode` (failfast, permissive, dropmalformed) says how to treat unreadable data, `columns` which columns to make, and
+`where` which files, batches and rows to read. PySpark does not tell a source which columns a query needs; conditions.py
+says why filters are not pushed down.
 """
 
 import os
@@ -42,9 +42,9 @@ class FileReader(DataSourceReader):
         self.paths, self.schema, self.mode, self.conditions = paths, schema, mode, conditions
 
     def corrupt_row(self, problem: str, **known: Any) -> list[pa.RecordBatch]:
-        """In permissive mode the one row that stands for what cannot be read; none if that is to be dropped.
+        """The row that stands for unreadable data in permissive mode; no row in mode dropmalformed.
 
-        `where` does not exclude it: what cannot be read may be what is asked for.
+        `where` does not exclude this row: the unreadable data may hold rows that the query asks for.
         """
         if self.mode != PERMISSIVE:
             return []
@@ -53,12 +53,12 @@ class FileReader(DataSourceReader):
 
 
 class FileSource(DataSource):
-    """What both formats share: the paths that `load` names, found where Spark's driver runs, and the options."""
+    """The base of both formats: the options, and the paths of `load`, which Spark's driver resolves."""
 
     columns: pa.Schema
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        """StorageError for an option that there is not, or a value that it does not take."""
+        """Raises a StorageError for an unknown option, or a value that the option does not take."""
         super().__init__(options)
         for option in options:
             if option not in (*OPTIONS, *_PATHS):
@@ -82,7 +82,7 @@ class FileSource(DataSource):
         return from_arrow_schema(self._schema)
 
     def reader(self, schema: StructType) -> FileReader:
-        """The columns of `schema`, which a user may give: StorageError where one is not there or of another type."""
+        """The columns of a user's `schema`; StorageError if a column is unknown or has another type."""
         for field in to_arrow_schema(schema, timezone="UTC"):
             if field.name == CORRUPT and self.mode == PERMISSIVE:
                 continue

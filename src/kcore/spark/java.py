@@ -48,7 +48,7 @@ def java_home() -> Path:
 
 
 def _named_home(home: Path) -> Path:
-    """What JAVA_HOME names."""
+    """The Java home that JAVA_HOME names."""
     if home.is_relative_to(cache_directory()) and (home / "bin" / "java").is_file():
         return home  # Wrapped by an earlier session of this process.
     fix = "set it to a Java's folder, or unset it"

@@ -17,7 +17,7 @@ class LocalRunner:
     """The runner without Spark."""
 
     def run(self, cells: Sequence[Cell], cluster: bytes | None = None, on_progress: OnProgress = silent) -> pa.Table:
-        """All rows of all cells, of ROW_SCHEMA; those at hand if it is interrupted."""
+        """All rows of all cells, in ROW_SCHEMA; after an interruption, the rows of finished cells."""
         batches: list[pa.RecordBatch] = []
         try:
             for done, cell in enumerate(cells):

@@ -40,7 +40,7 @@ _MOST_MS: Final = _MOST // 1000
 
 @dataclass
 class File(InputPartition):
-    """One segment or snapshot, with the bounds of its offsets that names of files give."""
+    """One segment or snapshot, with the bounds of its offsets from the file names."""
 
     path: str
     base_offset: int = 0
@@ -49,7 +49,7 @@ class File(InputPartition):
 
 
 class LogReader(FileReader):
-    """A task a file; files, batches and rows that `where` excludes are left out as early as that is known."""
+    """Reads each file in its own task; skips files, batches and rows that `where` excludes as early as possible."""
 
     def partitions(self) -> Sequence[InputPartition]:
         files = [file for path in self.paths for file in _files(path, alone=len(self.paths) == 1)]
@@ -95,7 +95,7 @@ class LogReader(FileReader):
             yield from self._failed(path, gap.offset, gap)
 
     def _wanted(self, batches: RecordBatches) -> Bools:
-        """The batches that may hold a record that is asked for; what a damaged header says is not relied on."""
+        """The batches that may hold a record that meets `where`; a damaged header excludes no batch."""
         ranges: dict[str, tuple[Any, Any]] = {
             "offset": (batches.base_offset, batches.last_offset),
             "partitionLeaderEpoch": (batches.partition_leader_epoch, batches.partition_leader_epoch),
@@ -138,7 +138,7 @@ class LogReader(FileReader):
 
 
 class LogSource(FileSource):
-    """Records, a row each: as `kcore dump --deep` shows them."""
+    """The format of records: one row per record, as `kcore dump --deep` shows it."""
 
     columns = SCHEMA
 
@@ -157,7 +157,7 @@ def _partition_of(path: str) -> tuple[str | None, int | None]:
 def _files(path: Path, *, alone: bool) -> list[File]:
     """Segments and snapshots: of a log directory, of a partition's folder, or the file itself.
 
-    A file of another name is only read where it is the one that was asked for: a glob finds indexes, too.
+    A file with another name is read only if the user names it: a glob finds indexes, too.
     """
     if not path.is_dir():
         return [File(str(path))] if alone or path.name.endswith((LOG, SUFFIX)) else []
@@ -174,7 +174,7 @@ def _files(path: Path, *, alone: bool) -> list[File]:
 
 
 def _time(milliseconds: pa.Array) -> pa.Array:
-    """As a timestamp; null for Kafka's -1, and for a number that no timestamp of Spark's can hold."""
+    """Converts to timestamps; null for Kafka's -1 and for numbers out of the range of Spark's timestamps."""
     numbers = milliseconds.to_numpy()
     fits = (numbers != NO_TIMESTAMP) & (np.abs(numbers) <= _MOST_MS)
     microseconds = pc.multiply(pa.array(np.where(fits, numbers, 0)), 1000)

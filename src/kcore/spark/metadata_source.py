@@ -21,7 +21,7 @@ ROWS_A_TASK: Final = 250_000
 
 @dataclass
 class PartitionRange(InputPartition):
-    """Rows of the partition table; to its end where there is none."""
+    """A range of rows of the partition table; without an end, up to the table's last row."""
 
     path: str
     start: int
@@ -29,7 +29,7 @@ class PartitionRange(InputPartition):
 
 
 class MetadataReader(FileReader):
-    """A task some hundred thousand partitions. Each loads the log for itself: nothing large is sent."""
+    """Reads some hundred thousand partitions per task. Each task loads the log itself: nothing large is sent."""
 
     def partitions(self) -> Sequence[InputPartition]:
         found = []
@@ -40,7 +40,7 @@ class MetadataReader(FileReader):
         return found
 
     def _load(self, path: str) -> tuple[LoadedMetadata, str]:
-        """The image, up to what cannot be read, and what that is; an error in mode failfast."""
+        """The image up to the first unreadable data, and the problem there; raises it in mode failfast."""
         if self.mode == FAILFAST:
             return load_metadata(path), ""
         try:
@@ -61,7 +61,7 @@ class MetadataReader(FileReader):
 
 
 class MetadataSource(FileSource):
-    """Partitions, a row each: what `kcore image --arrow` writes."""
+    """The format of partitions: one row per partition, as `kcore image --arrow` writes it."""
 
     columns = SCHEMA
 

@@ -1,7 +1,7 @@
-"""Independent pieces of work on Spark, a job of one task each: a piece that fails costs no other one its result.
+"""Runs independent pieces of work on Spark, each as a job of one task: a failed piece costs no other its result.
 
 Spark drops the results of a whole stage with one lost task, and waits forever where no executor is left. So each piece
-is a job, and what is done is kept, whatever happens to an executor, to the master, or by Ctrl-C.
+is a job, and finished results survive the loss of an executor, the loss of the master, and Ctrl-C.
 """
 
 import re
@@ -29,7 +29,7 @@ _AT_ONCE: Final = 64  # Jobs that wait in Spark's queue: more than the cores of 
 
 
 class Outcome(NamedTuple):
-    """What came of a piece."""
+    """The outcome of a piece."""
 
     number: int  # Place among the pieces.
     result: Any  # None if it failed.
@@ -74,7 +74,7 @@ class _Jobs:
     def run(
         self, numbers: Sequence[int], at_once: int, on_running: Callable[[int], None], patience: "_Patience"
     ) -> Iterator[Outcome]:
-        """The outcomes of these pieces; all that are left, with one error, once there is nobody to do them."""
+        """Yields the outcomes of these pieces; without executors, the rest fail with one error."""
         pool = ThreadPoolExecutor(max(1, min(at_once, len(numbers))))
         waiting: dict[Future[Outcome], int] = {pool.submit(self._one, number): number for number in numbers}
         try:
@@ -100,20 +100,20 @@ class _Jobs:
         return Outcome(number, result)
 
     def cancel(self) -> None:
-        """End what still runs; nothing to do once Spark itself has ended."""
+        """Cancels the running jobs; does nothing once Spark itself has ended."""
         if not _is_stopped(self._context):
             self._context.cancelJobGroup(self._group)
 
 
 class _Patience:
-    """How long there has been no executor."""
+    """Measures how long Spark has had no executor."""
 
     def __init__(self, context: SparkContext, limit_s: float) -> None:
         self._context, self._limit_s = context, limit_s
         self._since_s = time.monotonic()
 
     def over(self) -> str:
-        """Why there is no point in waiting any longer; empty as long as there is."""
+        """The reason to stop waiting; empty while waiting makes sense."""
         if _is_stopped(self._context):
             return ENDED
         if executors(self._context) > 0:
@@ -124,7 +124,7 @@ class _Patience:
 
 
 def executors(context: SparkContext) -> int:
-    """How many executors there are; in local mode the driver is the one."""
+    """The number of executors; in local mode the driver counts as one."""
     count = int(context._jsc.sc().getExecutorMemoryStatus().size())
     return count if LOCAL_MODE.match(str(context.master)) else count - 1
 

@@ -1,4 +1,4 @@
-"""Where a row was measured, and rows as Arrow."""
+"""Names the place where a row was measured, and converts rows to Arrow."""
 
 import os
 import socket

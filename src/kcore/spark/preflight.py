@@ -1,4 +1,4 @@
-"""Checked before a cluster measures anything: its master answers, and its executors have this kcore."""
+"""Checks a cluster before it measures anything: the master answers, and the executors have this kcore."""
 
 import re
 import socket
@@ -28,7 +28,7 @@ _TASKS: Final = 8
 
 
 class _Place(NamedTuple):
-    """What a task found where it ran."""
+    """The host and the kcore version that a task found."""
 
     host: str
     version: str  # Empty without kcore.

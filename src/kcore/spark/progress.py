@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is: counts of cells, and what has just gone wrong on the way, a sentence."""
+    """Reports a run's progress: counts of cells, and a sentence on the latest failure."""
 
     done: int
     running: int
@@ -19,4 +19,4 @@ OnProgress = Callable[[Progress], None]
 
 
 def silent(progress: Progress) -> None:
-    """For callers that do not watch."""
+    """Ignores progress, for callers that show none."""

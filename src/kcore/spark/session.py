@@ -1,4 +1,4 @@
-"""Start Spark, quietly, and on a laptop reachable from itself alone."""
+"""Starts Spark quietly; on a laptop, only the laptop itself can reach it."""
 
 import os
 import re
@@ -38,7 +38,7 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def start(master: str = "local[*]", **settings: str) -> SparkSession:
-    """A Spark session on `master`; `settings` are Spark's own keys and win over ours.
+    """A Spark session on `master`; `settings` are Spark's own keys and override kcore's.
 
     The executors' Python is `spark.pyspark.python`, else $PYSPARK_PYTHON, else this one. NoJavaError without a Java;
     SparkError if Spark does not start.
@@ -99,7 +99,7 @@ def _settings(master: str) -> dict[str, str]:
 
 
 def _quiet_logs() -> Path:
-    """Spark greets on stderr before its log level can be set; a file of log4j's own is read in time."""
+    """Silences Spark's greeting on stderr with a log4j file: the log level can be set only after the greeting."""
     path = cache_directory() / "log4j2.properties"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(QUIET_LOGS)

@@ -1,4 +1,4 @@
-"""Simulated worlds over Spark: seeds spread over tasks, a row each."""
+"""Runs simulated worlds over Spark: tasks share the seeds and return a row each."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -20,9 +20,9 @@ _TASKS_A_SLOT: Final = 8  # Worlds take different times: an executor that is don
 
 
 def simulate(spark: SparkSession, campaign: Campaign, tasks: int | None = None) -> DataFrame:
-    """A row a seed, of `campaign.SCHEMA`, run whenever the DataFrame is asked for rows.
+    """One row per seed, in `campaign.SCHEMA`; the simulation runs whenever an action reads the DataFrame.
 
-    `tasks`: eight a core of the cluster, unless told otherwise.
+    `tasks`: by default eight per core of the cluster.
     """
     seeds = campaign.seeds
     count = min(len(seeds), tasks or spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
@@ -31,13 +31,13 @@ def simulate(spark: SparkSession, campaign: Campaign, tasks: int | None = None) 
 
 
 def simulate_pieces(spark: SparkSession, campaign: Campaign) -> Iterator[Outcome]:
-    """The rows of some seeds after the other, as they are done: a lost executor costs no other seed its row."""
+    """Yields each share of the rows when it is done: a lost executor costs no other share its rows."""
     count = pieces_of(campaign, spark.sparkContext.defaultParallelism)
     return outcomes(spark, partial(_rows_of, campaign), [campaign.seeds[first::count] for first in range(count)])
 
 
 def pieces_of(campaign: Campaign, cores: int) -> int:
-    """How many pieces: small ones, since an interruption or a lost executor costs those that are not done."""
+    """The number of pieces. Pieces are small, since an interruption or a lost executor costs the unfinished ones."""
     seeds = len(campaign.seeds)
     small = -(-seeds * campaign.events // _EVENTS_A_PIECE)
     return min(seeds, max(cores * _TASKS_A_SLOT, min(small, _MOST_PIECES)))
@@ -48,7 +48,7 @@ def _rows_of(campaign: Campaign, seeds: range) -> list[Row]:
 
 
 def _lived(campaign: Campaign, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In the executor: its share of the seeds."""
+    """Yields the rows of a task's seeds; runs in the executor."""
     for batch in batches:
         for seed in batch.column(0).to_pylist():
             yield pa.RecordBatch.from_pylist([campaign.row(seed)], schema=SCHEMA)

@@ -15,9 +15,9 @@ with needs("spark"):
 
 
 def register(spark: SparkSession) -> None:
-    """Make the formats "kcore.log" and "kcore.metadata" known to the session.
+    """Registers the formats "kcore.log" and "kcore.metadata" in the session.
 
-    On executors of this machine this process's Python is used from now on, unless PYSPARK_PYTHON names another one.
+    From now on executors on this machine run this process's Python, unless PYSPARK_PYTHON names another one.
     """
     use_this_python(spark)
     for source in (LogSource, MetadataSource):

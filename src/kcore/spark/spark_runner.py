@@ -20,7 +20,7 @@ with needs("spark"):
 
 
 def run_task(cluster: "Broadcast[bytes | None]", cell: Cell) -> pa.RecordBatch:
-    """In the executor: the rows of one cell."""
+    """Returns the rows of one cell; runs in the executor."""
     context = TaskContext.get()
     task = context.partitionId() if context is not None else None
     return batch_of(row | place(task) for row in run_cell(cell, cluster.value))
@@ -33,9 +33,9 @@ class SparkRunner:
         self._session = session
 
     def run(self, cells: Sequence[Cell], cluster: bytes | None = None, on_progress: OnProgress = silent) -> pa.Table:
-        """All rows of all cells, of ROW_SCHEMA; those at hand if it is interrupted.
+        """All rows of all cells, in ROW_SCHEMA; after an interruption, the rows of finished cells.
 
-        A cell that ends its worker or whose executor is lost is a row with its error. An error that Python can catch is
+        A cell that ends its worker or loses its executor gives a row with the error. An error that Python can catch is
         a row already.
         """
         batches: list[pa.RecordBatch] = []

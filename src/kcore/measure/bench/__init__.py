@@ -13,7 +13,7 @@ _LATER = {"run": "job", "Plan": "bench_plan"}
 
 
 def __getattr__(name: str) -> Any:
-    """Arrow is loaded when one of them is named."""
+    """Imports Arrow when a caller first uses one of these names."""
     if name in _LATER:
         with needs("report"):
             return getattr(import_module(f"kcore.measure.bench.{_LATER[name]}"), name)

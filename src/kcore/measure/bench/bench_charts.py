@@ -72,7 +72,7 @@ def spread_chart(title: str, summaries: Sequence[Summary]) -> str:
 
 
 def told(summary: Summary) -> str:
-    """What a mark tells: the figures of one operation at one size."""
+    """The text of a mark: the figures of one operation at one size."""
     lines = [
         f"{summary.operation}, {summary.partitions:,} partitions, {summary.brokers:,} brokers",
         f"median {duration(summary.median_ns)} (95%: {duration(summary.low_ns)} to {duration(summary.high_ns)})",

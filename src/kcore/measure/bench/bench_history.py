@@ -1,4 +1,4 @@
-"""A run beside earlier runs of the same machine: the newest one is the baseline, all are the history."""
+"""Compares a run with earlier runs of the same machine: the newest is the baseline, all are the history."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from kcore.measure.report.units import duration
 from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 
 _KIND: Final = ResultKind(ROW_SCHEMA, NEEDED, own=("workload", "operation"))
-_MOST_LINES: Final = 6  # Of a chart: the operations that changed most.
+_MOST_LINES: Final = 6  # Lines in a chart: the operations that changed most.
 
 
 class History:
@@ -30,7 +30,7 @@ class History:
 
     @property
     def baseline(self) -> Comparison | None:
-        """Against the newest earlier run, of the operations that both have."""
+        """The comparison with the newest earlier run, over the operations that both runs have."""
         return compare(self.runs[-1][1], self.now) if self.runs else None
 
     def verdict(self) -> list[str]:
@@ -40,7 +40,7 @@ class History:
         return [f"Against the run before ({self.runs[-1][0].path.name}): {found.verdict}."]
 
     def section(self) -> str:
-        """Of the page; empty without earlier runs."""
+        """The page's section on earlier runs; empty without earlier runs."""
         if not (found := self.baseline):
             told = paragraphs(self.passed_over, "note")
             return f'<h2 id="history">Earlier runs</h2>{told}' if told else ""
@@ -74,7 +74,7 @@ class History:
         return found
 
     def _medians(self, summary: Summary) -> list[int | None]:
-        """Of the same operation in every run, None where it did not run; this one last."""
+        """The operation's median in every run, this run last; None where a run lacks the operation."""
         olds = [next((each.median_ns for each in run if each.key == summary.key), None) for _, run in self.runs]
         return [*olds, summary.median_ns]
 
@@ -89,5 +89,5 @@ def _name(summary: Summary) -> str:
 
 
 def _swing(line: Sequence[float | None]) -> float:
-    """How far from 1 the line ever is."""
+    """The line's largest distance from 1, as a factor."""
     return max(max(ratio, 1 / ratio) for ratio in line if ratio)

@@ -1,4 +1,4 @@
-"""A plan: which workloads at which sizes, how often. Written as TOML; what it does not know is an error."""
+"""A plan says which workloads to run, at which sizes and how often. It is TOML; unknown keys are errors."""
 
 import json
 import re
@@ -50,7 +50,7 @@ class WorkloadPlan:
 
     @property
     def cell_count(self) -> int:
-        """How many cells there are, apart from the same one asked for twice."""
+        """The number of cells, without repeats of the same cell."""
         return len({*self.partitions}) * len({*self.brokers}) * self.repeat
 
     def cells(self, of_file: bool = False) -> list[Cell]:
@@ -104,7 +104,7 @@ class Plan:
 
     @classmethod
     def parse(cls, text: str, title: str = "plan") -> Self:
-        """From TOML text; `title` stands before what is wrong, with the line where it can be told."""
+        """Parses TOML text; an error message starts with `title`, and the line if it is found."""
         try:
             mapping = tomllib.loads(text)
         except (ValueError, RecursionError) as error:
@@ -154,7 +154,7 @@ class Plan:
         return plan
 
     def cells(self) -> list[Cell]:
-        """Every cell, the largest first: a long one that starts last would be waited for alone."""
+        """Every cell, the largest first: a long cell that started last would delay the end."""
         cells = [cell for workload in self.workloads for cell in workload.cells(self.cluster is not None)]
         return sorted(dict.fromkeys(cells), key=lambda cell: -cell.partitions)
 
@@ -173,7 +173,7 @@ def _toml(workload: WorkloadPlan) -> str:
 
 
 def contradiction(workload: WorkloadPlan, of_file: bool) -> str:
-    """What does not go together in a workload, empty if all does; `of_file`: the cluster is a file's."""
+    """The contradiction between a workload's keys, empty without one; `of_file`: a file has the cluster."""
     given = [key for key in CLUSTER_KEYS if getattr(workload, key) != DEFAULTS[key]]
     if not workload.has_cluster:
         return f"it has logs and no cluster, so no '{given[0]}'" if given else ""
@@ -218,7 +218,7 @@ def _entry(entry: Any, nth: int, title: str, text: str) -> WorkloadPlan:
 
 
 def _place(title: str, text: str, key: str | None, nth: int | None = None) -> str:
-    """Title, line and table of a key, as far as they can be told: `tomllib` keeps no positions."""
+    """The title, line and table of a key, as far as a search finds them: `tomllib` keeps no positions."""
     table = 0
     key_line = re.compile(rf"^\s*[\"']?{re.escape(key)}[\"']?\s*=" if key is not None else r"^\s*\[\[")
     where = title if nth is None else f"{title}, workload {nth + 1}"

@@ -1,4 +1,4 @@
-"""A run as one HTML page that can be sent to a colleague: tables, charts, and what the figures do not say."""
+"""Renders a run as one HTML page to send to a colleague: tables, charts, and the limits of the figures."""
 
 from collections.abc import Sequence
 from html import escape
@@ -66,7 +66,7 @@ NOTES = (
 
 
 def render(table: pa.Table, cells: Sequence[Cell], directory: Path | None = None) -> str:
-    """The page for the rows of a run that was to measure `cells`; beside `directory` there may be earlier runs."""
+    """Renders the page for a run of `cells`; earlier runs may lie beside `directory`."""
     rows, facts = table.to_pylist(), facts_of(table)
     summaries = summarise(rows)
     history = History(directory, facts, summaries)
@@ -99,7 +99,7 @@ def _where(facts: dict[str, Any]) -> str:
 
 
 def _answer(summaries: Sequence[Summary]) -> str:
-    """How far the operations are from copying the bytes that they must move."""
+    """Compares the operations' times with the time of copying the bytes that they must move."""
     found = distance_of([summary for summary in summaries if summary.workload != "shapes"])
     if not found:
         return ""
@@ -115,7 +115,7 @@ def _answer(summaries: Sequence[Summary]) -> str:
 
 
 def _verdict(rows: Sequence[Row], cells: Sequence[Cell]) -> str:
-    """One line if all is well, else every failure by name."""
+    """One line without failures; otherwise every failure by name."""
     bad = [
         f"failed: {row['workload']}, {row['partitions']:,} partitions, {row['brokers']:,} brokers, "
         f"repetition {row['repetition']}: {row['error']}"
@@ -215,7 +215,7 @@ def _figures(summaries: Sequence[Summary]) -> str:
     starts = {id(next(group)) for _, group in groupby(ordered, lambda summary: (summary.partitions, summary.brokers))}
     varies = {
         name: len({getattr(each, name) for each in ordered}) > 1 for name in ("partitions", "brokers")
-    }  # What is the same in all rows stands above the table.
+    }  # The text above the table has the values that all rows share.
     shown = [name for name, several in varies.items() if several]
     rows: list[tuple[Sequence[str | Marked], bool]] = [
         (

@@ -1,4 +1,4 @@
-"""Results: one row an operation a cell; what they come to; whether they can be trusted; how they are kept."""
+"""Results of a run, one row per operation and cell: their summaries, their checks and their files."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -70,13 +70,13 @@ class Summary:
 
     @property
     def spread(self) -> Spread:
-        """All samples, for charts and for what is said of noise."""
+        """The spread of all samples, for charts and for remarks on noise."""
         middle = (self.quarter_ns, self.median_ns, self.three_quarters_ns)
         return Spread(self.samples, self.min_ns, *middle, self.p99_ns, self.low_ns, self.high_ns)
 
     @property
     def noise(self) -> list[str]:
-        """In words, what makes the figures doubtful."""
+        """The reasons, in words, why the figures are doubtful."""
         return self.spread.noise
 
     @property
@@ -101,7 +101,7 @@ class Summary:
         return tuple(getattr(self, name) for name in KEY)
 
     def as_row(self) -> Row:
-        """For JSON: what is kept and what follows from it."""
+        """The row for JSON: the kept values and the values derived from them."""
         noise = {"noise": self.noise}
         derived = ("ns_per_partition", "partitions_per_s", "bytes_per_s", "times_memcpy")
         kept = {name: value for name, value in asdict(self).items() if name != "times_ns"}
@@ -154,14 +154,14 @@ def disagreements(rows: Iterable[Row]) -> list[str]:
 
 
 def missing(rows: Iterable[Row], cells: Sequence[Cell]) -> list[Cell]:
-    """The cells of a plan that no row speaks of."""
+    """The cells of a plan that have no row."""
     names = [each.name for each in fields(Cell)]
     seen = {Cell(**{name: row[name] for name in names}) for row in rows}
     return [cell for cell in cells if cell not in seen]
 
 
 def verdict(rows: Sequence[Row], cells: Sequence[Cell]) -> Exit:
-    """What a run of these cells comes to. A cell whose executor was lost is not measured, but has not failed."""
+    """The verdict on a run of these cells. A cell whose executor was lost is unmeasured, not failed."""
     failed = failures(rows)
     if disagreements(rows) or missing(rows, cells) or any(is_spark_at_fault(row["error"]) for row in failed):
         return Exit.INVALID
@@ -181,7 +181,7 @@ def _sort_key(rows: Sequence[Row]) -> Any:
 
 
 def read(path: Path) -> pa.Table:
-    """From a folder that `write` filled, or one of its files; ValueError or OSError if it is none."""
+    """Reads a folder that `write` filled, or one of its files; ValueError or OSError for other paths."""
     table = keep.read_results(keep.results_file(path), lambda rows: pa.Table.from_pylist(rows, schema=ROW_SCHEMA))
     try:
         table = keep.filled(table, ROW_SCHEMA, NEEDED)

@@ -1,4 +1,4 @@
-"""Two runs side by side: which named operations became slower, and whether that can be said at all."""
+"""Compares two runs: which operations became slower, and whether the two runs are comparable."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class Compared(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The ratio above which an operation is slower, and those of operations with one of their own."""
+    """The ratio above which an operation counts as slower: a default, and the ratios of named operations."""
 
     default: float = THRESHOLD
     own: Mapping[str, float] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Thresholds:
         return next((self.own[name] for name in _names_of(each) if name in self.own), self.default)
 
     def unknown(self, compared: Sequence[Compared]) -> list[str]:
-        """What is wrong with names of `own` that no operation has."""
+        """The errors for names in `own` that no operation has."""
         known = {name for each in compared for name in _names_of(each)}
         return [f"{name!r} is nowhere{did_you_mean(name, sorted(known))}" for name in self.own if name not in known]
 
@@ -141,7 +141,7 @@ class Comparison:
     thresholds: Thresholds
     remarks: Sequence[str] = ()  # What makes the comparison doubtful.
     what: str = "operation"  # In the singular.
-    about: str = ""  # What the times are, where the name of an operation does not say it.
+    about: str = ""  # The meaning of the times, if operation names do not say it.
     labels: tuple[str, str] = ("old", "new")
 
     @property
@@ -152,7 +152,7 @@ class Comparison:
 
     @property
     def doubtful(self) -> list[Pair]:
-        """Slower in a part of their times: neither a regression nor unchanged."""
+        """The pairs slower in a part of their times: neither regressions nor unchanged."""
         return [pair for pair in self.pairs if pair.same_result and pair.doubt]
 
     @property
@@ -163,7 +163,7 @@ class Comparison:
 
     @property
     def partly_faster(self) -> list[Pair]:
-        """Faster in a part of their times."""
+        """The pairs faster in a part of their times."""
         known = {id(pair) for pair in (*self.regressions, *self.doubtful)}
         return [pair for pair in self.pairs if pair.same_result and pair.is_partly_faster and id(pair) not in known]
 
@@ -173,7 +173,7 @@ class Comparison:
 
     @property
     def unchanged(self) -> list[Pair]:
-        """Those within the rule, slowest first."""
+        """The pairs within the rule, slowest first."""
         changed = {id(pair) for pair in (*self.other_results, *self.regressions, *self.doubtful)}
         changed |= {id(pair) for pair in (*self.improvements, *self.partly_faster)}
         return sorted((pair for pair in self.pairs if id(pair) not in changed), key=lambda pair: -pair.slower)
@@ -229,7 +229,7 @@ class Comparison:
 
     @property
     def _no_verdict(self) -> str:
-        """Why there is no verdict; empty if there is one. A regression is a verdict, whatever else is doubtful."""
+        """The reason for giving no verdict, or empty. A regression is a verdict, whatever else is doubtful."""
         why = [f"{len(self.other_results)} with another result"] if self.other_results else []
         why += [f"{len(self.only_old)} of the old run missing"] if self.only_old else []
         if doubtful := self.doubtful:
@@ -275,7 +275,7 @@ def _renamed(key: tuple[Any, ...], names: Mapping[str, str]) -> tuple[Any, ...]:
 
 
 def unknown_names(old: Sequence[Compared], new: Sequence[Compared], names: Mapping[str, str]) -> str:
-    """Why `names` cannot be applied, in one line; empty if it can."""
+    """The reason, in one line, why `names` cannot be applied; empty if `names` fits."""
     for run, wanted, which in ((old, names.keys(), "old"), (new, names.values(), "new")):
         known = {word for each in run for word in _words(each)}
         for name in wanted:
@@ -287,7 +287,7 @@ def unknown_names(old: Sequence[Compared], new: Sequence[Compared], names: Mappi
 
 
 def remarks_on(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What the facts of two runs say against comparing their times."""
+    """The differences between two runs' facts that make comparing their times doubtful."""
     found = []
     if old.get("machine") and new.get("machine") and not is_same_machine(old, new):
         found.append("The runs are of different machines: their times do not compare.")

@@ -1,4 +1,4 @@
-"""A comparison as a page: the verdict, the rule, what changed, a chart of the ratios."""
+"""Renders a comparison as a page: the verdict, the rule, what changed, a chart of the ratios."""
 
 from collections.abc import Sequence
 from math import log
@@ -33,7 +33,7 @@ _MARKS: Final = {
     **{"faster": "good", "partly faster": "good"},
 }
 _DASHED: Final = (0, (4, 3))
-_MOST_LANES: Final = 20  # Of a chart.
+_MOST_LANES: Final = 20  # Lanes in a chart.
 _MOST_TICKS: Final = 9
 _RATIOS: Final = (0.1, 0.2, 0.33, 0.5, 0.67, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5, 10, 30, 100, 0.01, 0.02, 0.05)
 
@@ -61,14 +61,14 @@ def as_html(comparison: Comparison, names: tuple[str, str]) -> str:
 
 
 def _unchanged(comparison: Comparison) -> str:
-    """What an empty table means; without a verdict it means nothing."""
+    """The meaning of an empty table; without a verdict, an empty table means nothing."""
     if comparison.exit is Exit.GOOD:
         return f"No {comparison.what} changed by more than the rule allows."
     return f"There is {comparison.verdict}."
 
 
 def _only(where: str, titles: Sequence[str], what: str) -> str:
-    """What is in one run only, folded."""
+    """A folded list of the operations that only one run has."""
     return folded_numbers(bullets(titles), f"{where}, {len(titles)} {what}s") if titles else ""
 
 

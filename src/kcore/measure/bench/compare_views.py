@@ -1,4 +1,4 @@
-"""A comparison for a terminal, a pull request and a program: the verdict first, what changed below."""
+"""Renders a comparison for a terminal, a pull request and a program: the verdict first, what changed below."""
 
 import json
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ _STYLES: Final = {
     **{"slower": "bold red", "another result": "bold red", "doubtful": "bold yellow"},
     **{"faster": "green", "partly faster": "green"},
 }
-_MOST_NAMED: Final = 10  # Of the missing operations, unless all are asked for.
+_MOST_NAMED: Final = 10  # Missing operations to name without --all.
 _SYMBOLS: Final = {Exit.GOOD: "✅", Exit.FAILED: "❌", Exit.INVALID: "⚠️"}
 
 
 def pairs_of(comparison: Comparison, everything: bool) -> list[tuple[str, Pair]]:
-    """What is shown, each with a word for it: what changed, slower ones first; `everything`: the rest too."""
+    """The pairs to show, each with its verdict: slower ones before faster ones; `everything` adds unchanged ones."""
     found = [("another result", pair) for pair in comparison.other_results]
     found += [("slower", pair) for pair in comparison.regressions]
     found += [("doubtful", pair) for pair in comparison.doubtful]
@@ -40,14 +40,14 @@ def head_of(comparison: Comparison) -> tuple[str, ...]:
 
 
 def cells_of(word: str, pair: Pair, labels: tuple[str, str] = ("old", "new")) -> tuple[str, ...]:
-    """As `head_of` names them; the last one says which runs are noisy."""
+    """The cells under the headings of `head_of`; the last cell says which runs are noisy."""
     noisy = ", ".join(label for label, run in zip(labels, (pair.old, pair.new), strict=True) if run.noise)
     medians = (f"{duration(each.median_ns)}" for each in (pair.old, pair.new))
     return (pair.title, *medians, f"{pair.median_ratio:.2f}x", f"{pair.min_ratio:.2f}x", word, noisy)
 
 
 def others(comparison: Comparison, everything: bool = False) -> list[str]:
-    """Of operations in one run only, and of what makes the comparison doubtful; a line each, some of many."""
+    """A line per operation in one run only and per doubt; without `everything`, some of many."""
     missing, new = comparison.only_old, comparison.only_new
     doubts = [f"doubtful: {pair.title}: {pair.doubt}" for pair in comparison.doubtful]
     lines = [f"missing: {title}: in the old run only" for title in _some(missing, everything)]

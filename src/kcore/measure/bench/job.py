@@ -1,4 +1,4 @@
-"""The main job: a plan's cells through a runner, results as one Arrow table."""
+"""The main job: runs a plan's cells in a runner and returns the results as one Arrow table."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The table of shapes: what a partition takes before KIP-380 and after, on the wire and in memory."""
+"""The table of shapes: the bytes of a partition before and after KIP-380, on the wire and in memory."""
 
 import re
 from collections.abc import Sequence

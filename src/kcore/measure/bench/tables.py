@@ -1,4 +1,4 @@
-"""Results as tables for a terminal."""
+"""Renders results as tables for a terminal."""
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -49,7 +49,7 @@ def _timings(workload: str, summaries: Sequence[Summary]) -> Table:
 
 
 def _interval(summary: Summary) -> str:
-    """Of the median; the unit once where both ends have the same."""
+    """The median's interval; its unit stands once if both ends have the same unit."""
     low, high = duration(summary.low_ns), duration(summary.high_ns)
     same = low.split(" ")[-1] == high.split(" ")[-1]
     return f"{low.split(' ')[0] if same else low} to {high}"

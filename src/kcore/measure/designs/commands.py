@@ -1,4 +1,4 @@
-"""One command to one broker: through a queue in ZooKeeper, and as one direct request."""
+"""Measures one command to one broker: through a queue in ZooKeeper, and as one direct request."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ async def measure(hosts: str, address: str, row: Row, count: int) -> list[Row]:
 
 
 async def _by_queue(hosts: str, address: str, row: Row, count: int) -> Row:
-    """Until the broker has taken the command off its queue. To watch again is a read more, after it."""
+    """Waits until the broker has taken the command off its queue. Watching again costs one more read afterwards."""
     what, work, taken = b'{"command":"start_replica","topic":"topic-00000","partition":0}', Work(), asyncio.Event()
     async with CountedClient(hosts) as sender, CountedClient(hosts) as broker:
         await done(sender, [Create("/brokers"), *queue_nodes([_BROKER])])
@@ -50,7 +50,7 @@ async def _by_queue(hosts: str, address: str, row: Row, count: int) -> Row:
 
 
 async def _direct(row: Row, count: int) -> Row:
-    """A LeaderAndIsr request of one partition, until its answer is here."""
+    """Sends a LeaderAndIsr request of one partition and waits for the answer."""
     broker, request = HollowBroker(_BROKER), _request()
     await broker.open()
     fanout = request.fanout()

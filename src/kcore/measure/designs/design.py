@@ -1,4 +1,4 @@
-"""What the designs have in common: a cluster, a session a broker, a broker that is lost."""
+"""The base class of the designs: a cluster, one session per broker, and the loss of a broker."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ CLIENT = -1  # The clients that route requests by the external view.
 
 
 class Design(ABC):
-    """One of the designs on a cluster of its own, in the chroot of `hosts`. `lose` is what is measured."""
+    """One of the designs on its own cluster, in the chroot of `hosts`; the benchmark measures `lose`."""
 
     name: ClassVar[str]
 
@@ -36,7 +36,7 @@ class Design(ABC):
         self.rpc_bytes = 0
 
     async def open(self) -> None:
-        """A session a broker, the znodes, the brokers' registrations, then the watches."""
+        """Opens a session per broker, then writes the znodes, registers the brokers and sets the watches."""
         ids = self.table.brokers.ids.tolist()
         self.brokers = dict(zip(ids, await asyncio.gather(*(self.session() for _ in ids)), strict=True))
         await self.write_tree()
@@ -50,7 +50,7 @@ class Design(ABC):
         return await CountedClient(self.hosts).__aenter__()
 
     async def close(self) -> None:
-        """Ends every session that is left, and removes what was made."""
+        """Ends every open session, and removes the znodes that the design created."""
         brokers, others = list(self.brokers.values()), self.others
         self.brokers, self.others = {}, []  # From here on no watch starts anything.
         await asyncio.gather(*(client.session.close() for client in brokers))
@@ -63,7 +63,7 @@ class Design(ABC):
         await done(self.brokers[broker_id], [Ephemeral(broker_path(broker_id), b"host:port")])
 
     async def lose(self, broker_id: int) -> tuple[float, float]:
-        """Ends its session. Milliseconds until every replica, and every client, knows the new leaders."""
+        """Ends the broker's session; returns the milliseconds until every replica and client has the new leaders."""
         self.lost = broker_id
         self.expect(self.led_by(broker_id))
         begin_ns = time.monotonic_ns()
@@ -89,14 +89,14 @@ class Design(ABC):
         return False
 
     def led_by(self, broker_id: int) -> Int32s:
-        """Rows of the partitions that it leads, ascending."""
+        """Rows of the partitions that the broker leads, ascending."""
         row = self.table.brokers.row(broker_id)
         held = self.table.index.rows(row)
         led: Int32s = held[self.table.leader__p[held] == row]
         return led
 
     def held_by(self, broker_id: int) -> list[int]:
-        """Rows of the partitions that it is a replica of."""
+        """Rows of the partitions with a replica on the broker."""
         held: list[int] = self.table.index.rows(self.table.brokers.row(broker_id)).tolist()
         return held
 
@@ -125,7 +125,7 @@ class Design(ABC):
 
 
 async def done(client: CountedClient, operations: Iterable[Operation | Ephemeral]) -> None:
-    """Writes without competing writers; TargetError if one was not made."""
+    """Writes without competing writers; TargetError if a write fails."""
     wanted = list(operations)
     for operation, outcome in zip(wanted, await client.write(wanted), strict=True):
         if outcome is not OperationResult.DONE:

@@ -9,8 +9,8 @@ from kcore.metadata.table.partition_table import PartitionTable
 
 REPLICATION_FACTOR = 3
 PARTITIONS_PER_TOPIC = 100
-MAX_PARTITIONS = 200_000  # Of v1 and v2 every watch is a request of its own, here and in ZooKeeper.
-MAX_SESSIONS = 200  # A session a broker.
+MAX_PARTITIONS = 200_000  # In v1 and v2 every watch costs one request.
+MAX_SESSIONS = 200  # One session per broker.
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class DesignsPlan:
     commands: int = 300  # to a broker, by each way to command
 
     def check(self) -> None:
-        """PlanError for what cannot be run."""
+        """Raises a PlanError for a plan that cannot run."""
         most_brokers = min(MAX_SESSIONS, MAX_BROKERS)
         bounds = {
             "partitions": (self.partitions, self.brokers, MAX_PARTITIONS),

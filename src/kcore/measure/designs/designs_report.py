@@ -1,4 +1,4 @@
-"""What was measured as tables, for a terminal and for the page."""
+"""Renders the measurements of the designs as tables, for a terminal and for the page."""
 
 from collections.abc import Callable, Sequence
 from html import escape
@@ -34,7 +34,7 @@ def _ms(name: str) -> Callable[[Row], str]:
 
 
 def _each(name: str) -> Callable[[Row], str]:
-    """Of one of `count`."""
+    """The figure `name` divided by the row's `count`."""
     return lambda row: "" if getattr(row, name) < 0 else three_digits(getattr(row, name) / row.count)
 
 
@@ -92,7 +92,7 @@ def cells_of(rows: Sequence[Row], kind: str) -> tuple[list[str], list[tuple[list
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
-    """What the figures come to, a line each."""
+    """The conclusions from the figures, a line each."""
     by_name = {row.name: row for row in merged(rows)}
     lines = []
     each_ms = one_write_ms(rows)
@@ -112,7 +112,7 @@ def findings(rows: Sequence[Row]) -> list[str]:
 
 
 def troubles(rows: Sequence[Row]) -> list[str]:
-    """What failed, a line each."""
+    """The failures, a line each."""
     return [f"failed: {row.name}, repetition {row.repetition}: {row.error}" for row in rows if row.error is not None]
 
 
@@ -122,7 +122,7 @@ def headline(rows: Sequence[Row]) -> str:
 
 
 def show(console: Console, rows: Sequence[Row]) -> None:
-    """The tables, what they come to, then what went wrong."""
+    """Prints the tables, the conclusions, then the failures."""
     console.print(f"[bold]{headline(rows)}[/]")
     for kind, (title, _) in TABLES.items():
         head, lines = cells_of(rows, kind)

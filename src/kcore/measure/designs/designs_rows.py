@@ -1,4 +1,4 @@
-"""Rows of `kcore bench designs`: one a design, a way to write or a way to command, and repetition."""
+"""Rows of `kcore bench designs`: one per repetition and design, way to write or way to send a command."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -14,7 +14,7 @@ ONE_BY_ONE: Final = "one by one"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was measured; -1 where a figure does not apply."""
+    """One measurement; -1 where a figure does not apply."""
 
     kind: str  # "design", "writes", "command"
     name: str
@@ -42,7 +42,7 @@ class Row:
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> Self:
-        """From what was kept."""
+        """Builds a row from a kept one."""
         return cls(**row)
 
 
@@ -58,7 +58,7 @@ NEEDED: Final = ("kind", "name", "repetition", "partitions", "brokers", "ms", "e
 
 
 def table_of(rows: Sequence[Row]) -> pa.Table:
-    """All rows, to be kept."""
+    """The rows as an Arrow table, for the result file."""
     return pa.Table.from_pylist([asdict(row) for row in rows], schema=SCHEMA)
 
 

@@ -1,4 +1,4 @@
-"""ZooKeeper's own figures of its load: the four-letter word mntr."""
+"""Reads ZooKeeper's own figures of its load with the four-letter word mntr."""
 
 import asyncio
 from typing import Final, NamedTuple
@@ -19,12 +19,12 @@ class Meter(NamedTuple):
     bytes: int  # of requests and answers
 
     def since(self, before: "Meter") -> "Meter":
-        """What was added."""
+        """The increase of each figure since `before`."""
         return Meter(*(now - then for now, then in zip(self, before, strict=True)))
 
 
 async def read_meter(address: str) -> Meter:
-    """Of the server at HOST:PORT. TargetError if it does not allow mntr, or is older than 3.6."""
+    """Reads the figures of the server at HOST:PORT; TargetError if it forbids mntr or is older than 3.6."""
     text = await _ask(address, b"mntr")
     facts = dict(line.split("\t", 1) for line in text.splitlines() if "\t" in line)
     names = [f"zk_sum_node_{kind}_watch_count" for kind in _KINDS]

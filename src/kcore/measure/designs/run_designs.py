@@ -1,4 +1,4 @@
-"""A run: each design on a cluster of its own, below one znode that is removed again; then writes, then commands."""
+"""Runs each design on its own cluster, below one znode that is removed again; then writes, then commands."""
 
 import asyncio
 import secrets
@@ -47,7 +47,7 @@ def check_listens(zookeeper: str) -> None:
 
 
 def run(plan: DesignsPlan, zookeeper: str | None, rows: list[Row], tell: Tell) -> None:
-    """Each row goes into `rows` when it is there, and `tell` is called with it.
+    """Adds each row to `rows` once measured, and calls `tell` with the row.
 
     `zookeeper`: HOST:PORT of one that runs; none: one of our own. TargetError if it cannot be used.
     """
@@ -89,7 +89,7 @@ async def _ours(root: CountedClient, path: str) -> AsyncIterator[str]:
 
 
 def _steps(plan: DesignsPlan, address: str, repetition: int) -> Iterator[tuple[Row, Step]]:
-    """Of one repetition, each with the row that tells of it if it fails."""
+    """The steps of one repetition, each with the row that reports its failure."""
     row = Row("design", "", repetition, plan.partitions, plan.brokers)
     for kind in DESIGNS:
         one = replace(row, name=kind.name)

@@ -1,4 +1,4 @@
-"""Sessions that count what they ask, and the work that watches start."""
+"""ZooKeeper sessions that count their requests, and the tasks that watches start."""
 
 import asyncio
 import time
@@ -48,7 +48,7 @@ class CountedClient(ZookeeperClient):
         return await super().write_states(table, changes, controller_epoch, fence=fence)
 
     async def remove_made(self) -> None:
-        """What it created, the newest first: far sooner than `remove_tree`, which has to look for it."""
+        """Removes the znodes it created, newest first: far faster than `remove_tree`, which must list them."""
         await super().write([Delete(path) for path in reversed(self._made)])
         self._made = []
 
@@ -74,7 +74,7 @@ class Work:
         self._failed = asyncio.Event()
 
     def start(self, call: Coroutine[Any, Any, None]) -> None:
-        """In the loop, at once."""
+        """Starts a task in the loop at once."""
         task = asyncio.get_running_loop().create_task(call)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -86,7 +86,7 @@ class Work:
             self._failed.set()
 
     async def until(self, event: asyncio.Event) -> None:
-        """Until the event is set, or a task has failed."""
+        """Waits until the event is set or a task fails."""
         waiting = [asyncio.ensure_future(each.wait()) for each in (event, self._failed)]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -96,7 +96,7 @@ class Work:
         self._check()
 
     async def settled(self) -> None:
-        """Until all that was started has ended."""
+        """Waits until all started tasks have ended."""
         while self._tasks:
             await asyncio.wait(set(self._tasks))
         self._check()
@@ -115,7 +115,7 @@ class Knowledge:
         self._waiting: set[tuple[int, int]] = set()  # broker or client, partition's row
 
     def expect(self, pairs: set[tuple[int, int]]) -> None:
-        """From now on these."""
+        """Sets the pairs of watcher and partition row to wait for."""
         self._waiting = pairs
         if not pairs:
             self.everyone.set()

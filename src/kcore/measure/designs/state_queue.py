@@ -1,4 +1,4 @@
-"""A command through ZooKeeper: written to /brokers/state/<id>, seen by a watch, read, taken away again (v2)."""
+"""Sends commands through /brokers/state/<id> (v2): after its watch fires, the broker reads and empties the znode."""
 
 from collections.abc import Callable
 
@@ -9,12 +9,12 @@ STATE = "/brokers/state"
 
 
 def queue_path(broker_id: int) -> str:
-    """Where commands for a broker stand."""
+    """The path of the znode that holds commands for a broker."""
     return f"{STATE}/{broker_id}"
 
 
 def queue_nodes(broker_ids: list[int]) -> list[Create]:
-    """Empty queues."""
+    """Creates for the empty queues of these brokers."""
     return [Create(STATE), *(Create(queue_path(broker_id)) for broker_id in broker_ids)]
 
 

@@ -1,4 +1,4 @@
-"""v2: one brain decides, ZooKeeper carries. Replicas watch their partition's state; commands go through queues.
+"""v2: one controller decides, ZooKeeper carries. Replicas watch their partition's state; commands go through queues.
 
 /brokers/topics/<topic>/<partition>/leaderAndISR is watched by every replica's broker, for a change of leader must be
 seen at once; what may wait is put into /brokers/state/<id>. The leader also watches for its partition's reassignment.
@@ -20,7 +20,7 @@ REASSIGNED = "/admin/partitions_reassigned"
 
 
 class StateQueues(Design):
-    """The brain's every word goes through ZooKeeper."""
+    """All messages of the controller go through ZooKeeper."""
 
     name = "v2 leaderAndISR watched by every replica, a queue a broker"
 
@@ -107,4 +107,4 @@ class StateQueues(Design):
 
 
 def _ignore(path: str, kind: str) -> None:
-    """A watch that is only there to be counted."""
+    """The callback of a watch that exists only to be counted."""

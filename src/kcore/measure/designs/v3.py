@@ -95,7 +95,7 @@ class Controlled(Design):
         await self.update_view(led)
 
     async def write_states(self, decision: Decision) -> None:
-        """Before anything is sent."""
+        """Writes the states, before the controller sends requests."""
         epoch = self.controller.controller_epoch
         taken = await self.client.write_states(self.table, decision.changes, epoch, fence=self.fence)
         if not taken.all():
@@ -130,7 +130,7 @@ class Controlled(Design):
 
 
 class OneByOne(Controlled):
-    """What the article computes: one write a partition, each after the other's answer."""
+    """The article's calculation: one write per partition, each after the answer to the one before."""
 
     name = "v3, states written one by one"
 

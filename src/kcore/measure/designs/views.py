@@ -1,4 +1,4 @@
-"""The external view: v3, and what clients route by is written only after brokers have acknowledged their orders."""
+"""The external view: as v3, but clients' routing data is written only after the brokers acknowledge their requests."""
 
 from abc import abstractmethod
 
@@ -39,13 +39,13 @@ class WithView(Controlled):
         return on_watch
 
     async def _look(self, path: str, rows: list[int]) -> None:
-        """Reads where requests go, and watches for the next change."""
+        """Reads the leaders that clients send requests to, and watches for the next change."""
         await self.reader.read_nodes([path], self._on_view(path, rows))
         for row in rows:
             self.routed.learnt(CLIENT, row)
 
     def leader(self, row: int) -> int:
-        """Its broker id; -1 for none."""
+        """The broker id of the partition's leader; -1 for none."""
         broker_row = int(self.table.leader__p[row])
         return int(self.table.brokers.ids[broker_row]) if broker_row >= 0 else -1
 
@@ -55,7 +55,7 @@ class WithView(Controlled):
 
     @abstractmethod
     def view(self) -> dict[str, list[int]]:
-        """The znodes that a client watches, and the partitions that each speaks of."""
+        """The znodes that a client watches, each with the rows of its partitions."""
 
 
 class OneView(WithView):

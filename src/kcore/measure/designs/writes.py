@@ -1,4 +1,4 @@
-"""The article's step 3: a state write a partition, one by one, pipelined and in transactions, and what ends those."""
+"""The article's step 3: writes a state per partition, one by one, pipelined and in transactions up to their limits."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ BATCHES: Final = (100, 1_000, 2_000)
 FRAME_BYTES: Final = 0xFFFFF  # jute.maxbuffer where it is not set: a request that is longer ends the connection.
 _HEADER_BYTES: Final = 8  # xid and type, in front of the body
 _TIMEOUT_S: Final = 60.0
-_ONE_BY_ONE_S: Final = 30.0  # What is not written by then is left: the time of one is known.
+_ONE_BY_ONE_S: Final = 30.0  # The measurement then stops: the time per write is known.
 _TOP: Final = "/states"
 _SILENT: Final = logging.Logger("refused", logging.CRITICAL + 1)  # kazoo logs every dropped connection.
 
@@ -53,7 +53,7 @@ def _state(partition: int) -> bytes:
 
 
 def _ways(client: CountedClient, operations: list[SetData]) -> Iterator[tuple[str, Callable[[], Awaitable[int]]]]:
-    """Each returns how many it wrote."""
+    """The ways to write, each a name and a function that returns the number of its writes."""
 
     async def one_by_one() -> int:
         end_s = time.monotonic() + _ONE_BY_ONE_S
@@ -80,7 +80,7 @@ async def _set(client: CountedClient, operation: SetData) -> None:
 
 
 async def _transactions(client: ZookeeperClient, columns: Operations, batches: list[Int64s]) -> int:
-    """One after the other; TargetError if a write was refused."""
+    """Sends one transaction after the other; TargetError if ZooKeeper refuses a write."""
     for rows in batches:
         answer = await client.session.multi(columns.request(rows))
         if results_of(answer.text, answer.begin, len(rows)).errors.any():
@@ -89,7 +89,7 @@ async def _transactions(client: ZookeeperClient, columns: Operations, batches: l
 
 
 async def _largest(hosts: str, client: CountedClient, operations: list[SetData], row: Row) -> list[Row]:
-    """The largest transaction that ZooKeeper takes, and the next: one write more."""
+    """Measures the largest transaction that ZooKeeper takes, and one with one write more."""
     size = len(operations_of(operations[-1:], client.session.chroot).request(np.arange(1)))
     many = operations * (2 * FRAME_BYTES // (size * len(operations)) + 1)
     columns = operations_of(many, client.session.chroot)

@@ -1,7 +1,7 @@
-"""Hollow brokers: to a controller they are real, but they hold no replicas.
+"""Hollow brokers: a controller takes them for real brokers, but they hold no replicas.
 
-`fleet.py` has those of a KRaft cluster: they register, send heartbeats, fetch the metadata log and ask for ISR changes;
-the kernel `_ext/rust/hollow` does their sockets and timers, `observer.py` replays the log that one of them fetches,
-`timeline.py` keeps when each batch reached each broker. `spark_fleet.py` has the same fleet on Spark's executors.
-`zk/` has those of a cluster in ZooKeeper mode, to which the controller sends its requests.
+`fleet.py` runs the hollow brokers of a KRaft cluster. They register, send heartbeats, fetch the metadata log and change
+ISRs. The kernel `_ext/rust/hollow` runs their sockets and timers. `observer.py` replays the log that they fetch.
+`timeline.py` keeps when each batch reached each broker. `spark_fleet.py` runs the same fleet on Spark's executors.
+`zk/` runs the hollow brokers of a cluster in ZooKeeper mode, where the controller sends them its requests.
 """

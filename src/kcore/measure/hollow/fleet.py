@@ -1,4 +1,4 @@
-"""The hollow brokers of one process: their states from registration to the end, over the compiled loop."""
+"""Runs the hollow brokers of one process on the compiled loop, from registration to shutdown."""
 
 import asyncio
 import resource
@@ -41,7 +41,7 @@ OBSERVER_ID: Final = -1  # The replica id of an anonymous Fetch.
 
 
 class State(Enum):
-    """What a hollow broker is doing."""
+    """The state of a hollow broker."""
 
     OFF = "off"
     FENCED = "fenced"
@@ -61,21 +61,21 @@ class HollowBroker:
     state: State = State.OFF
     epoch: int = _UNKNOWN_EPOCH
     changed: asyncio.Event = field(default_factory=asyncio.Event)  # Set at every change of `state`.
-    lookups: list[int] = field(default_factory=lambda: [0, 0])  # Of the quorum, by connection, when that began.
+    lookups: list[int] = field(default_factory=lambda: [0, 0])  # `Quorum.lookups` when each connection began.
     begun_ns: list[int] = field(default_factory=lambda: [0, 0])  # When the connections began.
     reconnecting: set[int] = field(default_factory=set)
-    last_sent_ns: int = 0  # When the previous incarnation sent its last heartbeat; 0: not known.
-    deaths: int = 0  # What was begun in an earlier life must not touch the next one.
+    last_sent_ns: int = 0  # When the previous incarnation sent its last heartbeat; 0: unknown.
+    deaths: int = 0  # Kills so far: a registration ends when the count changes.
     registering: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What all hollow brokers of a fleet have in common."""
+    """The settings that all hollow brokers of a fleet share."""
 
     heartbeat_s: float = 2.0  # broker.heartbeat.interval.ms
     timeout_s: float = 30.0
-    patience: float = 1.0  # So many times the usual time-outs of requests: large clusters need longer.
+    patience: float = 1.0  # Multiplies the usual request time-outs: large clusters need longer.
     frame_bytes: int = 100 << 20
     counts_only: bool = False  # No image of the partitions is kept: `--mind count`.
 
@@ -93,8 +93,8 @@ class Fleet:
         self.clock_ns = 0  # By which the clock of another process may be off ours, at most.
         self.lost = ""  # The brokers that were lost with their process, if any.
         self.errors: dict[str, int] = {}
-        self.false_fencings = 0  # Of brokers that were running and beating.
-        self.refused_ns = 0  # Registrations waited so long, in all, for the sessions of earlier incarnations to end.
+        self.false_fencings = 0  # Fenced brokers that were running and sent heartbeats.
+        self.refused_ns = 0  # Total time that registrations waited for sessions of earlier incarnations to end.
         self._random = random
         self._by_row: list[HollowBroker] = []
         self._loop = kernel.Loop(
@@ -171,7 +171,7 @@ class Fleet:
         return broker
 
     async def start(self, brokers: Iterable[HollowBroker], *, clean: bool = False) -> None:
-        """Registers them, all at once, and begins their heartbeats and fetches; `clean`: they remember their epochs.
+        """Registers the brokers at once and begins their heartbeats and fetches; `clean`: they keep their last epochs.
 
         TargetError if the controller refuses one for good, or answers too late: how many had registered by then.
         """
@@ -184,11 +184,11 @@ class Fleet:
             raise TargetError(f"{done:,} of {len(wanted):,} brokers had registered: {error}") from error
 
     async def unfenced(self, brokers: Iterable[HollowBroker], timeout_s: float) -> None:
-        """Returns when all of them are. TargetError when the time is over."""
+        """Waits until the controller has unfenced all these brokers; TargetError after the time-out."""
         await self._await(brokers, State.RUNNING, timeout_s)
 
     def kill(self, brokers: Iterable[HollowBroker]) -> None:
-        """Ends them as kill -9 does: their connections close without a request."""
+        """Ends the brokers as kill -9 does: their connections close without a request."""
         for broker in brokers:
             broker.last_sent_ns = self._loop.heartbeat_sent(broker.row)
             self._loop.rest(broker.row)
@@ -222,16 +222,16 @@ class Fleet:
         return broker.directories
 
     def set_directories(self, broker: HollowBroker, directories: Sequence[Uuid]) -> None:
-        """A broker that is off has these, all online, from its next start on."""
+        """Sets the directories, all online, that a stopped broker has from its next start on."""
         broker.directories = tuple(directories)
         self._loop.set_heartbeat(broker.row, self._heartbeat(broker.broker_id))
 
     def counters(self) -> dict[str, int]:
-        """How often each thing has happened in the loop."""
+        """The number of times that each event has happened in the loop."""
         return dict(self._loop.counters())
 
     def histograms(self) -> tuple[bytes, bytes]:
-        """Since the last call: latency of heartbeats, and our own lag."""
+        """The heartbeat latencies and the loop's own lag since the last call."""
         return self._loop.histograms()
 
     async def sync(self) -> None:
@@ -239,7 +239,7 @@ class Fleet:
         self.drain()
 
     def cpu_s(self) -> float:
-        """What the hollow brokers have cost so far."""
+        """The CPU seconds that this process has used so far."""
         used = resource.getrusage(resource.RUSAGE_SELF)
         return used.ru_utime + used.ru_stime
 
@@ -267,7 +267,7 @@ class Fleet:
         return heartbeat_frame(_client_id(broker_id), version, broker_id, offline)
 
     async def _register(self, broker: HollowBroker, clean: bool) -> None:
-        """Once: while a registration runs, and after the broker was killed meanwhile, nothing comes of it."""
+        """Registers the broker, unless a registration already runs; a kill meanwhile cancels the registration."""
         if broker.registering:
             return
         deaths, broker.registering = broker.deaths, True
@@ -284,7 +284,7 @@ class Fleet:
         is_leaving = broker.state is State.SHUTTING_DOWN
         if not is_leaving:
             self._set(broker, State.FENCED)
-        broker.reconnecting.clear()  # Of the life before: it comes to nothing.
+        broker.reconnecting.clear()  # Reconnections of the previous incarnation end by themselves.
         for which in (kernel.HEARTBEATS, kernel.FETCHES):
             self._connect(broker, which)
         self._loop.fetch(broker.row, True)
@@ -327,7 +327,7 @@ class Fleet:
         )
 
     def _beat(self, broker: HollowBroker, *, want_shut_down: bool = False) -> None:
-        """Heartbeats from now on."""
+        """Begins the broker's heartbeats."""
         self._loop.beat(
             broker.row,
             broker.epoch,
@@ -349,7 +349,7 @@ class Fleet:
     # The events of the loop.
 
     def _on_new_records(self) -> None:
-        """As `drain`, called by the event loop, which cannot handle errors."""
+        """As `drain`, for the event loop, which cannot handle errors."""
         try:
             self.drain()
         except Exception as error:  # A task's failure ends the run, this one's would only be printed.
@@ -357,14 +357,14 @@ class Fleet:
             self._spawn(_raise(error))
 
     def drain(self) -> None:
-        """Takes what has happened since the last time."""
+        """Takes the loop's events since the last call."""
         notices, bytes_, batches, arrivals = self._loop.drain()
         self.timeline.add(batches, arrivals)
         self.observer.read(bytes_, self.timeline.committed)
         for row, which, kind, when_ns, detail in notices:
             broker = self._by_row[row]
             if when_ns < broker.begun_ns[which]:
-                continue  # Of a connection that is gone.
+                continue  # The event belongs to an earlier connection.
             if kind == "state":
                 self._on_state(broker, detail[0])
             elif kind == "error":
@@ -404,7 +404,7 @@ class Fleet:
         self._loop.fetch(broker.row, True)
 
     async def _reconnect(self, broker: HollowBroker, which: int) -> None:
-        """To the active controller, looked for by the first of all brokers that need it."""
+        """Reconnects to the active controller; the first broker that needs the address looks it up."""
         if which in broker.reconnecting:
             return
         incarnation_id = broker.incarnation_id
@@ -449,7 +449,7 @@ async def _raise(error: Exception) -> None:
 
 
 def _the_first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What went wrong first; as a TargetError where it is one of ours or of the network's."""
+    """The group's first exception; other KcoreErrors become a TargetError."""
     first = group.exceptions[0]
     if isinstance(first, KcoreError) and not isinstance(first, TargetError):
         return TargetError(f"the hollow brokers: {type(first).__name__}: {first}")

@@ -1,4 +1,4 @@
-"""The frames of a hollow broker's heartbeats and fetches, and where in them the loop writes what changes."""
+"""Builds a hollow broker's heartbeat and fetch frames, with the positions of the fields that the loop rewrites."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,7 +16,7 @@ FETCH_FIELDS: Final = ("correlation_id", "current_leader_epoch", "fetch_offset",
 
 
 def heartbeat_frame(client_id: str, version: int, broker_id: int, offline: Sequence[Uuid] = ()) -> Frame:
-    """BrokerHeartbeat; the places are those of HEARTBEAT_FIELDS."""
+    """A BrokerHeartbeat frame, with the positions of HEARTBEAT_FIELDS."""
 
     def build(correlation_id: int = 0, **changing: int) -> bytes:
         request = BrokerHeartbeatRequest(broker_id=broker_id, broker_epoch=0, offline_log_dirs=[*offline])
@@ -30,7 +30,7 @@ def heartbeat_frame(client_id: str, version: int, broker_id: int, offline: Seque
 
 
 def fetch_frame(client_id: str, version: int, broker_id: int, cluster_id: str, max_bytes: int) -> Frame:
-    """Fetch of the metadata log, by an observer; the places are those of FETCH_FIELDS."""
+    """An observer's Fetch of the metadata log, with the positions of FETCH_FIELDS."""
 
     def build(correlation_id: int = 0, **changing: int) -> bytes:
         partition = FetchPartition(partition=0)

@@ -12,7 +12,7 @@ NOT_KNOWN: Final = -1.0  # Milliseconds of what was not measured.
 
 
 def histogram(counts: bytes) -> Int64s:
-    """What `Loop.histograms` gives, as counts by bucket."""
+    """Converts the bytes of `Loop.histograms` to counts by bucket."""
     return np.frombuffer(counts, np.int64)
 
 

@@ -1,4 +1,4 @@
-"""What the leaders among the hollow brokers do with their ISRs: AlterPartition, as ReplicaManager would send it."""
+"""Changes ISRs: hollow brokers that lead partitions send AlterPartition as ReplicaManager would."""
 
 import asyncio
 from collections import defaultdict
@@ -44,9 +44,9 @@ def lacking(table: PartitionTable, broker_ids: Collection[int]) -> Int32s:
 async def alter(
     quorum: Quorum, table: PartitionTable, rows: Int32s, isrs: Sequence[Sequence[int]], brokers: dict[int, HollowBroker]
 ) -> int:
-    """The leaders of those partitions ask for these ISRs, each leader in its own requests; how many were refused.
+    """Each leader asks the controller for the new ISRs of its partitions; returns how many changes were refused.
 
-    What is refused because the partition has changed meanwhile counts; any other refusal is a TargetError.
+    The count has the refusals of partitions that have changed meanwhile; any other refusal is a TargetError.
     """
     leaders = table.brokers.ids[table.leader__p[rows]].tolist()
     by_leader: dict[int, list[int]] = defaultdict(list)

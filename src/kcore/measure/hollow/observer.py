@@ -1,4 +1,4 @@
-"""The metadata log as all hollow brokers of a process see it: decoded once, into one image that they share."""
+"""Decodes the metadata log once for all hollow brokers of a process, into one image that they share."""
 
 import asyncio
 from collections.abc import Sequence
@@ -37,9 +37,9 @@ _ELSEWHERE: Final = (Errors.NOT_LEADER_OR_FOLLOWER, Errors.BROKER_NOT_AVAILABLE)
 
 
 class Observer:
-    """The state machine of hollow brokers: applies what is committed to `image`, or of it the records of brokers alone.
+    """The state machine of hollow brokers: applies committed records to `image`.
 
-    The latter with `counts_only`. No raft node is under it: the brokers' fetches give it the log, and it never leads.
+    With `counts_only`, it applies the broker records alone. It has no raft node: the brokers' fetches give it the log.
     """
 
     reads_batches: ClassVar = True
@@ -49,8 +49,8 @@ class Observer:
         self.image = ClusterImage()
         self.end_offset = 0  # All records below it are in the image.
         self.leader_epoch = 0
-        self._epoch_ends: dict[int, int] = {}  # Of each epoch, the end of what is committed.
-        self.snapshot_bytes = 0  # Fetched, by all brokers together.
+        self._epoch_ends: dict[int, int] = {}  # The end of the committed records of each epoch.
+        self.snapshot_bytes = 0  # Snapshot bytes that all brokers together fetched.
         self._quorum, self._loop, self._counts_only = quorum, loop, counts_only
         self._waiting = b""  # Batches that are not known to be committed.
         self._seen: list[tuple[Int64s, Int32s]] = []  # Offsets and types of records.
@@ -58,7 +58,7 @@ class Observer:
         self._copying = asyncio.Semaphore(_SNAPSHOTS_AT_ONCE)
 
     def read(self, batches: bytes, committed: int) -> None:
-        """More of the log, and up to where it is known to be committed."""
+        """Takes the next batches of the log and its high watermark, and applies the committed records."""
         self._waiting += batches
         if len(self._waiting) > _MOST_WAITING:
             raise TargetError(f"more than {_MOST_WAITING:,} bytes of the leader's log are not committed")
@@ -100,7 +100,7 @@ class Observer:
     def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Never]:
         raise TargetError("an observer cannot append")
 
-    # What is known of the log.
+    # Facts about the log seen so far.
 
     def types(self, from_offset: int = 0) -> tuple[Int64s, Int32s]:
         """Offset and type (as in `kcore.schema.index.METADATA_RECORDS`) of each record seen from there on."""
@@ -110,24 +110,24 @@ class Observer:
 
     @property
     def partitions(self) -> int:
-        """How many there are; with `counts_only`, how many were made while it watched."""
+        """The number of partitions; with `counts_only`, of those created while the observer ran."""
         return self._created if self._counts_only else self.image.table.partition_count
 
     @property
     def epoch(self) -> int:
-        """Of the last record that is committed, as far as seen."""
+        """The epoch of the last committed record seen so far."""
         return max(self._epoch_ends, default=0)
 
     def committed_of(self, epoch: int) -> int:
-        """The end of what is committed of that epoch and those before it, as far as seen."""
+        """The end of the committed records of `epoch` and earlier epochs, as far as seen."""
         return max((end for at, end in self._epoch_ends.items() if at <= epoch), default=0)
 
     def forget(self) -> None:
-        """Drops the types seen so far: a scenario begins."""
+        """Drops the record types seen so far when a scenario begins."""
         self._seen.clear()
 
     def _apply(self, records: Records) -> tuple[Int64s, Int32s]:
-        """Into the image; offsets and types of the records that are new."""
+        """Applies new records to the image; returns their offsets and types."""
         rows = np.flatnonzero(~records.is_control & (records.offset >= self.end_offset))
         begins, lengths = records.value_offset[rows], records.value_length[rows]
         types, _ = frame_columns(records.data, begins, lengths)
@@ -200,5 +200,5 @@ class Observer:
 
 
 def _piece_of(data: bytearray, position: int, size: int) -> SnapshotPiece:
-    """Of a snapshot that was fetched."""
+    """A piece of a fetched snapshot."""
     return SnapshotPiece(bytes(data[position : position + size]), len(data))

@@ -1,4 +1,4 @@
-"""The controllers under load, as a client sees them: their versions, the leader, and requests to the active one."""
+"""A client of the controllers under load: finds their versions and the leader, and sends requests to the leader."""
 
 import asyncio
 import socket
@@ -45,7 +45,7 @@ class Quorum:
     def __init__(
         self, bootstrap: Sequence[str], *, random: Random, client_id: str = "kcore-storm", patience: float = 1.0
     ) -> None:
-        """`bootstrap`: "host:port" of at least one controller. `patience`: so many times the usual time-outs."""
+        """`bootstrap`: "host:port" of at least one controller. `patience` multiplies the usual time-outs."""
         self.bootstrap = list(bootstrap)
         self.client_id = client_id
         self.cluster_id = ""
@@ -53,7 +53,7 @@ class Quorum:
         self.controller_ids: set[int] = set()
         self.leader_address = ""  # "address:port", no name
         self.addresses: list[str] = []  # "host:port" of all controllers
-        self.lookups = 0  # How often the active controller was looked for.
+        self.lookups = 0  # How often this client looked for the active controller.
         self.versions: PeerVersions | None = None
         self._random = random
         self._retry_s = _RETRY_S * patience
@@ -65,14 +65,14 @@ class Quorum:
 
     @property
     def features(self) -> ApiVersionsResponse:
-        """What the controllers support and what is finalised."""
+        """The features that the controllers support and the finalised ones."""
         assert self.versions is not None
         return self.versions.answer
 
     async def check_listens(self) -> None:
-        """TargetError soon, where no address has a controller: nothing listens there, or something else does.
+        """Raises a TargetError soon if no bootstrap address has a controller.
 
-        Likewise where one asks for TLS or SASL: hollow brokers have neither.
+        A controller that asks for TLS or SASL is a TargetError too: hollow brokers have neither.
         """
         problems = []
         for address in self.bootstrap:
@@ -82,7 +82,7 @@ class Quorum:
         raise TargetError(f"{'; '.join(problems)}: is a controller running there?")
 
     async def _problem_at(self, address: str) -> str | None:
-        """Why no controller answers at that address; None where one does."""
+        """The reason why no controller answers at that address; None if one answers."""
         end_s = time.monotonic() + _STARTING_S
         while True:
             problem, is_final = "", False
@@ -102,7 +102,7 @@ class Quorum:
             await asyncio.sleep(_AGAIN_S)
 
     async def _problem_of(self, address: str) -> str | None:
-        """As `_problem_at`; NetworkError where there is no answer, or none of this protocol."""
+        """As `_problem_at`; NetworkError without an answer, or with an answer of another protocol."""
         async with await self._connect(address) as connection:
             try:
                 question = DescribeClusterRequest(endpoint_type=_CONTROLLERS)
@@ -125,7 +125,7 @@ class Quorum:
         await asyncio.gather(*(connection.close() for connection in connections), return_exceptions=True)
 
     async def ask(self, request: Message, version: int | None = None) -> Any:
-        """The answer of the active controller; asked again where that has changed or the connection broke."""
+        """Returns the active controller's answer; retries after a controller change or a broken connection."""
 
         async def once() -> Any:
             seen, connection = await self._connection()
@@ -158,16 +158,16 @@ class Quorum:
         return await retry(once, timeout_s=self._retry_s, random=self._random, backoff=_BACKOFF)
 
     async def find_leader(self, seen: int | None = None) -> None:
-        """Looks for the active controller, unless that was done since `lookups` were `seen`: callers share one look.
+        """Looks for the active controller, unless `lookups` has changed since `seen`: callers share one lookup.
 
-        RequestTimeoutError if there is none within a minute.
+        RequestTimeoutError if no controller becomes active within a minute.
         """
         async with self._changing:
             if seen is None or seen == self.lookups:
                 await retry(self._find_leader, timeout_s=self._retry_s, random=self._random, backoff=_BACKOFF)
 
     async def _connection(self) -> tuple[int, Connection]:
-        """One of those to the leader, in turn, and how many look-ups there were before."""
+        """The next connection to the leader, in turn, and the number of lookups before it."""
         if not self._connections:
             await self.find_leader(self.lookups)
         self._turn += 1
@@ -204,7 +204,7 @@ class Quorum:
         await asyncio.gather(*gone, return_exceptions=True)
 
     async def _several(self, address: str, count: int) -> list[Connection]:
-        """So many connections; none stays open where one of them fails."""
+        """Opens several connections; closes them all if one fails."""
         found = await asyncio.gather(*(self._connect(address) for _ in range(count)), return_exceptions=True)
         opened = [each for each in found if isinstance(each, Connection)]
         for each in found:
@@ -219,7 +219,7 @@ class Quorum:
 
 
 def _is_unreachable(error: NetworkError) -> bool:
-    """Whether there is no connection at all: refused, or no such host."""
+    """True if no connection is possible: refused, or an unknown host."""
     return isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, ConnectionResetError)
 
 
@@ -233,7 +233,7 @@ async def _resolved(host: str, port: int) -> str:
 
 
 def _error_codes(answer: Any) -> set[int]:
-    """Its own, or where it has none those of its topics: CreateTopics and DeleteTopics."""
+    """The response's own error code, or its topics' codes: CreateTopics and DeleteTopics."""
     if hasattr(answer, "error_code"):
         return {answer.error_code}
     parts = (each for name in _TOPIC_LISTS for each in getattr(answer, name, ()))

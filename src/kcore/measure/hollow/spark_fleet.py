@@ -1,4 +1,4 @@
-"""Hollow brokers on Spark: the driver sends commands and keeps the image, tasks run the brokers and report."""
+"""Runs hollow brokers on Spark: the driver sends commands and keeps the image, tasks run the brokers and report."""
 
 import asyncio
 import secrets
@@ -33,7 +33,7 @@ _STABLE_S: Final = 2.0  # Executors that have not registered after a pause so lo
 
 
 class MergedTimeline(Timeline):
-    """Of several loops: a batch came first where it came first."""
+    """The timeline of several loops: a batch's first arrival is the earliest in any loop."""
 
     def batches(self, from_offset: int, end_offset: int | None = None) -> Batches:
         every = super().batches(from_offset, end_offset)
@@ -55,7 +55,7 @@ class _Link:
 
 
 class SparkFleet(Fleet):
-    """As a Fleet, with its brokers in the tasks of one barrier stage. One lost task ends it: nothing is tried again."""
+    """A Fleet with its brokers in the tasks of one barrier stage. A lost task ends the fleet: nothing is retried."""
 
     def __init__(self, quorum: Quorum, spark: SparkSession, *, random: Random, options: Options, brokers: int) -> None:
         super().__init__(quorum, random=random, options=options)
@@ -104,7 +104,7 @@ class SparkFleet(Fleet):
     # The stage.
 
     def _slots(self) -> int:
-        """How many tasks: one an executor, more for many brokers, never more than run at a time: a barrier hangs."""
+        """The number of tasks: one per executor, more for many brokers. A barrier hangs with more than run at once."""
         java = self._spark.sparkContext._jsc.sc()
         count, since = -1, time.monotonic()
         while time.monotonic() - since < _STABLE_S or count == 0:
@@ -125,7 +125,7 @@ class SparkFleet(Fleet):
         numbers.barrier().mapPartitions(partial(run_in_spark, plan)).collect()
 
     def _lose(self, why: str) -> None:
-        """Ends the storm, unless it is at its end."""
+        """Ends the storm, unless it is already ending."""
         if self._closing or self.lost:
             return
         self.lost = why
@@ -167,7 +167,7 @@ class SparkFleet(Fleet):
 
     def _on_report(self, link: _Link, report: Message, parts: list[bytes]) -> None:
         for broker_id, state, epoch, last_sent_ns in report["states"]:
-            if link.brokers[broker_id] <= report["seen"]:  # Else it was ordered otherwise meanwhile.
+            if link.brokers[broker_id] <= report["seen"]:  # Otherwise the driver has sent a newer command.
                 broker = self.brokers[broker_id]
                 broker.epoch, broker.last_sent_ns = epoch, last_sent_ns
                 self._set(broker, State(state))
@@ -180,7 +180,7 @@ class SparkFleet(Fleet):
         self.timeline.add(batches, arrivals)
         self._latency, self._lag = _sum(self._latency, latency), _sum(self._lag, lag)
 
-    # What a Fleet does, elsewhere.
+    # The methods of Fleet, which run in the tasks.
 
     def add(self, broker_id: int, *, rack: str | None = None, directories: int = 1) -> HollowBroker:
         """A broker that is off, in the next task."""

@@ -1,4 +1,4 @@
-"""One Spark task: hollow brokers that follow the driver's commands and report events in the driver's clock."""
+"""Runs hollow brokers in one Spark task: it follows the driver's commands and reports events in the driver's clock."""
 
 import asyncio
 import time
@@ -34,7 +34,7 @@ class TaskPlan:
 
 
 def run_in_spark(plan: TaskPlan, numbers: Iterable[int]) -> Iterator[int]:
-    """In the executor: starts together with the other tasks, and ends when the driver does."""
+    """Runs in the executor: starts together with the other tasks, and ends when the driver ends."""
     from pyspark import BarrierTaskContext
 
     BarrierTaskContext.get().barrier()
@@ -51,14 +51,14 @@ class Clock:
         self.round_trip_ns = 1 << 62
 
     def pong(self, sent_ns: int, theirs_ns: int, now_ns: int) -> None:
-        """`theirs_ns` was read by the driver between the two."""
+        """The driver read `theirs_ns` between `sent_ns` and `now_ns`."""
         if now_ns - sent_ns <= self.round_trip_ns:
             self.round_trip_ns = now_ns - sent_ns
             self.offset_ns = theirs_ns - (sent_ns + now_ns) // 2
 
 
 class _Arrivals(Timeline):
-    """Keeps what the loop gives until it is sent."""
+    """Keeps the loop's batches and arrivals until the task sends them to the driver."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class _Arrivals(Timeline):
         self.forget()
 
     def taken(self, offset_ns: int, rows: list[int]) -> tuple[bytes, bytes]:
-        """What is new, with times and rows of the driver's."""
+        """Takes the new batches and arrivals, with times in the driver's clock and the driver's rows."""
         batches = np.frombuffer(b"".join(self.batch_bytes), np.int64).reshape(-1, BATCH).copy()
         arrivals = np.frombuffer(b"".join(self.arrival_bytes), np.int64).reshape(-1, ARRIVAL).copy()
         self.batch_bytes.clear()
@@ -96,7 +96,7 @@ class Task:
         self._orders: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Until the driver closes the connection."""
+        """Follows commands until the driver closes the connection."""
         reader, self._writer = await asyncio.open_connection(self.plan.host, self.plan.port)
         quorum = Quorum(self.plan.bootstrap, random=self._random, patience=self.plan.options.patience)
         try:
@@ -187,7 +187,7 @@ class Task:
         fleet.observer.forget()
 
     def _driver_ns(self, ns: int) -> int:
-        """A time by the driver's clock; 0 stays 0: not known."""
+        """Converts a time to the driver's clock; 0 means unknown and stays 0."""
         return ns + self.clock.offset_ns if ns else 0
 
     def _send(self, message: Message, *parts: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The messages between driver and tasks: frames of JSON followed by bytes, over one TCP connection a task."""
+"""Frames the messages between driver and tasks: JSON followed by bytes, over one TCP connection per task."""
 
 import asyncio
 import json
@@ -13,13 +13,13 @@ Message = dict[str, Any]
 
 
 def pack(message: Message, *parts: bytes) -> bytes:
-    """One frame; how the parts lie is in the message itself."""
+    """Packs one frame; the message itself has the sizes of the parts."""
     text = json.dumps(message | {"parts": [len(part) for part in parts]}).encode()
     return _SIZES.pack(len(text), sum(map(len, parts))) + text + b"".join(parts)
 
 
 async def receive(reader: asyncio.StreamReader) -> tuple[Message, list[bytes]]:
-    """The next message and its parts; DisconnectedError at the end, FrameError for what is no frame."""
+    """The next message and its parts; DisconnectedError at the end, FrameError for an invalid frame."""
     try:
         sizes = _SIZES.unpack(await reader.readexactly(_SIZES.size))
         if sum(sizes) > _MOST_BYTES:

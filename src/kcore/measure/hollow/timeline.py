@@ -1,4 +1,4 @@
-"""When each batch of the metadata log first came, and when each hollow broker knew that it is committed."""
+"""Keeps when each metadata batch first arrived, and when each hollow broker saw it below the high watermark."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -30,15 +30,15 @@ class Batches:
 
 @dataclass(slots=True, eq=False)
 class Timeline:
-    """What the loop has seen so far."""
+    """The arrivals of batches and high watermarks that the loop has reported."""
 
     committed: int = 0  # Every broker's known high watermark is at most this.
-    by_row: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))  # The same of each broker.
+    by_row: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))  # The high watermark of each broker.
     _batches: list[npt.NDArray[np.int64]] = field(default_factory=list)
     _arrivals: list[npt.NDArray[np.int64]] = field(default_factory=list)
 
     def add(self, batches: bytes, arrivals: bytes) -> None:
-        """What `Loop.drain` gives."""
+        """Adds the batches and arrivals that `Loop.drain` returns."""
         if batches:
             self._batches.append(np.frombuffer(batches, np.int64).reshape(-1, BATCH))
         if arrivals:
@@ -51,12 +51,12 @@ class Timeline:
             np.maximum.at(self.by_row, fresh[:, 0], fresh[:, 1])
 
     def behind(self, offset: int, rows: Int64s) -> int:
-        """How many of these brokers do not know yet that all below `offset` is committed."""
+        """The number of these brokers whose high watermark is still below `offset`."""
         there = rows[rows < len(self.by_row)]
         return len(rows) - len(there) + int((self.by_row[there] < offset).sum())
 
     def batches(self, from_offset: int, end_offset: int | None = None) -> Batches:
-        """Those that hold records from that offset on, and before `end_offset`."""
+        """The batches with records from `from_offset` on and before `end_offset`."""
         rows = _joined(self._batches, BATCH)
         wanted = rows[:, 1] >= from_offset
         if end_offset is not None:
@@ -64,7 +64,7 @@ class Timeline:
         return Batches(*rows[wanted].T)
 
     def known(self, offset: int, rows: int) -> Int64s:
-        """By row, of so many, when the broker first knew that the record at `offset` is committed; -1 for not yet."""
+        """By broker row, the time when its high watermark first passed `offset`; -1 for not yet."""
         arrivals = _joined(self._arrivals, ARRIVAL)
         arrivals = arrivals[arrivals[:, 1] > offset]
         known: Int64s = np.full(rows, np.iinfo(np.int64).max)
@@ -73,7 +73,7 @@ class Timeline:
         return known
 
     def forget(self) -> None:
-        """Drops what was seen: a scenario begins."""
+        """Drops the batches and arrivals seen so far when a scenario begins."""
         self._batches.clear()
         self._arrivals.clear()
 

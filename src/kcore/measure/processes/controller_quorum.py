@@ -1,6 +1,6 @@
-"""Controllers of one cluster for one run, as processes: configured, formatted, started, watched, stopped.
+"""Runs a cluster's controllers as processes for one run: configures, formats, starts, watches and stops them.
 
-The controllers of Kafka and of kcore get the same lines of server.properties; nothing is left of them at the end.
+Kafka's and kcore's controllers get the same lines of server.properties; their processes and files are gone at the end.
 """
 
 import shutil
@@ -55,7 +55,7 @@ class Node:
 class ControllerQuorum(ABC):
     """Controllers of one cluster, without brokers, on the loopback interface: a dynamic quorum."""
 
-    started: ClassVar[str]  # What the log of a controller says once it has started.
+    started: ClassVar[str]  # The text that a controller logs once it has started.
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class ControllerQuorum(ABC):
         return [f"127.0.0.1:{node.port}" for node in self.nodes]
 
     def pids(self) -> list[int]:
-        """Of the controllers that run."""
+        """The process ids of the running controllers."""
         return [node.process.pid for node in self.nodes if node.process and node.process.poll() is None]
 
     def start(self) -> None:

@@ -1,7 +1,7 @@
-"""Kafka's jars: fetched by Apache Ivy, checked against the SHA-256 of a lock file, and kept in the user's cache.
+"""Fetches Kafka's jars with Apache Ivy, checks their SHA-256 in a lock file, and keeps them in the user's cache.
 
-PySpark ships Ivy, and Ivy knows where Maven Central is: no address of a registry stands here. A jar enters the cache
-by a rename, once its SHA-256 is right; a lock on the folder lets one process at a time fetch into it.
+PySpark ships Ivy, and Ivy has the address of Maven Central, so this module has none. A rename moves a jar into the
+cache once its SHA-256 is right; a lock on the folder lets one process at a time fetch into it.
 """
 
 import fcntl
@@ -210,7 +210,7 @@ def _output(process: subprocess.Popen[bytes], count: int, say: Say) -> str:
 
 
 def reason_in(printed: str) -> str:
-    """Why Ivy failed, in one line of what it printed: a server that cannot be reached, else what is not found."""
+    """The line of Ivy's output with the cause of its failure: an unreachable server, or else a missing file."""
     lines = [line.strip(": \t") for line in printed.splitlines()]
     for begin in ("Server access error", "module not found", "[FAILED", "download failed", "Exception", "Error"):
         for line in lines:

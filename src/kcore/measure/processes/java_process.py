@@ -1,4 +1,4 @@
-"""A Java process of ours: started, awaited by a line of its log, paused, ended, started again; its log is kept."""
+"""Controls a Java process: starts it, awaits a line of its log, pauses, ends and restarts it, and keeps its log."""
 
 import signal
 import subprocess
@@ -16,7 +16,7 @@ _END_OF_LOG: Final = 2_000  # Characters of the log in the error, if a process d
 
 
 class JavaProcess:
-    """One process at a time; `log` has the output of all that were, one behind the other."""
+    """One process at a time; `log` has the output of all its processes in order."""
 
     def __init__(self, name: str, log: Path, arguments: Sequence[str], ready: str) -> None:
         """`arguments` are java's; the process is ready once its log says `ready`."""
@@ -28,7 +28,7 @@ class JavaProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process that runs, or ran last."""
+        """The process id of the running process, or of the last one."""
         assert self._process is not None, f"{self.name} was never started"
         return self._process.pid
 
@@ -37,7 +37,7 @@ class JavaProcess:
         return self._process is not None and self._process.poll() is None
 
     def start(self, *, wait: bool = True) -> None:
-        """TargetError, with the last of its log, if it does not become ready."""
+        """Starts the process; TargetError, with the last lines of its log, if it does not become ready."""
         assert not self.is_running, f"{self.name} runs already"
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
@@ -49,11 +49,11 @@ class JavaProcess:
             self.await_ready()
 
     def await_ready(self, timeout_s: float = 90.0) -> None:
-        """Until the log says so."""
+        """Waits until the log says that the process is ready."""
         self.await_log(self._ready, timeout_s)
 
     def await_log(self, text: str, timeout_s: float = 60.0) -> None:
-        """Until this process has logged `text`; TargetError if it ends before, or the time does."""
+        """Waits until this process logs `text`; TargetError if the process ends first, or at the time-out."""
         end = time.monotonic() + timeout_s
         while text not in (logged := self.log_text()):
             if not self.is_running or time.monotonic() > end:
@@ -61,19 +61,19 @@ class JavaProcess:
             time.sleep(_POLL_S)
 
     def log_text(self) -> str:
-        """What this process, not those before it, has logged so far."""
+        """The log since the latest start, without the text of earlier processes."""
         with self.log.open("rb") as log:
             log.seek(self._begin)
             return log.read().decode(errors="replace")
 
     def terminate(self, timeout_s: float = 30.0) -> int:
-        """SIGTERM, and its exit code once it has ended; kill -9 when the time is up."""
+        """Sends SIGTERM and returns the exit code; kill -9 after the time-out."""
         if self.is_running:
             self._signal(signal.SIGTERM)
         return self.wait(timeout_s)
 
     def wait(self, timeout_s: float = 30.0) -> int:
-        """Its exit code once it has ended by itself; kill -9 when the time is up."""
+        """Returns the exit code once the process ends by itself; kill -9 after the time-out."""
         assert self._process is not None, f"{self.name} was never started"
         try:
             return self._process.wait(timeout_s)
@@ -82,7 +82,7 @@ class JavaProcess:
             return self._process.returncode
 
     def kill(self) -> None:
-        """As kill -9; a paused process too."""
+        """Kills the process as kill -9 does, even if paused."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -105,7 +105,7 @@ class JavaProcess:
 
 
 def stop_all(processes: Sequence[JavaProcess], timeout_s: float = 30.0) -> None:
-    """SIGTERM to all at once; those that are there when the time is up are killed."""
+    """Sends SIGTERM to all at once; kills the processes that still run after the time-out."""
     running = [process for process in processes if process.is_running]
     for process in running:
         process.resume()  # A paused process does not act on SIGTERM.

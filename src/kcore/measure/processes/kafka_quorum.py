@@ -1,4 +1,4 @@
-"""A real Kafka controller quorum for one run: its jars are fetched where they are not there."""
+"""Runs a real Kafka controller quorum for one run, and fetches its jars if they are missing."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

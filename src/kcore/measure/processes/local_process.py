@@ -1,4 +1,4 @@
-"""Of this machine: what a process has taken of it, free ports of its loopback interface, random UUIDs."""
+"""Local helpers: the CPU time and memory of a process, free ports of the loopback interface, random UUIDs."""
 
 import base64
 import fcntl
@@ -15,12 +15,12 @@ from typing import Final
 from kcore.errors import TargetError
 
 _PORTS: Final = range(19_000, 32_000)  # Below Linux's ephemeral ports: one of those may be taken by a client.
-_CPU_CLOCK: Final = 2  # Of a process: clock_getcpuclockid's. /proc/PID/stat counts by 10 ms, too coarse for a scenario.
+_CPU_CLOCK: Final = 2  # From clock_getcpuclockid, for a process. /proc/PID/stat counts 10 ms steps, too coarse here.
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process has taken of the machine."""
+    """The CPU time and memory that a process has used."""
 
     cpu_s: float
     rss_bytes: int
@@ -39,7 +39,7 @@ def usage_of(pid: int) -> Usage | None:
 
 
 def random_uuid() -> str:
-    """A UUID as Kafka writes them; none that begins with a dash, which its tools would take for an option."""
+    """A UUID in Kafka's form, without a leading dash: Kafka's tools would take the dash for an option."""
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text
@@ -48,8 +48,8 @@ def random_uuid() -> str:
 class _Reservations:
     """The ports that this process was given, each one a locked byte of a file that all processes of a user share.
 
-    The system ends the locks with the process. A port is in nobody's use before its process listens, and while a
-    process that was killed is down; a lock keeps others from being given it meanwhile.
+    The system ends the locks with the process. A port is free before its process listens, and while a killed process
+    is down; the lock keeps other processes from taking the port meanwhile.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class _Reservations:
         self.held: dict[int, None] = {}  # In the order in which they were given.
 
     def reserve(self, port: int) -> bool:
-        """False if another process has it."""
+        """Reserves the port; False if another process has reserved it."""
         if self._file is None:
             path = Path(tempfile.gettempdir()) / f"kcore-ports-{os.getuid()}"
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -74,9 +74,9 @@ _reservations: Final = _Reservations()
 
 
 def free_ports(count: int) -> list[int]:
-    """Free ports of the loopback interface; no other process is given them as long as this one lives.
+    """Free ports of the loopback interface, reserved for this process while it lives.
 
-    This process is given them again only when it has had all others. TargetError if there are not so many.
+    A port comes again only after all others. TargetError if there are too few.
     """
     found: list[int] = []
     before = [*_reservations.held]
@@ -92,6 +92,6 @@ def free_ports(count: int) -> list[int]:
 
 
 def _is_free(port: int) -> bool:
-    """Nobody listens there."""
+    """True if no process listens at the port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) != 0

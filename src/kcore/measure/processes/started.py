@@ -1,11 +1,11 @@
-"""What runs for the time of a `with`: a process, or several."""
+"""The base of one or several processes that run for the time of a `with`."""
 
 from abc import ABC, abstractmethod
 from typing import Self
 
 
 class Started(ABC):
-    """Started at the beginning, closed at the end, also if the start itself fails."""
+    """A `with` starts it at the beginning and closes it at the end, also if the start itself fails."""
 
     @abstractmethod
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""Real ZooKeeper and real Kafka brokers in ZooKeeper mode, on the loopback interface, and nothing left of them."""
+"""Runs real ZooKeeper and real Kafka brokers in ZooKeeper mode on the loopback interface, and removes their files."""
 
 import shutil
 import tempfile
@@ -107,14 +107,14 @@ class ZkBroker(JavaProcess):
         return f"127.0.0.1:{self.port}"
 
     def configure(self, properties: str) -> None:
-        """For the next start: ours, then `properties`, whose lines win."""
+        """Writes the configuration of the next start; `properties` override the defaults."""
         log_dirs = ",".join(map(str, self.log_dirs))
         ours = _BROKER.format(broker_id=self.broker_id, port=self.port, zookeeper=self._zookeeper, log_dirs=log_dirs)
         self.configuration.write_text(f"{ours}{properties}\n")
 
 
 class ZkBrokers(Started):
-    """Brokers of one cluster, with the ids from `first_id` on. Nothing is left of them after the `with`."""
+    """Brokers of one cluster, with the ids from `first_id` on. The end of the `with` removes their files."""
 
     def __init__(
         self,
@@ -137,14 +137,14 @@ class ZkBrokers(Started):
 
     @property
     def bootstrap(self) -> str:
-        """bootstrap.servers of all of them."""
+        """bootstrap.servers with all these brokers."""
         return ",".join(broker.address for broker in self.brokers)
 
     def __getitem__(self, broker_id: int) -> ZkBroker:
         return next(broker for broker in self.brokers if broker.broker_id == broker_id)
 
     def start(self) -> None:
-        """All at once; returns when each of them is ready. TargetError if one is not."""
+        """Starts all at once and waits until each is ready; TargetError if one fails."""
         for broker in self.brokers:
             broker.start(wait=False)
         for broker in self.brokers:
@@ -157,5 +157,5 @@ class ZkBrokers(Started):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def stop(self) -> None:
-        """SIGTERM to all at once, and waits."""
+        """Sends SIGTERM to all at once and waits for their ends."""
         stop_all(self.brokers)

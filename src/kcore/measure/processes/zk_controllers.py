@@ -43,7 +43,7 @@ class ControllerProcess(Started):
 
 
 class KafkaController(ControllerProcess):
-    """A broker of Kafka 3.9.1, alone in having a controller: hollow brokers have none. No replica is ever on it."""
+    """A broker of Kafka 3.9.1 that runs the only controller: hollow brokers have none. It never has replicas."""
 
     def __init__(self, zookeeper: str, heap: str, java_options: Sequence[str] = ()) -> None:
         self._is_profiled = bool(java_options)
@@ -109,5 +109,5 @@ class KcoreController(ControllerProcess):
 
 
 def controller_of(target: str, zookeeper: str, heap: str, java_options: Sequence[str] = ()) -> ControllerProcess:
-    """What a target's name means; `heap`: java's -Xmx."""
+    """The controller that a target's name means; `heap` is java's -Xmx."""
     return KafkaController(zookeeper, heap, java_options) if target == KAFKA_ZK else KcoreController(zookeeper)

@@ -1,1 +1,1 @@
-"""Three raft nodes of kcore beside three of Kafka's: commit latency and throughput."""
+"""Compares three raft nodes of kcore with three of Kafka's: commit latency and throughput."""

@@ -36,7 +36,7 @@ num.io.threads=2
 
 
 class Load(NamedTuple):
-    """What is appended; without a linger each has its own default: Kafka's 25 ms, kcore's adaptive one."""
+    """The records to append; without a linger each system uses its default: Kafka 25 ms, kcore an adaptive one."""
 
     rate: int  # Records a second.
     record_bytes: int
@@ -48,7 +48,7 @@ class Load(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """The last that the leader printed, and what the three processes took of the machine since they were warm."""
+    """The leader's last printed figures, and the resources that the three processes used after the warm-up."""
 
     bytes_per_s: float
     p75_ms: float
@@ -58,7 +58,7 @@ class Measured(NamedTuple):
 
 
 class RaftNodes(Started):
-    """Three processes of loopback; nothing is left of them."""
+    """Three node processes on the loopback interface, removed at the end."""
 
     name: str
 
@@ -71,7 +71,7 @@ class RaftNodes(Started):
 
     @abstractmethod
     def process(self, node: int, folder: Path) -> JavaProcess:
-        """One of them, ready to be started in its folder."""
+        """The process of one node, ready to start in its folder."""
 
     def start(self) -> None:
         for node in NODES:
@@ -86,7 +86,7 @@ class RaftNodes(Started):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def measure(self, warm_up_s: float, seconds: float) -> Measured:
-        """TargetError if one of them ends, or none prints anything in all that time."""
+        """Measures for `seconds` after the warm-up; TargetError if a process ends, or no process prints figures."""
         time.sleep(warm_up_s)
         before_s, begin = self._cpu_s(), time.monotonic()
         time.sleep(seconds)
@@ -133,7 +133,7 @@ class KafkaRaftNodes(RaftNodes):
 
 
 class _Command(JavaProcess):
-    """Any process, handled as those of Java are."""
+    """Any process, controlled as a JavaProcess is."""
 
     def __init__(self, name: str, log: Path, command: Sequence[str]) -> None:
         super().__init__(name, log, [], "")

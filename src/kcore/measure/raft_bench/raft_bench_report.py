@@ -37,14 +37,14 @@ SCHEMA: Final = pa.schema(
         ("p75_ms", pa.float64()),
         ("p99_ms", pa.float64()),
         ("p999_ms", pa.float64()),
-        ("cpu_s_per_s", pa.float64()),  # Of the three processes.
+        ("cpu_s_per_s", pa.float64()),  # The sum of the three processes.
         ("fault", pa.string()),  # Null where all is well.
     ]
 )
 _KIND: Final = ResultKind(SCHEMA, ("system", "rate", "record_bytes", "linger_ms", "p99_ms"), own=("system", "p999_ms"))
 _HEAD: Final = ("system", "linger", "wanted")
 _NS: Final = 1e6  # in a millisecond
-_MOST_COUNTED_MS: Final = 249.0  # By Kafka's tool.
+_MOST_COUNTED_MS: Final = 249.0  # The longest latency that Kafka's tool counts.
 _ABOUT: Final = (
     "Latency until the commit is counted from when a record was due (kcore) or appended (Kafka, whose tool counts up "
     "to 249 ms): of the last half minute to a minute that the leader printed. CPU: processor seconds a second, of the "
@@ -54,7 +54,7 @@ _MARKERS: Final = {"p75": "|", "p99": "o", "p99.9": "D"}
 
 
 def table_of(rows: Sequence[Row]) -> pa.Table:
-    """All rows, to be kept."""
+    """The rows as an Arrow table, for the result file."""
     return pa.Table.from_pylist([row.as_dict() for row in rows], schema=SCHEMA)
 
 
@@ -98,7 +98,7 @@ def _load(row: Row) -> str:
 
 
 def _answer(rows: Sequence[Row]) -> str:
-    """How kcore's p99 compares with that of each other system, over the loads under which both were measured."""
+    """Compares kcore's p99 with each other system's p99, over the loads that both systems ran."""
     p99s = {(row.system, row.load): row.measured.p99_ms for row in rows if row.measured is not None}
     lines = []
     for other in dict.fromkeys(row.system for row in rows if row.system != KCORE):
@@ -112,7 +112,7 @@ def _answer(rows: Sequence[Row]) -> str:
 
 
 def _latency_chart(rows: Sequence[Row]) -> str:
-    """One load: a line a system, with its p75, p99 and p99.9."""
+    """The chart of one load: a line per system, with its p75, p99 and p99.9."""
     dots = []
     for row in rows:
         if (its := row.measured) is None:
@@ -131,7 +131,7 @@ def _latency_chart(rows: Sequence[Row]) -> str:
 
 
 def _throughput_chart(rows: Sequence[Row]) -> str:
-    """What was committed, beside what was to be appended."""
+    """The committed throughput beside the requested one."""
     bars = [
         _bar(row, row.measured.bytes_per_s / 1e6, "MB/s", row.load.rate * row.load.record_bytes / 1e6)
         for row in rows

@@ -1,4 +1,4 @@
-"""Commit latency and throughput of three kcore voters beside three of Kafka's own raft nodes, one after the other."""
+"""Measures commit latency and throughput of three kcore voters, and of three Kafka raft nodes, one after the other."""
 
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
@@ -20,7 +20,7 @@ class Row(NamedTuple):
     fault: str = ""
 
     def cells(self) -> tuple[str, ...]:
-        """As `HEADER` names them."""
+        """The cells under the headings of `HEADER`."""
         load, measured = self.load, self.measured
         linger = "default" if load.linger_ms is None else f"{load.linger_ms} ms"
         wanted = f"{load.rate:,}/s x {load.record_bytes} B"
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
-        """From what was kept."""
+        """Builds a row from a kept one."""
         load = Load(*(row[name] for name in Load._fields))
         figures = [row[name] for name in Measured._fields]
         return cls(row["system"], load, None if None in figures else Measured(*figures), row["fault"] or "")
@@ -48,7 +48,7 @@ def nodes_of(system: str, load: Load) -> RaftNodes:
 
 
 def run(systems: Sequence[str], loads: Sequence[Load], warm_up_s: float, seconds: float) -> Generator[Row, None, None]:
-    """A row as soon as it is measured; one without figures if a process ends, or commits nothing."""
+    """Yields each row once measured; a row has no figures if a process ends or commits nothing."""
     for load in loads:
         for system in systems:
             try:

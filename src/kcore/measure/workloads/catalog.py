@@ -1,4 +1,4 @@
-"""The table of workloads: what a plan may name."""
+"""The table of the workloads that a plan may name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

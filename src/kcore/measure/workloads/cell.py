@@ -12,7 +12,7 @@ PARTITIONS_A_TOPIC: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What to measure, and which of the repetitions this is.
+    """The workload and size to measure, and the number of the repetition.
 
     The first three of the optional fields say how a cluster is generated; None where a cluster file has its own.
     """
@@ -25,7 +25,7 @@ class Cell:
     replication_factor: int | None = REPLICATION_FACTOR
     topics: int | None = None  # None: one for 100 partitions.
     racks: int | None = 0  # 0: brokers have none.
-    isr: str = IN_SYNC  # Of ISRS.
+    isr: str = IN_SYNC  # One of ISRS.
     brokers_gone: float = 0.0  # Share of the brokers that are gone, from 0 to below 1.
     warm_up_s: float = 0.0  # How long each operation runs before it is sampled.
     duration_s: float = 0.0  # How long it is sampled; 0: 0.3 s or 200 samples, whichever is first.

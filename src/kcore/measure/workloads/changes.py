@@ -1,4 +1,4 @@
-"""What a decision is measured by: the arrays of its result, and the bytes it must at least read and write."""
+"""The measures of a decision: the arrays of its result, and the bytes it must at least read and write."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def arrays_of(changes: ChangeColumns) -> list[np.ndarray]:
 
 
 def moved_bytes(table: PartitionTable, handled: int, changes: ChangeColumns) -> int:
-    """The states of the partitions looked at, and the changes."""
+    """The bytes of the states of the `handled` partitions and of the changes."""
     a_row: int = sum(getattr(table, name)[:1].nbytes for name in READ_COLUMNS)
     return handled * a_row + sum(array.nbytes for array in arrays_of(changes))
 

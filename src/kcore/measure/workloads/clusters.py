@@ -76,7 +76,7 @@ def cluster_size(file: bytes) -> tuple[int, int]:
 
 
 def table_of_file(file: bytes) -> PartitionTable:
-    """The cluster that a file shows; ClusterFileError if it shows none."""
+    """The cluster in a file; ClusterFileError if the file has no cluster."""
     if (kind := file_of_zookeeper(file)) is not None:
         raise ClusterFileError(f"it is {kind}")
     try:

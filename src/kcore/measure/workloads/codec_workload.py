@@ -1,4 +1,4 @@
-"""Codec: the whole cluster in one control request, to bytes and back, as columns and as objects."""
+"""Codec: encodes and decodes the whole cluster in one control request, as columns and as objects."""
 
 from collections.abc import Iterator
 from typing import Any

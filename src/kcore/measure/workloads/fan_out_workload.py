@@ -1,4 +1,4 @@
-"""Fan-out: a broker fails or wants to stop; decide, make it true, and the bytes of the requests to every broker."""
+"""Fan-out: a broker fails or shuts down; measures the decision, its application and the requests to every broker."""
 
 from collections.abc import Iterator
 from typing import Any, TypeAlias
@@ -40,7 +40,7 @@ class Story:
         self.after.replay(self.decision)
 
     def requests(self) -> list[Sent]:
-        """What goes to each broker: every body encoded once, the broker's own bytes in front of it."""
+        """The requests to each broker: each body is encoded once, behind the broker's own bytes."""
         return [
             (request, [fanout.buffers(epoch) for epoch in request.broker_epochs.tolist()])
             for request in self.after.requests(self.decision)

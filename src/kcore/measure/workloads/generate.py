@@ -1,4 +1,4 @@
-"""Clusters of any size, the same for the same seed."""
+"""Generates clusters of any size; the same seed gives the same cluster."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Measure one operation: warm it up, check that it repeats itself, then time it beside memcpy of the same bytes."""
+"""Measures one operation: warms it up, checks that results repeat, then times it beside memcpy of the same bytes."""
 
 import gc
 import hashlib
@@ -26,7 +26,7 @@ class UnsteadyResultError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Something to measure; made by a workload's `setup`, so that its input is ready before the clock starts."""
+    """An operation to measure; a workload's `setup` makes its input before the clock starts."""
 
     name: str  # "group: action"; a group is one chart.
     run: Callable[[], Any]

@@ -36,7 +36,7 @@ def peak_growth(run: Callable[[], Any]) -> int | None:
 def process_peak() -> int:
     """The largest resident size of this process so far, in bytes.
 
-    Linux hands `ru_maxrss` on to what a process starts: a small child of a large parent would seem as large.
+    Linux copies `ru_maxrss` to a child process: a small child of a large parent would seem as large.
     """
     try:
         return _status_bytes("VmHWM")

@@ -1,4 +1,4 @@
-"""Run a cell: what a Spark task does, and what a loop here does."""
+"""Runs one cell, in a Spark task or in a loop of this process."""
 
 import time
 import traceback

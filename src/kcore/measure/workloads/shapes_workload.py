@@ -1,4 +1,4 @@
-"""Shapes: what a partition takes before KIP-380 (its topic's name in each) and after (once a topic)."""
+"""Shapes: the bytes of a partition before KIP-380 (a topic name per partition) and after (one per topic)."""
 
 import gc
 import tracemalloc
@@ -51,7 +51,7 @@ def _operations(columns: Columns, version: int, partitions: int) -> Iterator[Ope
 
 
 def live_bytes(message: type[Message], version: int, data: bytes) -> int:
-    """What the decoded objects take: all that Python allocates for them and has not freed when they are there."""
+    """The memory of the decoded objects: Python's allocations for them that are live after decoding."""
     gc.collect()
     tracemalloc.start()
     try:

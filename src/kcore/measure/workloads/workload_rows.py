@@ -1,4 +1,4 @@
-"""The columns of a result: one row an operation a cell. The same on Spark, in Parquet and in Arrow."""
+"""The columns of a result, one row per operation and cell. Spark, Parquet and Arrow have the same columns."""
 
 from kcore.extras import needs
 

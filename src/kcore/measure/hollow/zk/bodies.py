@@ -1,7 +1,7 @@
-"""Control requests as they came: the head of each is read, and equal bodies are decoded once for all brokers.
+"""Reads control requests: the head of each is decoded, and equal bodies are decoded once for all brokers.
 
-An UpdateMetadata has the same body for every broker but for the broker epoch. Kafka's controller sends one for each
-partition of a reassignment, to each broker: decoded one by one they would take more time than they took to send.
+An UpdateMetadata has the same body for every broker except the broker epoch. Kafka's controller sends every broker one
+for each partition of a reassignment. Decoding each copy would take longer than Kafka takes to send it.
 """
 
 from collections import OrderedDict
@@ -18,11 +18,11 @@ from kcore.wire.codec import decode_from
 from kcore.wire.column_codec import decode_columns
 from kcore.wire.columns import Columns
 
-LOWEST: Final = {LeaderAndIsrRequest: 5, StopReplicaRequest: 3, UpdateMetadataRequest: 7}  # Of 2.8 and later.
+LOWEST: Final = {LeaderAndIsrRequest: 5, StopReplicaRequest: 3, UpdateMetadataRequest: 7}  # Kafka 2.8
 _KRAFT_SINCE: Final = {LeaderAndIsrRequest: 7, StopReplicaRequest: 4, UpdateMetadataRequest: 8}  # KIP-866
 _HEAD: Final = Struct(">iiq")  # Controller id, controller epoch, broker epoch
 _HEAD_WITH_KRAFT: Final = Struct(">i?iq")
-_KEPT: Final = 8  # Bodies: brokers are a few requests apart.
+_KEPT: Final = 8  # Decoded bodies: brokers are a few requests apart.
 
 
 class Received(NamedTuple):
@@ -31,22 +31,22 @@ class Received(NamedTuple):
     version: int
     correlation_id: int
     head: RequestHead
-    columns: Columns  # Of an equal body: the broker epoch in it may be another broker's.
+    columns: Columns  # Decoded from an equal body, perhaps with another broker's epoch.
 
     @property
     def partitions(self) -> int:
-        """How many it names."""
+        """The number of partitions in the request."""
         return len(self.columns.topic_states.partition_states)
 
 
 class Bodies:
-    """Reads requests; shared by brokers that are sent the same."""
+    """Reads requests; brokers that receive the same bodies share it."""
 
     def __init__(self) -> None:
         self._decoded: OrderedDict[tuple[type[Message], int, bytes], Columns] = OrderedDict()
 
     def read(self, frame: bytes) -> Received:
-        """DecodeError or FrameError for what is no control request of these versions."""
+        """Raises DecodeError or FrameError if the frame is no control request of these versions."""
         api_key, version = KEY_AND_VERSION.unpack_from(frame)
         request = CONTROL_REQUESTS[api_key]
         header, at = decode_from(RequestHeader, request.header_version(version), frame)

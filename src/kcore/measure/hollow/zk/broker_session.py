@@ -1,4 +1,4 @@
-"""A ZooKeeper session of one hollow broker that can die as the broker does: its connection is cut, nothing is closed.
+"""A hollow broker's ZooKeeper session that can die like a killed broker: the connection is cut, the session not closed.
 
 ZooKeeper then keeps the broker's znode until the session's time-out is over. kazoo closes its sessions, or connects
 again: it cannot die. This has what such a session needs: to open, to make one ephemeral znode, to ping.
@@ -34,7 +34,7 @@ class BrokerSession:
         self._writer: asyncio.StreamWriter | None = None
 
     async def open(self) -> None:
-        """TargetError where ZooKeeper gives no session."""
+        """Opens the session; TargetError if ZooKeeper refuses it."""
         host, _, port = self._address.rpartition(":")
         reader, self._writer = await asyncio.open_connection(host, int(port))
         self._send(_CONNECT.pack(0, 0, int(SESSION_S * 1000), 0, 16, bytes(16), False))
@@ -45,7 +45,7 @@ class BrokerSession:
         self._tasks = [asyncio.create_task(self._read(reader)), asyncio.create_task(self._ping())]
 
     async def create(self, path: str, data: bytes) -> int:
-        """Makes the ephemeral znode; its czxid. TargetError where it cannot be made."""
+        """Creates the ephemeral znode and returns its czxid; TargetError if the creation fails."""
         operations = operations_of([Ephemeral(path), SetData(path, data, 0)])
         self._send(struct.pack(">ii", 1, _MULTI) + operations.request(np.arange(2)))
         async with asyncio.timeout(_ANSWER_S):

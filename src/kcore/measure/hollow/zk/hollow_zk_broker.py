@@ -1,6 +1,6 @@
-"""A broker of a ZooKeeper-mode cluster that holds nothing: it takes control requests, notes when, and answers them.
+"""A ZooKeeper-mode broker without replicas: it takes control requests, records when they arrive, and answers them.
 
-The brokers of a storm are on the compiled loop (`receivers.py`), of which this is the slow twin.
+A storm runs its brokers on the compiled loop (`receivers.py`); this module is the slower version in Python.
 """
 
 import time
@@ -30,7 +30,7 @@ from kcore.wire.columns import Columns, Rows, Strings
 
 
 class Arrival(NamedTuple):
-    """A control request that came."""
+    """The arrival of a control request."""
 
     at_ns: int  # by time.monotonic_ns, when the whole of it was here
     message: type[Message]
@@ -39,7 +39,7 @@ class Arrival(NamedTuple):
 
 
 class HollowBroker:
-    """One incarnation after the other of a broker, behind one listener."""
+    """A broker's successive incarnations behind one listener."""
 
     def __init__(self, broker_id: int, bodies: Bodies | None = None) -> None:
         """`bodies`: shared by the brokers of a cluster."""
@@ -51,7 +51,7 @@ class HollowBroker:
         self._server: Server | None = None
 
     async def open(self) -> None:
-        """Listens on the loopback interface; `port` is where."""
+        """Listens on the loopback interface; `port` has the port."""
         self._server = await serve("127.0.0.1", 0, _nobody, {}, relay=self)
         self.port = self._server.port
 
@@ -61,11 +61,11 @@ class HollowBroker:
 
     @property
     def epoch(self) -> int:
-        """Of the incarnation that runs (KIP-380)."""
+        """The broker epoch of the running incarnation (KIP-380)."""
         return self._mind.broker_epoch
 
     def registered(self, epoch: int) -> None:
-        """A new incarnation: what is meant for older ones is refused (KIP-380)."""
+        """Begins a new incarnation, which refuses requests for older ones (KIP-380)."""
         self._mind = Broker(self.broker_id, epoch)
 
     # As `net.server.Relay`: whole frames, so that columns are made of requests and no object a partition.
@@ -83,7 +83,7 @@ class HollowBroker:
         return _answer(received, refusal)
 
     def forget(self, connection_id: int) -> None:
-        """Nothing is kept of a connection."""
+        """Does nothing: the broker keeps no state per connection."""
 
 
 async def _nobody(context: RequestContext, message: Any) -> None:

@@ -1,4 +1,4 @@
-"""What the compiled receivers are told of the schema: how control requests are read, and what their answers list."""
+"""Translates the schema for the compiled receivers: how they read control requests and what their answers list."""
 
 from collections.abc import Iterator
 from typing import Final, TypeAlias
@@ -19,7 +19,7 @@ Layout: TypeAlias = tuple[int, int, bool, str, Program]
 
 _HEAD: Final = {*RequestHead._fields}
 _LISTS: Final = {LeaderAndIsrRequest: "topics", StopReplicaRequest: "partitions", UpdateMetadataRequest: "nothing"}
-# What an answer has again, by what it lists.
+# The request fields that an answer repeats, by what the answer lists.
 _NAMED: Final = {
     "topics": {"topic_id": "topic_id", "partition_index": "partition"},
     "partitions": {"topic_name": "topic", "partition_index": "partition"},
@@ -37,7 +37,7 @@ def layouts() -> list[Layout]:
 
 
 def constants() -> list[tuple[int, int, bytes]]:
-    """Whoever asks is told that a hollow broker serves ApiVersions alone: its controller asks nobody."""
+    """The answers to ApiVersions, which list ApiVersions alone: the controller sends a broker no ApiVersions."""
     versions = ApiVersionsRequest.versions
     answer = answer_of({ApiVersionsRequest: versions})
     return [
@@ -56,7 +56,7 @@ def _layout(message: type[Message], version: int) -> Layout:
 
 
 def _program(struct: StructPlan, named: dict[str, str], begin: int = 0) -> Iterator[tuple[str, int]]:
-    """Of the fields from `begin` on; versions that are not flexible are not read."""
+    """The program that reads the fields from `begin` on; only flexible versions are supported."""
     assert struct.flexible
     for each in struct.in_line[begin:]:
         if each.field.name in named:
@@ -81,7 +81,7 @@ def _field(step: Step, named: dict[str, str]) -> Iterator[tuple[str, int]]:
 
 
 def _joined(program: Iterator[tuple[str, int]]) -> Iterator[tuple[str, int]]:
-    """Fields to skip that follow each other are one."""
+    """Joins consecutive skipped fields into one skip."""
     skipped = 0
     for name, number in program:
         if name == "skip":

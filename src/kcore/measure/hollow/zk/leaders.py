@@ -1,8 +1,8 @@
-"""What leaders among hollow brokers do for their followers: they take them into the ISR through the controller.
+"""Hollow brokers that lead partitions add followers to the ISR: they send the controller AlterPartition.
 
-A follower has caught up as soon as its broker was told of the partition, for it holds nothing. A leader has one
-AlterPartition on its way at most; what comes meanwhile goes together in the next (DefaultAlterPartitionManager of
-3.9.1). A refusal because the partition has changed is followed by a LeaderAndIsr, and the leader asks again then.
+A follower has caught up as soon as its broker accepts a LeaderAndIsr for the partition: there is no data to copy.
+A leader has at most one AlterPartition in flight; later changes share the next (DefaultAlterPartitionManager, 3.9.1).
+If the controller refuses because the partition has changed, a LeaderAndIsr follows and the leader asks again.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _REQUEST_S: Final = 300.0
 
 
 class State(NamedTuple):
-    """Of a partition, as LeaderAndIsr sends it."""
+    """A partition's state as LeaderAndIsr carries it."""
 
     leader: int
     leader_epoch: int
@@ -63,15 +63,15 @@ class Leader:
 
 
 class IsrLeaders:
-    """Of all hollow brokers of a cluster, while `async with` lasts."""
+    """The leaders among all hollow brokers of a cluster; they send requests while `async with` lasts."""
 
     def __init__(self, brokers: Mapping[int, Receiver], host: str, port: int) -> None:
-        """`host`, `port`: the controller's."""
+        """`host` and `port` are the controller's."""
         self.brokers = brokers
         self.changed = 0  # Partitions whose ISR the controller has changed.
         self._address = host, port
         self._led: dict[TopicPartition, Led] = {}
-        self._told: dict[TopicPartition, set[int]] = {}  # Brokers that were told of it since we look.
+        self._told: dict[TopicPartition, set[int]] = {}  # Brokers that accepted LeaderAndIsr.
         self._leaders = {broker_id: Leader() for broker_id in brokers}
         self._failure: KcoreError | OSError | None = None
 
@@ -91,7 +91,7 @@ class IsrLeaders:
         await asyncio.gather(*(each.close() for each in open_ones), return_exceptions=True)
 
     def check(self) -> None:
-        """Raises what made a leader fail."""
+        """Raises the error that made a leader fail."""
         if self._failure is not None:
             raise self._failure
 

@@ -1,6 +1,6 @@
-"""Hollow brokers of ZooKeeper mode on the compiled loop: control requests are taken and answered without Python.
+"""Hollow brokers of ZooKeeper mode on the compiled loop, which takes and answers control requests without Python.
 
-`hollow_zk_broker.py` is the same in Python, a broker at a time.
+`hollow_zk_broker.py` does the same in Python, for one broker.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from kcore.wire.columns import Columns
 logger = logging.getLogger(__name__)
 OnAccepted: TypeAlias = Callable[["Receiver", Columns], None]
 
-_FIELDS: Final = 5  # Of an arrival: row, when (ns), API key, partitions, bytes.
+_FIELDS: Final = 5  # An arrival has row, time (ns), API key, partitions and bytes.
 _NO_EPOCH: Final = -1
 
 
 class Receiver:
-    """One incarnation after the other of a broker, behind one listener."""
+    """A broker's successive incarnations behind one listener."""
 
     def __init__(self, loop: kernel.Receivers, broker_id: int) -> None:
         self.broker_id, self.epoch = broker_id, _NO_EPOCH
@@ -41,13 +41,13 @@ class Receiver:
         self._updates: list[tuple[int, bytes]] = []  # Versions and bodies.
 
     def registered(self, epoch: int) -> None:
-        """A new incarnation: what is meant for older ones is refused (KIP-380)."""
+        """Begins a new incarnation, which refuses requests for older ones (KIP-380)."""
         self.epoch = epoch
         self._loop.live(self.row, epoch)
 
     @property
     def on_accepted(self) -> OnAccepted | None:
-        """Called soon after every LeaderAndIsr that was not refused."""
+        """The function that is called soon after each accepted LeaderAndIsr."""
         return self._on_accepted
 
     @on_accepted.setter
@@ -71,7 +71,7 @@ class Receiver:
         return [decode_columns(UpdateMetadataRequest, version, memoryview(body)) for version, body in found]
 
     def take(self, message: type[Message], version: int, body: bytes) -> None:
-        """A body that was kept."""
+        """Takes a body that the loop kept."""
         if message is UpdateMetadataRequest:
             self._updates.append((version, body))
         elif self._on_accepted is not None:
@@ -96,21 +96,21 @@ class Receivers:
         self.last_ns = 0  # When the last request came, since `forget`; 0 if none did.
 
     def open(self) -> dict[int, Receiver]:
-        """All listen."""
+        """Makes all brokers listen."""
         self._by_row = [Receiver(self._loop, broker_id) for broker_id in self._ids]
         self._thread.start()
         asyncio.get_running_loop().add_reader(self._loop.fileno(), self.drain)
         return {each.broker_id: each for each in self._by_row}
 
     async def close(self) -> None:
-        """Listeners and connections end."""
+        """Closes the listeners and connections."""
         if self._thread.is_alive():
             asyncio.get_running_loop().remove_reader(self._loop.fileno())
             self._loop.stop()
             await asyncio.to_thread(self._thread.join)
 
     def drain(self) -> None:
-        """Takes over what has come."""
+        """Takes the requests that have arrived."""
         words, kept, faults = self._loop.drain()
         arrivals = np.frombuffer(words, np.int64).reshape(-1, _FIELDS)
         if len(arrivals):
@@ -123,14 +123,14 @@ class Receivers:
             logger.warning("hollow broker %s: a connection ended: %s", self._by_row[row].broker_id, why)
 
     def forget(self) -> None:
-        """What came so far."""
+        """Drops the arrivals so far."""
         self.drain()
         self._arrivals.clear()
         self._sent[:] = 0
         self.last_ns = 0
 
     def arrivals(self) -> list[tuple[int, Arrival]]:
-        """With the ids of the brokers at which they came, in order of time."""
+        """The arrivals in order of time, with the ids of their brokers."""
         self.drain()
         every = np.concatenate([np.empty((0, _FIELDS), np.int64), *self._arrivals])
         rows = every[np.argsort(every[:, 1], kind="stable")].tolist()

@@ -1,4 +1,4 @@
-"""A grown cluster in ZooKeeper, before any controller looks: topics, assignments, states."""
+"""Writes the znodes of an existing cluster before a controller starts: topics, assignments, states."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -27,12 +27,12 @@ WRITTEN_AT_ONCE = 20_000
 
 
 async def write_paths(client: "ZookeeperClient") -> None:
-    """The paths that every broker makes when it starts."""
+    """Creates the paths that every broker creates when it starts."""
     await _write(client, [Create(path) for path in _with_parents(PERSISTENT_PATHS)])
 
 
 async def write_topics(client: "ZookeeperClient", table: PartitionTable) -> None:
-    """Settings and assignments alone, as a tool writes new topics (AdminZkClient of 3.9.1)."""
+    """Writes settings and assignments alone, as a tool creates topics (AdminZkClient of 3.9.1)."""
     operations: list[Operation] = []
     for name in table.topics.names:
         operations.append(Create(config_path("topics", name), encode_config({})))
@@ -41,7 +41,7 @@ async def write_topics(client: "ZookeeperClient", table: PartitionTable) -> None
 
 
 async def write_tree(client: "ZookeeperClient", table: PartitionTable) -> None:
-    """What Kafka 3.9 would have written had it made these topics; the paths that every broker makes included."""
+    """Writes the znodes that Kafka 3.9 would for these topics, and the paths that every broker makes."""
     await write_paths(client)
     operations: list[Operation] = []
     for name in table.topics.names:

@@ -1,4 +1,4 @@
-"""Hollow brokers of one ZooKeeper-mode cluster: their listeners here, their registrations in a real ZooKeeper."""
+"""Runs the hollow brokers of one ZooKeeper-mode cluster: listeners in this process, registrations in ZooKeeper."""
 
 import asyncio
 import time
@@ -24,9 +24,9 @@ LISTENER: Final = "PLAINTEXT"
 
 
 class HollowFleet:
-    """All share one session: to stop a broker is to remove its znode, as the end of its own session would.
+    """Brokers that share one session: stopping a broker removes its znode, as the end of its own session would.
 
-    A broker that is to die without a word has a session of its own (`register_to_die`).
+    A broker that will be killed has its own session (`register_to_die`).
     """
 
     def __init__(self, client: "ZookeeperClient", ids: Iterable[int]) -> None:
@@ -37,7 +37,7 @@ class HollowFleet:
         self._sessions: dict[int, BrokerSession] = {}
 
     async def open(self) -> None:
-        """All listen, none is registered."""
+        """Makes all brokers listen, without registering them."""
         self.brokers = self._receivers.open()
 
     async def close(self) -> None:
@@ -46,14 +46,14 @@ class HollowFleet:
         await self._receivers.close()
 
     async def register(self, ids: Iterable[int]) -> None:
-        """Each as a new incarnation."""
+        """Registers each broker as a new incarnation."""
         from kcore.zookeeper.registration import register_broker  # kazoo: a storm of a quorum does without it.
 
         for broker_id in ids:
             self._is_live(broker_id, await register_broker(self.client, broker_id, self._data(broker_id)))
 
     async def register_to_die(self, broker_id: int) -> None:
-        """As a new incarnation, in a session of its own."""
+        """Registers a new incarnation in its own session."""
         from kcore.measure.hollow.zk.broker_session import BrokerSession
 
         session = BrokerSession(self.client.session.hosts)
@@ -62,12 +62,12 @@ class HollowFleet:
         self._is_live(broker_id, await session.create(broker_path(broker_id), self._data(broker_id)))
 
     async def lose(self, broker_id: int) -> None:
-        """Deletes its znode."""
+        """Deletes the broker's znode."""
         self.live.discard(broker_id)
         await self.client.write([Delete(broker_path(broker_id))])
 
     def kill(self, broker_id: int) -> bool:
-        """Cuts its own session off, whose time-out runs from now on; False if it has none."""
+        """Cuts the connection of the broker's own session, whose time-out then runs; False without such a session."""
         if (session := self._sessions.pop(broker_id, None)) is None:
             return False
         self.live.discard(broker_id)
