@@ -3,7 +3,7 @@
 import kcore
 
 plan = {"workload": [{"name": "election", "partitions": [1_000], "brokers": [10], "repeat": 1, "seed": 1}]}
-rows = kcore.measure.bench.run(plan, spark=None)
+rows = kcore.bench.run(plan, spark=None)
 for row in rows.select(["operation", "handled_partitions"]).to_pylist()[:2]:
     print(row)
 print(rows.num_rows, "rows; times are in", [name for name in rows.column_names if name.endswith("_ns")])

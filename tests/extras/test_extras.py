@@ -123,7 +123,7 @@ LIBRARY = {
     "arrow": "kcore.wire.Columns('LeaderAndIsrRequest').to_arrow()",
     "metrics": "import kcore.server.metrics.page",
     "numba": "kcore.zk.election_policy(lambda replicas, in_sync, online: 0)",
-    "report": "kcore.measure.bench.run('smoke')",
+    "report": "kcore.bench.run('smoke')",
     "spark": "kcore.spark.register",
     "zookeeper": "import kcore.zookeeper.session",
 }

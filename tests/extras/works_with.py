@@ -112,8 +112,8 @@ def report() -> None:
     from kcore.measure.report import result_files as keep
 
     cell = {"name": "election", "partitions": [1000], "brokers": [10], "repeat": 1, "seed": 1}
-    plan = kcore.measure.bench.Plan.of({"workload": [cell]})
-    rows = kcore.measure.bench.run(plan)
+    plan = kcore.bench.Plan.of({"workload": [cell]})
+    rows = kcore.bench.run(plan)
     assert rows.column("error").to_pylist() == [None] * len(rows)
     with tempfile.TemporaryDirectory() as folder:
         keep.write(rows, Path(folder))

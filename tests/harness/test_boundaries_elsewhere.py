@@ -29,9 +29,9 @@ from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.recent_keys import MOST_KEYS, RecentKeys
 from kcore.net.request_context import ClientSession
 from kcore.protocol_errors import ApiException, Errors
-from kcore.raft.leading import OBSERVER_SESSION_TIMEOUT_MS
 from kcore.raft.log.accumulator import RECORD_OVERHEAD, Accumulator
 from kcore.raft.raft_config import MAX_BATCH_BYTES
+from kcore.raft.states import OBSERVER_SESSION_TIMEOUT_MS
 from kcore.schema.envelope import EnvelopeRequest
 from kcore.schema.headers import RequestHeader
 from kcore.schema.metadata_records_security import AccessControlEntryRecord, RemoveAccessControlEntryRecord

@@ -75,7 +75,7 @@ class World:
         """The follower's next turns, until nothing is new."""
         while self.has_changes():
             self.follower._changed.clear()
-            await self.follower._look()
+            await self.follower._update()
 
     def lose_session(self) -> None:
         self.tree.watched.clear()

@@ -133,7 +133,7 @@ def test_for_a_machine_without_a_state_no_log_is_read(monkeypatch: pytest.Monkey
     node = committed_leader()
     append(node, b"a")
     fetch(node, fetch_request(2, max_wait_ms=0), 1000)
-    monkeypatch.delattr("kcore.raft.log.raft_log.memory_log.MemoryLog.read")
+    monkeypatch.delattr("kcore.raft.log.memory_log.MemoryLog.read")
     assert Stage(node, Stateless()).machine.told == [("committed", [], 2), ("leader", 1, 2)]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from controller.zk import admin
 from controller.zk.admin import small
-from controller.zk.admin.test_scram import upsertion
+from controller.zk.administration.test_scram import upsertion
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import effects

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from controller.zk.admin.test_random_administration import AdministeredWorld
+from controller.zk.administration.test_random_administration import AdministeredWorld
 from controller.zk.clusters import as_json, cluster, kind_of, told
 from controller.zk.test_random_events import BROKERS, STEP_US
 from kcore.controller.zk.requests import outbox

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import pytest
 import trustme
-from kcore.controller.rules.scram import MOST_ITERATIONS
 from scramp import ScramException, ScramMechanism
 
 from kcore import schema as s
@@ -20,9 +19,9 @@ from kcore.net.connect import connect
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.security.client_security import MECHANISMS, Sasl, Security, client_tls, server_tls
 from kcore.net.security.principal import principal_of_certificate
-from kcore.net.security.sasl_mechanisms import salted_password
 from kcore.net.server import RequestContext, serve
 from kcore.protocol_errors import Errors
+from kcore.scram import MOST_ITERATIONS, salted_password
 from net.loops import HEARTBEAT, fenced, raw_server, story, until
 
 APIS = {"BrokerHeartbeat": (0, 1)}

@@ -158,13 +158,13 @@ async def test_a_turn_of_a_client_that_goes_in_that_moment_is_the_next_ones(monk
     asking = _Asking(monkeypatch)
     first, second, third = (asking.begin(name, "10.0.0.1", int(name)) for name in "123")
     await asyncio.sleep(0)
-    go_on = asking._ahead._go_on
+    go_on = asking._ahead._release_slot
 
     def and_cancel() -> None:
         go_on()
         second.cancel()
 
-    monkeypatch.setattr(asking._ahead, "_go_on", and_cancel)
+    monkeypatch.setattr(asking._ahead, "_release_slot", and_cancel)
     asking.goes_on.set()
     async with asyncio.timeout(GENEROUS_S):
         await asyncio.gather(first, third)

@@ -11,7 +11,7 @@ import typer
 from controller.kraft.admin import test_admin_scram as kraft
 from controller.kraft.contexts import a_context
 from controller.zk.admin import small
-from controller.zk.admin import test_scram as zookeeper
+from controller.zk.administration import test_scram as zookeeper
 from kcore.cli.options.scram_option import scram_records
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import MetadataVersion

@@ -374,7 +374,7 @@ async def test_a_token_of_a_znode_is_its_owner(tmp_path: Path, authority: Author
         ("advertised.listeners", "SECURE://0.0.0.0:1", "nobody can connect to 0.0.0.0"),
         ("advertised.listeners", "CLIENTS://a:1", "SECURE: it is not among the advertised.listeners"),
         ("sasl.mechanism.inter.broker.protocol", "GSSAPI", "kcore has PLAIN"),
-        ("authorizer.class.name", "com.example.Mine", "AclAuthorizer alone"),
+        ("authorizer.class.name", "com.example.Mine", "supports only kafka.security.authorizer.AclAuthorizer"),
     ],
 )
 def test_an_invalid_setting_is_reported_in_one_line(authority: Authority, name: str, value: str, response: str) -> None:

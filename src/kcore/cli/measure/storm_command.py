@@ -51,7 +51,7 @@ def command(
     racks: storm_options.Racks = 3,
     controllers: storm_options.Controllers = 1,
     heap: storm_options.Heap = "2g",
-    mind: storm_options.MinDirectories = "full",
+    mind: storm_options.MetadataDetail = "full",
     heartbeat_s: storm_options.Heartbeat = 2.0,
     seconds: storm_options.Seconds = 10.0,
     lost_share: storm_options.LostShare = 0.5,

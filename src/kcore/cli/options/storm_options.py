@@ -31,7 +31,7 @@ Factor = Annotated[int, typer.Option(help="Replicas of a partition.")]
 Racks = Annotated[int, typer.Option(help="Racks that the brokers are spread over; 0 for none.")]
 Controllers = Annotated[int, typer.Option(help="1 or 3, where they are started for the run.")]
 Heap = Annotated[str, typer.Option(help="The -Xmx of each controller of Kafka; kcore's have no such limit.")]
-MinDirectories = Annotated[
+MetadataDetail = Annotated[
     str, typer.Option(help="full: the brokers know the partitions; count: they only count records.")
 ]
 Heartbeat = Annotated[float, typer.Option(help="Seconds between a broker's heartbeats.")]

@@ -47,7 +47,7 @@ class Refusals:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and not isinstance(error, StorageError):
             raise StorageError(f"{self._folder}: {error}") from error
 
 
@@ -73,7 +73,7 @@ class _Writing:
         if isinstance(error, OSError) and error.errno not in FULL:
             self.failure = error
         self.lock.release()
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and not isinstance(error, StorageError):
             raise StorageError(f"{self._folder}: {error}") from error
 
 
