@@ -16,9 +16,13 @@ from kcore._ext.columns.column_tables cimport Tables
 from kcore._ext.columns.columns_size cimport find_absent, first_tag, has_tags, size_op, size_rows
 from kcore._ext.columns.layout_write cimport find_layout
 from kcore._ext.columns.mixed_write cimport can_be_mixed, write_mixed
-from kcore._ext.columns.program cimport BOOL, FEW, MAX_TEXT, OTHERS, ROWS, STRUCT, VECTOR, Node, Op, is_utf8, move, move_one
+from kcore._ext.columns.program cimport (
+    BOOL, FEW, MAX_TEXT, OTHERS, ROWS, STRUCT, VECTOR, Node, Op, is_utf8, move, move_one,
+)
 from kcore._ext.columns.runs_write cimport write_others, write_run
-from kcore._ext.wire.sink cimport Layout, Sink, is_null, is_unset, length_at, offset_at, put_length, put_varint_at, values_of
+from kcore._ext.wire.sink cimport (
+    Layout, Sink, is_null, is_unset, length_at, offset_at, put_length, put_varint_at, values_of,
+)
 from kcore._ext.columns.steps cimport MAX_BACKOFF
 
 cdef enum Problem:

@@ -53,7 +53,9 @@ from kcore._ext.tables.change_columns cimport (
     sort_as_java,
 )
 from kcore._ext.constants cimport MAX_REPLICAS, RECOVERING
-from kcore._ext.elections.election_brokers cimport CRASHED_FLAG, LEAVES_FLAG, MAY_LEAD_FLAG, NO_DIRECTORIES_FLAG, flags_of, id_of
+from kcore._ext.elections.election_brokers cimport (
+    CRASHED_FLAG, LEAVES_FLAG, MAY_LEAD_FLAG, NO_DIRECTORIES_FLAG, flags_of, id_of,
+)
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint16_t, uint32_t
 
 cdef struct Work:
