@@ -124,7 +124,7 @@ def test_02_it_holds_what_executors_import_and_no_machine_s_paths(packed: tuple[
     with tarfile.open(packed[0]) as packed_files:
         names = packed_files.getnames()
     assert {"kcore/__init__.py", "numpy/__init__.py", "pyarrow/__init__.py"} <= set(names)
-    assert any(name.startswith("kcore/_ext/election.") for name in names)
+    assert any(name.startswith("kcore/_ext/elections/election.") for name in names)
     assert not [name for name in names if name.startswith(("/", "..", "pyspark/")) or name.endswith((".pyx", ".rs"))]
 
 
