@@ -22,6 +22,7 @@ from answer_loop.stand import (
     received,
     rows,
     template_of,
+    until,
     waiting,
 )
 from raft.replication import values
@@ -120,6 +121,25 @@ def test_a_new_high_watermark_answers_waiting_fetches(running: Running, leader: 
     third.setblocking(False)
     with pytest.raises(BlockingIOError):
         third.recv(1)
+
+
+def test_a_commit_answers_a_waiting_fetch_once(running: Running, leader: Leader) -> None:
+    """Another observer asks twice for the records: its second answer causes no second pass."""
+    behind, caught_up = fetching(running, 17)[0], fetching(running, 17)[0]
+    behind.sendall(asked(17) * 2)
+    waiting(running)
+    leader.append(b"one")
+    caught_up.sendall(asked(17, offset=2) * 2)
+    waiting(running, 2)
+    leader.flush()
+    [wanted] = leader.ask(asked(17, max_wait_ms=0), "plain")
+    frame = answer_frame(wanted.response, 17, 7)
+    assert received(behind, 2 * len(frame)) == 2 * frame
+    [wanted] = leader.ask(asked(17, offset=2, max_wait_ms=0), "plain")
+    frame = answer_frame(wanted.response, 17, 7)
+    assert received(caught_up, len(frame)) == frame
+    until(lambda: running.loop.counters()["waiting"] == 1 or running.loop.counters()["fetches"] > 3)
+    assert running.loop.counters()["fetches"] == 3
 
 
 def test_a_wait_ends_with_nothing(running: Running, leader: Leader) -> None:

@@ -31,7 +31,6 @@ from answer_loop.stand import (
     until,
 )
 from kcore.raft.effects import SendResponse
-from kcore.raft.fetching import HIGH_WATERMARK_VERSION
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.schema.fetch import FetchRequest
 
@@ -226,8 +225,6 @@ def tell(story: Story, data: st.DataObject) -> None:
     elif what == "hand back" and client.key >= 0:
         story.running.loop.hand_back(client.key)
     elif what == "ask" and not client.waits:
-        # Below KIP-1166 the loop may send a second early answer for a commit, which the node does not.
-        counts = [1, 1, 1, 2, 3] if client.version >= HIGH_WATERMARK_VERSION else [1]
-        frames = [data.draw(requests(story, client)) for _ in range(data.draw(st.sampled_from(counts)))]
+        frames = [data.draw(requests(story, client)) for _ in range(data.draw(st.sampled_from([1, 1, 1, 2, 3])))]
         whole = sum(map(len, frames))
         client.send(frames, data.draw(st.lists(st.integers(1, whole), max_size=4)))

@@ -44,7 +44,7 @@ impl Engine {
         let mut has_new = records.is_some() || asked.high_watermark.is_some_and(|known| known < self.high_watermark);
         let passes = &mut self.waiting.passes;
         let is_little = bytes_of(records.as_ref()).len() <= FEW_BYTES;
-        if has_new && asked.max_wait > 0 && is_little && passes.must_wait(now) {
+        if has_new && asked.max_wait > 0 && is_little && passes.must_pause(now) {
             (passes.has_new, has_new) = (true, false);
         }
         if has_new || asked.max_wait <= 0 {

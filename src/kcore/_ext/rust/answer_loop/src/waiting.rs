@@ -69,15 +69,17 @@ impl Passes {
         self.left.is_some()
     }
 
-    /// True if an observer with little to read has to wait for the next pass.
-    pub fn must_wait(&self, now: i64) -> bool {
-        self.is_passing() || self.wake > now
+    /// True if an observer with little to read has to wait for the next pass. While a pass goes on, its pause counts as
+    /// if the pass answered all fetches that it has not visited yet.
+    pub fn must_pause(&self, now: i64) -> bool {
+        let wake = self.left.map_or(self.wake, |left| self.wake_after(self.woken + left as i64));
+        wake > now
     }
 
     /// Notes that there is something new for the waiting fetches. Begins a pass if the time has come.
     pub fn announce(&mut self, waiting: usize, now: i64) {
         let was_awaited = self.has_new;
-        self.has_new = self.must_wait(now);
+        self.has_new = self.is_passing() || self.wake > now;
         if !self.has_new && waiting > 0 {
             self.begun += 1;
             self.goes_on = was_awaited;
@@ -88,10 +90,14 @@ impl Passes {
     fn end_pass(&mut self) {
         self.left = None;
         if self.woken > 0 {
-            let each = self.ns_each.saturating_mul(if self.goes_on { 2 } else { 1 });
-            let pause = self.woken.saturating_mul(each) / MILLISECOND * MILLISECOND;
-            self.wake = self.began.saturating_add(pause);
+            self.wake = self.wake_after(self.woken);
         }
+    }
+
+    /// The earliest time of the pass after one that answers so many fetches.
+    fn wake_after(&self, woken: i64) -> i64 {
+        let each = self.ns_each.saturating_mul(if self.goes_on { 2 } else { 1 });
+        self.began.saturating_add(woken.saturating_mul(each) / MILLISECOND * MILLISECOND)
     }
 
     /// When the next pass begins.
