@@ -7,7 +7,7 @@ from kcore.errors import ClusterFileError, PlanError
 from kcore.measure import bench
 from kcore.measure.bench import Plan
 from kcore.measure.bench import bench_results as results
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
 from kcore.measure.workloads.catalog import WORKLOADS, Workload
 from kcore.measure.workloads.cell import Cell
@@ -27,7 +27,7 @@ def test_a_run_has_a_row_an_operation_a_cell_and_says_on_what_machine():
     assert len(rows) == 2 * len(CELLS) and all(row["error"] is None for row in rows)
     assert results.verdict(rows, CELLS) is Exit.GOOD
     assert seen[0] == Progress(0, 1, len(CELLS), cell=str(CELLS[0])) and seen[-1] == Progress(len(CELLS), 0, len(CELLS))
-    facts = keep.facts_of(table)
+    facts = result_files.facts_of(table)
     assert facts["machine"]["cores"] >= 1 and facts["versions"]["numpy"]
     assert Plan.parse(facts["plan"]).cells() == CELLS
 
@@ -63,4 +63,4 @@ def test_what_cannot_be_run_at_all_is_an_exception():
         bench.run({"workload": [{"name": "fake", "sizes": [1]}]})
     with pytest.raises(ClusterFileError, match="nowhere"):
         bench.run(PLAN | {"cluster": "nowhere"})
-    assert json.dumps(keep.facts_of(bench.run(PLAN))["title"]) == '"plan"'
+    assert json.dumps(result_files.facts_of(bench.run(PLAN))["title"]) == '"plan"'

@@ -9,8 +9,7 @@ from kcore.measure import bench
 from kcore.measure.bench import Plan
 from kcore.measure.bench import bench_report as report
 from kcore.measure.bench import bench_results as results
-from kcore.measure.report import noise
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import noise, result_files
 from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 from workloads.fakes import PLAN, row
 
@@ -57,7 +56,7 @@ def test_one_size_has_bars_and_distributions_with_numbers_at_hand():
 
 def test_noise_is_told_in_words_with_its_limits():
     facts = {"machine": {"cores": 2}, "load": {"load_before": 1.0, "busy_share": 0.5, "stolen_share": 0.2}}
-    page = report.render(keep.with_facts(one_size(), facts), [])
+    page = report.render(result_files.with_facts(one_size(), facts), [])
     assert "1 of 2 figures are noisy" in page
     assert page.count('<span class="mark noisy" title="p99 is ') == 1 and 'data-name="noise"' not in page
     assert "a load average of 1.00 on 2 cores" in page and "20% of the cores" in page
@@ -74,11 +73,11 @@ def test_earlier_runs_are_the_baseline_and_the_history(tmp_path: Path):
         ("c", fast, other, "3"),
         ("later", fast, facts, "9"),
     ):
-        keep.write(keep.with_facts(table, about | {"when": when}), tmp_path / name)
+        result_files.write(result_files.with_facts(table, about | {"when": when}), tmp_path / name)
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "results.parquet").write_bytes(b"no")
-    now = keep.with_facts(pa.Table.from_pylist([row()], schema=ROW_SCHEMA), facts | {"when": "4"})
-    keep.write(now, tmp_path / "now")
+    now = result_files.with_facts(pa.Table.from_pylist([row()], schema=ROW_SCHEMA), facts | {"when": "4"})
+    result_files.write(now, tmp_path / "now")
     page = report.render(now, [], tmp_path / "now")
     assert "Against the run before (b): slower: 1 of 1 operation, up to 2.00x" in page
     assert "Runs of this machine, oldest first: a (1), b (2)." in page
@@ -88,15 +87,15 @@ def test_earlier_runs_are_the_baseline_and_the_history(tmp_path: Path):
 
 def test_earlier_runs_of_older_versions_are_read_as_far_as_they_go(tmp_path: Path):
     facts = {"machine": {"host": "here", "cores": 2}}
-    fast = keep.with_facts(pa.Table.from_pylist([row(samples_ns=[50, 51, 52])], schema=ROW_SCHEMA), facts)
+    fast = result_files.with_facts(pa.Table.from_pylist([row(samples_ns=[50, 51, 52])], schema=ROW_SCHEMA), facts)
     for name, when, lacking in (("older", "1", ["isr", "peak_bytes", "task"]), ("oldest", "0", ["digest", "task"])):
-        table = keep.with_facts(fast, facts | {"when": when}).drop_columns(lacking)
-        keep.write(table, tmp_path / name)
+        table = result_files.with_facts(fast, facts | {"when": when}).drop_columns(lacking)
+        result_files.write(table, tmp_path / name)
     assert results.summarise(results.read(tmp_path / "older").to_pylist())[0].peak_bytes is None
     with pytest.raises(ValueError, match="no results of kcore bench: it has no column digest"):
         results.read(tmp_path / "oldest")
-    keep.write(pa.table({"scenario": ["not of bench"]}), tmp_path / "storm")
-    now = keep.with_facts(pa.Table.from_pylist([row()], schema=ROW_SCHEMA), facts | {"when": "4"})
+    result_files.write(pa.table({"scenario": ["not of bench"]}), tmp_path / "storm")
+    now = result_files.with_facts(pa.Table.from_pylist([row()], schema=ROW_SCHEMA), facts | {"when": "4"})
     page = report.render(now, [], tmp_path / "now")
     assert "Against the run before (older): slower: 1 of 1 operation, up to 2.00x" in page
     assert (
@@ -127,7 +126,7 @@ def test_what_went_wrong_stands_at_the_top():
     cells = Plan.of({"workload": [{"name": "codec", "partitions": [100], "brokers": [10], "repeat": 4}]}).cells()
     failed = row(repetition=2, operation="", error="ValueError: <oops>")
     table = pa.Table.from_pylist([row(), row(repetition=1, digest="bb"), failed], schema=ROW_SCHEMA)
-    page = report.render(keep.with_facts(table, {"title": "<mine>"}), cells)
+    page = report.render(result_files.with_facts(table, {"title": "<mine>"}), cells)
     assert "kcore bench: &lt;mine&gt;" in page
     assert "failed: codec, 100 partitions, 10 brokers, repetition 2: ValueError: &lt;oops&gt;" in page
     assert "aa != bb" in page

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from kcore.measure.bench import bench_results as results
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.workload_rows import ROW_SCHEMA, VARIANT
@@ -59,12 +59,12 @@ def test_a_failed_cell_is_in_no_summary_but_listed():
 
 @pytest.mark.parametrize("name", ["", "results.parquet", "results.jsonl"])
 def test_results_are_read_as_they_were_written(tmp_path: Path, name: str):
-    table = keep.with_facts(pa.Table.from_pylist([FIRST, BROKEN], schema=ROW_SCHEMA), {"machine": "here"})
-    keep.write(table, tmp_path)
+    table = result_files.with_facts(pa.Table.from_pylist([FIRST, BROKEN], schema=ROW_SCHEMA), {"machine": "here"})
+    result_files.write(table, tmp_path)
     read = results.read(tmp_path / name if name else tmp_path)
     assert read.to_pylist() == [FIRST, BROKEN]
     if name != "results.jsonl":
-        assert keep.facts_of(read) == {"machine": "here"}
+        assert result_files.facts_of(read) == {"machine": "here"}
     assert [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()] == [FIRST, BROKEN]
 
 
@@ -76,6 +76,6 @@ def test_rows_are_put_in_the_order_of_workloads_and_sizes():
 
 def test_results_from_before_clusters_could_differ_are_read(tmp_path: Path):
     old = pa.Table.from_pylist([FIRST], schema=ROW_SCHEMA).drop_columns(list(VARIANT))
-    keep.write(old, tmp_path)
+    result_files.write(old, tmp_path)
     [row] = results.read(tmp_path).to_pylist()
     assert row == FIRST | dict.fromkeys(VARIANT)

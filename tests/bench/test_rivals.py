@@ -16,7 +16,7 @@ from rich.console import Console
 
 import kcore
 from kcore.errors import PlanError
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.measure.rivals import rival_ranges, rivals, rivals_page
 from kcore.measure.rivals.rival_peers import (
     BuildError,
@@ -380,7 +380,7 @@ def test_the_page_tells_the_speed_against_the_fastest_rival_what_is_missed_and_e
     assert f"go: {case} gives another result" in page
     assert "No answer: results differ" in page and "kcore is " not in page
     past = {"machine": {"host": "here"}, "when": "1"}
-    keep.clear(tmp_path / "old")
-    pq.write_table(keep.with_facts(pa.Table.from_pylist(rows), past), tmp_path / "old" / "rivals.parquet")
+    result_files.clear(tmp_path / "old")
+    pq.write_table(result_files.with_facts(pa.Table.from_pylist(rows), past), tmp_path / "old" / "rivals.parquet")
     later = rivals_page.render([row(KCORE, 2.0)], [], [], "", past | {"when": "2"}, tmp_path / "new")
     assert "old (1)" in later and ">4.00 ns</td>" in later and ">0.500x</td>" in later

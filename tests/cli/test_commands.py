@@ -10,7 +10,7 @@ import pytest
 from cli.invoking import kcore
 from kcore.cli.commands import COMMANDS, GROUPS, Command
 from kcore.measure.bench.bench_plan import Plan
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.measure.workloads.catalog import WORKLOADS, Workload
 from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 from kcore.version import __version__
@@ -154,7 +154,7 @@ def test_a_failed_cell_is_exit_code_1_and_disagreement_3(monkeypatch: pytest.Mon
 
 def test_compare_tells_regressions_by_name_and_exit_code():
     for name, samples_ns in (("old", [100, 110]), ("new", [200, 220])):
-        keep.write(pa.Table.from_pylist([row(samples_ns=samples_ns)], schema=ROW_SCHEMA), Path(name))
+        result_files.write(pa.Table.from_pylist([row(samples_ns=samples_ns)], schema=ROW_SCHEMA), Path(name))
     slower = kcore("compare", "old", "new")
     assert slower.exit_code == 1
     assert slower.stdout.splitlines()[0] == "slower: 1 of 1 operation, up to 2.00x"
@@ -166,7 +166,7 @@ def test_compare_tells_regressions_by_name_and_exit_code():
 
 def test_compare_writes_markdown_json_and_a_page():
     for name, samples_ns in (("old", [100, 110]), ("new", [200, 220])):
-        keep.write(pa.Table.from_pylist([row(samples_ns=samples_ns)], schema=ROW_SCHEMA), Path(name))
+        result_files.write(pa.Table.from_pylist([row(samples_ns=samples_ns)], schema=ROW_SCHEMA), Path(name))
     told = kcore("compare", "old", "new", "--markdown", "--html", "page.html")
     assert told.exit_code == 1 and told.stdout.startswith("**") and "kcore: the page is page.html" in told.stderr
     assert "slower: 1 of 1 operation, up to 2.00x" in Path("page.html").read_text()

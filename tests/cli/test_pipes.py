@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kcore.cli.pipes import ENDED_BY_SIGPIPE
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 from workloads.fakes import row
 
@@ -33,7 +33,7 @@ def runs(tmp_path: Path) -> Path:
     for name, slow in (("old", 100), ("new", 200)):
         rows = [row(operation=f"numbers: {at} {'x' * 200}") for at in range(400)]
         rows[0] |= {"samples_ns": [slow, slow, slow]}
-        keep.write(pa.Table.from_pylist(rows, schema=ROW_SCHEMA), tmp_path / name)
+        result_files.write(pa.Table.from_pylist(rows, schema=ROW_SCHEMA), tmp_path / name)
     return tmp_path
 
 

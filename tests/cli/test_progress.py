@@ -17,7 +17,7 @@ from rich.table import Table
 from cli.invoking import kcore
 from kcore.cli import progress
 from kcore.cli.console import wide_console
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.measure.report.units import time_left
 from kcore.spark.progress import Progress
 
@@ -70,9 +70,9 @@ def disk_of(most_bytes: int) -> Iterator[None]:
 
 
 WRITES: list[Callable[[Path], None]] = [
-    lambda path: keep.write_text(path, "x" * 100_000),
-    lambda path: keep.write_lines(path, [{"x": "x" * 100_000}]),
-    lambda path: keep.write_table(path, pa.table({"x": [os.urandom(100_000)]})),
+    lambda path: result_files.write_text(path, "x" * 100_000),
+    lambda path: result_files.write_lines(path, [{"x": "x" * 100_000}]),
+    lambda path: result_files.write_table(path, pa.table({"x": [os.urandom(100_000)]})),
 ]
 
 
@@ -91,11 +91,11 @@ def test_a_disk_that_fills_while_results_are_written_costs_no_table(
     as_json: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fills(path: Path, text: str) -> None:
-        with keep.whole(path) as part:
+        with result_files.whole(path) as part:
             part.write_text(text[:10])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(keep, "write_text", fills)
+    monkeypatch.setattr(result_files, "write_text", fills)
     done = kcore("bench", "mine.toml", "--no-spark", "--out", "here", *(["--json"] if as_json else []))
     assert done.exit_code == 3
     assert json.loads(done.stdout.splitlines()[0]) if as_json else "median" in done.stdout

@@ -17,7 +17,7 @@ from kcore.measure.designs.designs_plan import QUICK, DesignsPlan
 from kcore.measure.designs.designs_rows import Row, merged, one_write_ms, predicted, table_of
 from kcore.measure.designs.meter import Meter, read_meter
 from kcore.measure.designs.sessions import Knowledge, Work
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from net.loops import story
 
 V3 = Row("design", "v3", 1, 200, 5, count=40, watchers=14, znodes=428, reads=121, writes=120, events=1, ms=30.0,
@@ -87,7 +87,9 @@ def test_the_page_draws_what_each_design_takes():
 
 def test_earlier_designs_are_beside_this_run(tmp_path: Path) -> None:
     past = {"machine": {"host": "here"}, "when": "1"}
-    keep.write(keep.with_facts(table_of([replace(V3, ms=V3.ms * 2)]).drop_columns(["note"]), past), tmp_path / "old")
+    result_files.write(
+        result_files.with_facts(table_of([replace(V3, ms=V3.ms * 2)]).drop_columns(["note"]), past), tmp_path / "old"
+    )
     page = report.render([V3], past | {"when": "2"}, tmp_path / "new")
     assert "old (1)" in page and ">0.500x</td>" in page
     assert "Earlier runs" not in report.render([V3], past, tmp_path / "new")

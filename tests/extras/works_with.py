@@ -109,14 +109,14 @@ def numba() -> None:
 def report() -> None:
     """A benchmark's rows and its report, as `kcore bench --no-spark` makes them."""
     from kcore.measure.bench import bench_report as pages
-    from kcore.measure.report import result_files as keep
+    from kcore.measure.report import result_files
 
     cell = {"name": "election", "partitions": [1000], "brokers": [10], "repeat": 1, "seed": 1}
     plan = kcore.bench.Plan.of({"workload": [cell]})
     rows = kcore.bench.run(plan)
     assert rows.column("error").to_pylist() == [None] * len(rows)
     with tempfile.TemporaryDirectory() as folder:
-        keep.write(rows, Path(folder))
+        result_files.write(rows, Path(folder))
         assert (Path(folder) / "results.parquet").is_file()
         assert "<svg" in pages.render(rows, plan.cells())
 

@@ -13,7 +13,7 @@ from kcore.measure.raft_bench import raft_bench_report as report
 from kcore.measure.raft_bench import run_raft_bench as raft_bench
 from kcore.measure.raft_bench.nodes import LINE, KafkaRaftNodes, KcoreRaftNodes, Load, Measured
 from kcore.measure.raft_bench.run_raft_bench import HEADER, Row, nodes_of
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.server.quorum_node.workload import Stats
 
 LOAD = Load(20_000, 256, None)
@@ -122,7 +122,7 @@ def test_a_node_that_ended_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_earlier_runs_are_beside_this_one(tmp_path: Path) -> None:
     facts = {"machine": {"host": "here"}}
-    keep.write(keep.with_facts(report.table_of(ROWS), facts | {"when": "1"}), tmp_path / "old")
+    result_files.write(result_files.with_facts(report.table_of(ROWS), facts | {"when": "1"}), tmp_path / "old")
     now = [ROWS[1]._replace(measured=MEASURED._replace(p99_ms=15.0))]
     page = report.render(now, facts | {"when": "2"}, 1, tmp_path / "new")
     assert "old (1)" in page and ">30.0 ms</td>" in page and ">0.500x</td>" in page

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from kcore.cli.commands import app
 from kcore.cli.measure import sim_page, sim_planted
 from kcore.cli.measure.sim_command import summary
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.sim.raft.campaign import Campaign, Row, rows, table_of
 from kcore.sim.raft.hunting import CAUGHT, NOT_CAUGHT, Hunt
 from kcore.sim.raft.planted import PLANTED
@@ -75,7 +75,7 @@ def test_earlier_campaigns_of_the_same_worlds_are_beside_this_one(tmp_path: Path
     facts = {"machine": {"host": "here"}, "events": 100, "options": {"voters": None}}
     for name, events in (("old", 100), ("other", 200)):
         table = table_of([a_row(1, seconds=0.25), a_row(2, seconds=0.25)])
-        keep.write(keep.with_facts(table, facts | {"when": name, "events": events}), tmp_path / name)
+        result_files.write(result_files.with_facts(table, facts | {"when": name, "events": events}), tmp_path / name)
     page = sim_page.render([a_row(1), a_row(2)], "told", facts | {"when": "this"}, tmp_path / "this")
     assert "old (old)" in page and "other (other)" not in page and ">0.500x</td>" in page
 
@@ -130,10 +130,10 @@ def test_all_planted_bugs_are_kept_and_one_that_is_not_caught_is_a_failure(
     assert done.exit_code == 1 and f"{len(PLANTED)} planted bugs, {len(PLANTED) - 1} caught" in done.stdout
     assert len((tmp_path / "results.jsonl").read_text().splitlines()) == len(PLANTED)
     found = [Hunt("a-bug", "An invariant", CAUGHT, 8, 0.5, "")]
-    facts = keep.facts_of(pq.read_table(tmp_path / "results.parquet")) | {"when": "9"}
+    facts = result_files.facts_of(pq.read_table(tmp_path / "results.parquet")) | {"when": "9"}
     assert "Earlier runs" not in sim_planted.render(found, "told", facts, tmp_path / "later")
     before = pa.Table.from_pylist([asdict(found[0]) | {"seed": 2, "others": []}], schema=sim_planted.SCHEMA)
-    keep.write(keep.with_facts(before, facts | {"when": "8"}), tmp_path / "earlier")
+    result_files.write(result_files.with_facts(before, facts | {"when": "8"}), tmp_path / "earlier")
     assert ">4.00x</td>" in sim_planted.render(found, "told", facts, tmp_path / "later")
 
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.cli.commands import app
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.measure.storm import compared
 from kcore.measure.storm.report_rows import BULKY, Row, failed_row, row_of, table_of
 from kcore.measure.storm.result import ScenarioResult
@@ -35,7 +35,7 @@ def rows(*, lost: list[float], bounce: list[float], heartbeat_ms: float = 3.0) -
 
 
 def keep_as(folder: str, kept: list[Row], **facts: object) -> None:
-    keep.write(keep.with_facts(table_of(kept), facts), Path(folder))
+    result_files.write(result_files.with_facts(table_of(kept), facts), Path(folder))
 
 
 def compare(*arguments: str) -> Result:
@@ -128,9 +128,11 @@ def test_plans_that_differ_and_single_repetitions_are_told() -> None:
 
 
 def test_what_cannot_be_compared_is_one_line(tmp_path: Path) -> None:
-    keep.write(keep.with_facts(table_of(rows(lost=OLD, bounce=OLD)).drop_columns(["session_ms"]), {}), Path("older"))
-    keep.write(pa.table({"workload": ["codec"], "operation": ["a"]}), Path("bench"))
-    keep.write(pa.table({"seed": [1]}), Path("sim"))
+    result_files.write(
+        result_files.with_facts(table_of(rows(lost=OLD, bounce=OLD)).drop_columns(["session_ms"]), {}), Path("older")
+    )
+    result_files.write(pa.table({"workload": ["codec"], "operation": ["a"]}), Path("bench"))
+    result_files.write(pa.table({"seed": [1]}), Path("sim"))
     for name, text in (("odd", '{"scenario": 1, "target": 2}'), ("list", "[1]"), ("none", "")):
         Path(f"{name}.jsonl").write_text(text)
     told = {
@@ -148,7 +150,7 @@ def test_what_cannot_be_compared_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_storm_and_a_benchmark_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    keep.write(pa.table({"workload": ["codec"], "operation": ["a"]}), Path("bench"))
+    result_files.write(pa.table({"workload": ["codec"], "operation": ["a"]}), Path("bench"))
     monkeypatch.setattr(
         "kcore.measure.bench.bench_results.read", lambda path: pa.table({"workload": pa.array([], pa.string())})
     )

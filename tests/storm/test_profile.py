@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from kcore.cli.commands import app
 from kcore.errors import TargetError
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.measure.storm.profile import flame, profile_cell, pyspy
 from kcore.measure.storm.profile import profile_files as files
 from kcore.measure.storm.profile import profile_page as page
@@ -249,7 +249,7 @@ def test_the_files_hold_rows_stacks_and_graphs_and_the_next_run_removes_them(
     assert "--ink: #" in drawn and "encode (kcore/wire/codec.py)\n300 ms, 37.5%" in drawn
     text = page.section(written.rows, written.drawn)
     assert 'id="profile"' in text and f'href="{name}.html"' in text and "native threads" in text
-    keep.clear(tmp_path)
+    result_files.clear(tmp_path)
     assert not [*tmp_path.glob("profile*")]
 
 
@@ -302,7 +302,7 @@ def test_async_profiler_that_cannot_be_fetched_is_one_line(monkeypatch: pytest.M
 def test_a_profiled_storm_is_never_compared_with_one_that_was_not(tmp_path: Path, profiled_first: bool):
     for name, profiled in (("old", profiled_first), ("new", not profiled_first)):
         rows = [row_of(KCORE_CELL, ScenarioResult("create", 20, 10, 1, last_ms=5.0, profiled=profiled), 1)]
-        keep.write(table_of(rows), tmp_path / name)
+        result_files.write(table_of(rows), tmp_path / name)
     done = CliRunner().invoke(app, ["compare", str(tmp_path / "old"), str(tmp_path / "new" / "results.jsonl")])
     assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
     assert "is of a storm with --profile" in done.stderr and "give two of one kind" in done.stderr

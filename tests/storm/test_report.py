@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from kcore.cli.measure.storm_command import verdict
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
 from kcore.measure.storm import report_table
 from kcore.measure.storm import storm_report as report
@@ -191,10 +191,10 @@ def test_rows_survive_parquet_and_json_and_the_plan_is_toml(tmp_path: Path):
         row(records={"NoOpRecord": 2}, known_ms=[1.0, 2.0], waves_ms={"down": 1.5}),
         row(replace(CELL, repetition=1)),
     ]
-    keep.write(keep.with_facts(table_of(rows), {"targets": ["a:1"]}), tmp_path)
+    result_files.write(result_files.with_facts(table_of(rows), {"targets": ["a:1"]}), tmp_path)
     table = pq.read_table(tmp_path / "results.parquet")
     assert table.to_pylist(maps_as_pydicts="strict") == rows
-    assert keep.facts_of(table) == {"targets": ["a:1"]}
+    assert result_files.facts_of(table) == {"targets": ["a:1"]}
     assert '"records": {"NoOpRecord": 2}' in (tmp_path / "results.jsonl").read_text()
     told = tomllib.loads(StormPlan(brokers=(20, 100)).to_toml())["storm"]
     assert (told["brokers"], told["targets"], told["heartbeat_s"]) == ([20, 100], ["kafka-4.3.1"], 2.0)
@@ -295,8 +295,8 @@ def test_the_page_names_the_jvm_and_the_load():
 def test_earlier_storms_are_shown_beside_this_one(tmp_path: Path):
     facts = {"machine": {"host": "here"}, "targets": []}
     before = [row(last_ms=80.0), failed_row(CELL, "bounce", 1, 1, "the end")]
-    keep.write(keep.with_facts(table_of(before), facts | {"when": "2026-01-01"}), tmp_path / "old")
-    keep.write(keep.with_facts(table_of([row()]), facts | {"when": "2026-01-02"}), tmp_path / "new")
+    result_files.write(result_files.with_facts(table_of(before), facts | {"when": "2026-01-01"}), tmp_path / "old")
+    result_files.write(result_files.with_facts(table_of([row()]), facts | {"when": "2026-01-02"}), tmp_path / "new")
     page = report.render([row()], facts | {"when": "2026-01-02"}, [], tmp_path / "new")
     assert 'id="history"' in page and "old (2026-01-01)" in page and ">0.500x</td>" in page
     first = report.render([row()], facts | {"when": "2025-12-31"}, [], tmp_path / "new")
@@ -307,7 +307,7 @@ def test_a_storm_of_an_older_version_is_passed_over_with_the_reason(tmp_path: Pa
     """Its times do not tell the session from the controller's work."""
     facts = {"machine": {"host": "here"}, "targets": []}
     before = table_of([row(last_ms=80.0)]).drop_columns(["session_ms", "waves_ms"])
-    keep.write(keep.with_facts(before, facts | {"when": "1"}), tmp_path / "old")
+    result_files.write(result_files.with_facts(before, facts | {"when": "1"}), tmp_path / "old")
     page = report.render([row()], facts | {"when": "2"}, [], tmp_path / "new")
     assert "old (1) is passed over: it has no column session_ms." in page and ">x</td>" not in page
 

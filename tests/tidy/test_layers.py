@@ -59,7 +59,6 @@ CIRCLES = {
     "schema": 2,  # The type of a field names the struct that it holds.
     "wire": 2,  # Columns become Arrow when they are asked to.
 }
-SUBJECTS = {"sim/raft/checkers": "sim/raft"}  # Folders that are part of another one's subject.
 OPENS_FILES = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "fromfile", "tofile", "memmap"}
 CIMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+c?import\s+([\w, ]+)|c?import\s+([\w.]+))", re.MULTILINE)
 
@@ -194,8 +193,7 @@ def circles(graph: dict[Path, set[Path]]) -> set[frozenset[Path]]:
 
 
 def subject_of(path: Path) -> str:
-    folder = str(path.parent.relative_to(PACKAGE))
-    return SUBJECTS.get(folder, folder)
+    return str(path.parent.relative_to(PACKAGE))
 
 
 def test_no_circle_of_imports_between_subjects() -> None:

@@ -1,5 +1,6 @@
 """Folders stay small, and ARCHITECTURE.md stays short and lists the layers that `test_layers.py` enforces."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -20,6 +21,11 @@ def test_no_folder_has_too_many_modules() -> None:
         if "target" not in folder.parts
     }
     assert not {folder: count for folder, count in counts.items() if count > MODULES and folder not in FLAT}
+
+
+def test_every_package_says_what_it_is_for() -> None:
+    files = sorted((ROOT / "src" / "kcore").rglob("__init__.py"))
+    assert not [str(path) for path in files if not ast.get_docstring(ast.parse(path.read_text("utf-8")))]
 
 
 def test_the_architecture_is_short() -> None:

@@ -56,7 +56,7 @@ class DirectConnection:
     """One connection that the admission counts."""
 
     __slots__ = (
-        "_of_server",
+        "_connections",
         "active_s",
         "connection_id",
         "direct",
@@ -74,7 +74,7 @@ class DirectConnection:
     def __init__(
         self, direct_connections: "DirectConnections", accepted: socket.socket, session: ClientSession, number: int
     ) -> None:
-        self._of_server, self.socket, self.session, self.connection_id = direct_connections, accepted, session, number
+        self._connections, self.socket, self.session, self.connection_id = direct_connections, accepted, session, number
         self.peer = _peer(accepted)
         self.rank = Rank.SILENT
         self.received = bytearray()  # Received bytes of requests that have not begun.
@@ -96,7 +96,7 @@ class DirectConnection:
 
     def abort(self) -> None:
         """Ends the connection now."""
-        self._of_server.end(self, "aborted")
+        self._connections.end(self, "aborted")
 
     def __str__(self) -> str:
         return f"{self.peer}, which is new"

@@ -1,7 +1,7 @@
 """A server of the protocol: a handler answers one request at a time of each connection, as Kafka mutes a channel.
 
 The server accepts connections while enough descriptors remain for the process's files. Beyond that it closes a
-connection for each newcomer (`admission`). `held_bytes` bounds the bytes of all connections, `bounded_log` the log.
+connection for each new one (`admission`). `held_bytes` bounds the bytes of all connections, `bounded_log` the log.
 """
 
 import asyncio
@@ -264,7 +264,7 @@ class Server:
     # New connections, which `direct_connections` receives first.
 
     def take_over(self, direct_connection: DirectConnection, received: bytes, unwritten: Sequence[Piece]) -> None:
-        """The reception cannot go on with that connection: what was received and not answered, an answer's rest."""
+        """Serves the connection from now on: `received` has no answer yet, `unwritten` is the rest of an answer."""
         self.admission.leave(direct_connection)
         self._resume(
             direct_connection.socket,
@@ -360,7 +360,7 @@ class Server:
         refused.close()
 
     def _make_room(self, direct_connection: str = "") -> bool:
-        """Closes the least valuable connection for a newcomer from that address; False if there is none."""
+        """Closes the least valuable connection for a new one from that address; False if there is none."""
         victim = self.admission.victim(direct_connection)
         if victim is None:
             return False

@@ -1,0 +1,1 @@
+"""Commands that read files and bytes: `image`, `dump`, `diverge`, `messages`, `decode` and `encode`."""

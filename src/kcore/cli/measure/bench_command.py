@@ -22,7 +22,7 @@ from kcore.measure.bench import bench_results as results
 from kcore.measure.bench import job, tables
 from kcore.measure.bench.bench_plan import Plan
 from kcore.measure.bench.builtin import BUILT_IN
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.units import parse_counts
 from kcore.measure.workloads.catalog import WORKLOADS, operations_of
@@ -156,6 +156,6 @@ def _measure(plan: Plan, wanted: SparkSettings | None, console: Console) -> pa.T
 
 
 def _keep(table: pa.Table, plan: Plan, directory: Path) -> None:
-    keep.write(table, directory)
-    keep.write_text(directory / "plan.toml", plan.to_toml())
-    keep.write_text(directory / "report.html", report.render(table, plan.cells(), directory))
+    result_files.write(table, directory)
+    result_files.write_text(directory / "plan.toml", plan.to_toml())
+    result_files.write_text(directory / "report.html", report.render(table, plan.cells(), directory))

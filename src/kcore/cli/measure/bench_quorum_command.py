@@ -12,8 +12,7 @@ from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_dire
 from kcore.measure.raft_bench import run_raft_bench as raft_bench
 from kcore.measure.raft_bench.nodes import Load
 from kcore.measure.raft_bench.run_raft_bench import HEADER, KAFKA, KCORE, Row
-from kcore.measure.report import machine
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import machine, result_files
 from kcore.measure.report.exits import Exit
 from kcore.spark.java import NoJavaError, java_home, jvm
 from kcore.suggestions import did_you_mean
@@ -107,8 +106,8 @@ def _keep(
     from kcore.measure.raft_bench import raft_bench_report as report  # With matplotlib, which takes a second to load.
 
     about |= {"seconds": seconds} | ({"jvm": jvm()} if any(name != KCORE for name in systems) else {})
-    keep.write(keep.with_facts(report.table_of(rows), about), directory)
-    keep.write_text(directory / "report.html", report.render(rows, about, wanted, directory))
+    result_files.write(result_files.with_facts(report.table_of(rows), about), directory)
+    result_files.write_text(directory / "report.html", report.render(rows, about, wanted, directory))
     say(f"Results in {directory}: results.parquet, results.jsonl, report.html", err=True)
 
 

@@ -15,7 +15,7 @@ from kcore.cli.pipes import write_text
 from kcore.measure.bench import bench_results as results
 from kcore.measure.bench import compare, compare_views
 from kcore.measure.bench.compare import Compared, Comparison
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 
 BENCH: Final = {"workload", "operation"}  # Columns of its results.
 STORM: Final = {"scenario", "target"}  # The same of a storm.
@@ -110,7 +110,7 @@ def _remarks_on_storms(before: _Run, after: _Run, paths: tuple[Path, Path], opti
 
 def _read(path: Path) -> _Run:
     try:
-        columns = set(keep.columns_in(keep.results_file(path)))
+        columns = set(result_files.columns_in(result_files.results_file(path)))
         if columns.isdisjoint(BENCH | STORM):
             raise ValueError("results of neither kcore bench nor kcore storm")
         return _read_storm(path) if columns >= STORM else _read_bench(path)
@@ -124,7 +124,7 @@ def _read_bench(path: Path) -> _Run:
     table = results.read(path)
     rows = table.to_pylist()
     failed = [f"a failed cell of {row['workload']} is left out: {row['error']}" for row in results.failures(rows)]
-    return _Run(False, results.summarise(rows), keep.facts_of(table), left_out=_told(path, failed))
+    return _Run(False, results.summarise(rows), result_files.facts_of(table), left_out=_told(path, failed))
 
 
 def _read_storm(path: Path) -> _Run:
@@ -132,7 +132,7 @@ def _read_storm(path: Path) -> _Run:
     from kcore.measure.storm.report_rows import is_profiled
 
     table = compared.read(path)
-    rows, facts = table.to_pylist(maps_as_pydicts="strict"), keep.facts_of(table)
+    rows, facts = table.to_pylist(maps_as_pydicts="strict"), result_files.facts_of(table)
     left_out = _told(path, [*compared.left_out(rows), *compared.never_ran(rows, facts)])
     return _Run(True, compared.figures_of(rows), facts, is_profiled(rows), left_out)
 
@@ -145,7 +145,7 @@ def _told(path: Path, lines: Sequence[str]) -> Sequence[str]:
 
 def _write(path: Path, text: str) -> None:
     try:
-        keep.write_text(path, text)
+        result_files.write_text(path, text)
     except OSError as error:
         fail(f"--html: {path}: {error.strerror or error}")
     say(f"kcore: the page is {path}", err=True)

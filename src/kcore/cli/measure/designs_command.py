@@ -19,7 +19,7 @@ from kcore.measure.designs import designs_report as report
 from kcore.measure.designs import run_designs as designs
 from kcore.measure.designs.designs_plan import QUICK, DesignsPlan
 from kcore.measure.designs.designs_rows import Row, predicted, table_of
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.machine import facts
 from kcore.measure.report.units import duration, parse_counts
@@ -133,5 +133,5 @@ def _run(plan: DesignsPlan, zookeeper: str | None, rows: list[Row], console: Con
 
 def _keep(plan: DesignsPlan, rows: list[Row], directory: Path, facts_of_run: dict[str, Any]) -> None:
     about = facts_of_run | {"plan": asdict(plan)}
-    keep.write(keep.with_facts(table_of(rows), about), directory)
-    keep.write_text(directory / "report.html", report.render(rows, about, directory))
+    result_files.write(result_files.with_facts(table_of(rows), about), directory)
+    result_files.write_text(directory / "report.html", report.render(rows, about, directory))

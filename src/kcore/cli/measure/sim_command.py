@@ -17,7 +17,7 @@ from kcore.cli.console import fail, say, wide_console
 from kcore.cli.measure import sim_planted
 from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_directory
 from kcore.cli.options.spark_options import Archives, Conf, Gathered, SparkSettings, gather, session_on, settings_of
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.machine import Load, facts
 from kcore.sim.kernel.violation import RAISES
@@ -252,6 +252,6 @@ def _keep(
     from kcore.cli.measure import sim_page  # With matplotlib, which takes a second to load.
 
     about |= {"events": campaign.events, "planted": campaign.plant, "options": campaign.fixed, "master": master}
-    keep.write(keep.with_facts(table_of(found), about), directory)
-    keep.write_text(directory / "report.html", sim_page.render(found, told, about, directory))
+    result_files.write(result_files.with_facts(table_of(found), about), directory)
+    result_files.write_text(directory / "report.html", sim_page.render(found, told, about, directory))
     console.print(f"Results in {directory}: results.parquet, results.jsonl, report.html", soft_wrap=True)

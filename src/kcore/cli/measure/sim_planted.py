@@ -12,7 +12,7 @@ from rich.markup import escape
 from kcore.cli.console import fail, say, wide_console
 from kcore.cli.measure.results_folder import kept_whole, results_directory
 from kcore.extras import needs
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.measure.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.figure_history import Figures, history_section
@@ -100,8 +100,8 @@ def _others(each: Hunt) -> str:
 
 def _keep(found: list[Hunt], told: str, about: dict[str, Any], directory: Path) -> None:
     rows = [asdict(each) | {"others": [*each.others.items()]} for each in found]
-    keep.write(keep.with_facts(pa.Table.from_pylist(rows, schema=SCHEMA), about), directory)
-    keep.write_text(directory / "report.html", render(found, told, about, directory))
+    result_files.write(result_files.with_facts(pa.Table.from_pylist(rows, schema=SCHEMA), about), directory)
+    result_files.write_text(directory / "report.html", render(found, told, about, directory))
 
 
 def render(found: list[Hunt], told: str, about: dict[str, Any], directory: Path | None = None) -> str:

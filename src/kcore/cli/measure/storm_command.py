@@ -19,7 +19,7 @@ from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_dire
 from kcore.cli.options import storm_options
 from kcore.cli.options.spark_options import Archives, Conf, SparkSettings, session_on, settings_of
 from kcore.errors import PlanError, TargetError
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.machine import Load, facts
 from kcore.measure.report.units import parse_counts
@@ -212,14 +212,14 @@ def _keep(
     profiles: Sequence[CellProfile],
 ) -> profile_files.Written:
     about = facts(before) | _jvm(plan) | {"plan": plan.to_toml(), "targets": list(dict.fromkeys(plan.targets))}
-    keep.write(keep.with_facts(table_of(rows), about), directory)
-    keep.write_text(directory / "plan.toml", plan.to_toml())
+    result_files.write(result_files.with_facts(table_of(rows), about), directory)
+    result_files.write_text(directory / "plan.toml", plan.to_toml())
     told = json.dumps({"facts": about, "medians": medians(rows)}, indent=1)
-    keep.write_text(directory / "medians.json", f"{told}\n")
+    result_files.write_text(directory / "medians.json", f"{told}\n")
     found = profile_files.write(profiles, directory) if plan.profile else profile_files.Written()
     section = profile_page.section(found.rows, found.drawn, found.costs)
     text = report.render(rows, about, lacking, directory, section)
-    keep.write_text(directory / "report.html", text)
+    result_files.write_text(directory / "report.html", text)
     return found
 
 

@@ -1,0 +1,1 @@
+"""Commands that run servers, format their directories, and ask a quorum about its state."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.noise import Spread, interval
 from kcore.measure.workloads.catalog import WORKLOADS
@@ -182,9 +182,11 @@ def _sort_key(rows: Sequence[Row]) -> Any:
 
 def read(path: Path) -> pa.Table:
     """Reads a folder that `write` filled, or one of its files; ValueError or OSError for other paths."""
-    table = keep.read_results(keep.results_file(path), lambda rows: pa.Table.from_pylist(rows, schema=ROW_SCHEMA))
+    table = result_files.read_results(
+        result_files.results_file(path), lambda rows: pa.Table.from_pylist(rows, schema=ROW_SCHEMA)
+    )
     try:
-        table = keep.filled(table, ROW_SCHEMA, NEEDED)
+        table = result_files.filled(table, ROW_SCHEMA, NEEDED)
     except ValueError as error:
         raise ValueError(f"no results of kcore bench: {error}") from None
     for number, row in enumerate(table.to_pylist()):

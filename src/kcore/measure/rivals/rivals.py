@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from kcore.errors import PlanError
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.measure.report.machine import Load, facts, jvm_name
 from kcore.measure.report.result_files import with_facts
 from kcore.measure.rivals import rival_ranges
@@ -348,14 +348,14 @@ def write(report: Report, directory: Path, about: dict[str, Any]) -> None:
     from kcore.measure.rivals import rivals_page  # With matplotlib, which takes a second to load.
 
     options = f"{report.options.partitions:,} partitions, {report.options.repeat} turns"
-    keep.clear(directory)
-    keep.write_lines(directory / "rivals.jsonl", report.rows)
+    result_files.clear(directory)
+    result_files.write_lines(directory / "rivals.jsonl", report.rows)
     targets = [{name: getattr(each, name) for name in each.__slots__} for each in report.targets]
-    keep.write_lines(directory / "targets.jsonl", targets)
+    result_files.write_lines(directory / "targets.jsonl", targets)
     if report.rows:
-        keep.write_table(directory / "rivals.parquet", with_facts(pa.Table.from_pylist(report.rows), about))
+        result_files.write_table(directory / "rivals.parquet", with_facts(pa.Table.from_pylist(report.rows), about))
     page = rivals_page.render(report.rows, report.targets, report.notes, options, about, directory)
-    keep.write_text(directory / "report.html", page)
+    result_files.write_text(directory / "report.html", page)
 
 
 def show(report: Report, console: Console) -> None:
@@ -423,8 +423,8 @@ def _show_ranges(reports: Sequence[Report], out: Path | None, console: Console, 
     console.print(rival_ranges.table(found))
     console.print(rival_ranges.summary(found), markup=False)
     if out is not None:
-        keep.clear(out)
+        result_files.clear(out)
         rows = ({name: getattr(each, name) for name in each.__slots__} for each in found)
         with guard(out):
-            keep.write_lines(out / "ranges.jsonl", rows)
+            result_files.write_lines(out / "ranges.jsonl", rows)
         console.print(f"written to {out}: ranges.jsonl, and a folder a run", markup=False)

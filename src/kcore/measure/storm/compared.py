@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kcore.measure.bench.compare import Compared
 from kcore.measure.hollow.histograms import NOT_KNOWN
-from kcore.measure.report import result_files as keep
+from kcore.measure.report import result_files
 from kcore.measure.report.noise import Spread, spread
 from kcore.measure.storm.report_rows import KEY, ROW_SCHEMA, Row, is_good, repetitions, table_of, why_left_out, works
 
@@ -86,7 +86,9 @@ class ScenarioFigure:
 def read(path: Path) -> pa.Table:
     """Reads a folder of results, one of its files, or the output of --json; ValueError or OSError for other input."""
     try:
-        table = keep.filled(keep.read_results(keep.results_file(path), table_of), ROW_SCHEMA, NEEDED)
+        table = result_files.filled(
+            result_files.read_results(result_files.results_file(path), table_of), ROW_SCHEMA, NEEDED
+        )
     except (AttributeError, TypeError, ValueError) as error:  # `table_of` on rows that are no storm's, too.
         raise ValueError(f"no results of kcore storm that can be compared: {error}") from None
     for number, row in enumerate(table.to_pylist()):

@@ -1,0 +1,8 @@
+"""The work of a benchmark cell; no Spark.
+
+- `cell.py`, `run_cell.py`, `catalog.py`: a cell, its run, and the workloads by name.
+- `generate.py`, `clusters.py`, `messages.py`: generated and real clusters, and their control requests.
+- `election_workload.py`, `codec_workload.py`, `fan_out_workload.py`, `divergence_workload.py`, `shapes_workload.py`.
+- `measure.py`, `changes.py`, `memory.py`: times beside memcpy, bytes of a decision, and memory.
+- `workload_rows.py`: the columns of a result.
+"""

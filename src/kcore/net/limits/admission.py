@@ -118,19 +118,19 @@ class Admission(Generic[G]):
         if not self._of_address[connection.address]:
             del self._of_address[connection.address]
 
-    def victim(self, direct_connection: str = "") -> G | None:
-        """The connection to close for a newcomer from that address; None if there is none.
+    def victim(self, address: str = "") -> G | None:
+        """The connection to close for a new one from that address; None if there is none.
 
         The victim has the lowest rank, the address with the most connections, and the longest wait, in this order.
-        If every connection runs a request, the victim's address must have more connections than the newcomer's
-        address would have: requests may wait as long as their clients like.
+        If every connection runs a request, the victim's address must have more connections than the new
+        connection's address would have: requests may wait as long as their clients like.
         """
         for addresses in self._waiting:
             if addresses:
                 return next(iter(addresses[self._greediest(addresses)]))
         if self._running:
             greediest = self._greediest(self._running)
-            if self._of_address[greediest] > self._of_address[direct_connection] + 1:
+            if self._of_address[greediest] > self._of_address[address] + 1:
                 return next(iter(self._running[greediest]))
         return None
 

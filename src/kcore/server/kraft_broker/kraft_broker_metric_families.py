@@ -13,7 +13,7 @@ from kcore.broker.replicas.partition import Partition
 from kcore.broker.replicas.roles import Role
 from kcore.metadata.image.image import ClusterImage
 from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
-from kcore.server.metrics import metric_families as families
+from kcore.server.metrics import metric_families
 from kcore.server.metrics.metric_families import Collect, Family, counter, gauge, gauges
 from kcore.server.metrics.watched_loop import current_watched_loop
 
@@ -42,8 +42,8 @@ def collector(server: KraftBrokerServer) -> Collect:
             *_of_broker(server),
             *_of_directories(server),
             *_of_requests(server),
-            *families.of_network(server.network),
-            *families.of_loop(current_watched_loop(), at_s),
+            *metric_families.of_network(server.network),
+            *metric_families.of_loop(current_watched_loop(), at_s),
         ]
 
     return collect
@@ -52,7 +52,7 @@ def collector(server: KraftBrokerServer) -> Collect:
 def _of_broker(server: KraftBrokerServer) -> Iterable[Family]:
     text = "1: starting, 2: recovery, 3: running, 6: pending controlled shutdown, 7: shutting down."
     yield gauge(f"{SERVER}_KafkaServer_BrokerState", text, STATES[server.state])
-    yield families.ready(server.state is BrokerState.RUNNING)
+    yield metric_families.ready(server.state is BrokerState.RUNNING)
     text = "The last record of the metadata log that the broker has applied."
     yield gauge(f"{SERVER}_broker_metadata_metrics_last_applied_record_offset", text, server.applied_offset)
 

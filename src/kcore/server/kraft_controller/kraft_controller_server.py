@@ -179,7 +179,7 @@ class KraftServer(QuorumServer):
         self._control(api_name(type(request)), partial(self.controller.on_request, request, info, reply_to))
 
     def hear(self) -> None:
-        """Before whatever reads brokers' last contacts: the controller learns of those that the front has answered."""
+        """Passes heartbeats that the answer loop has answered to the controller, before it reads brokers' contacts."""
         self._control("heartbeats heard", tuple)
 
     def _control(self, kind: str, event: Callable[[], Sequence[Any]]) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from kcore.raft.node import RaftNode
 from kcore.raft.states import Candidate, Follower, Leader, Prospective
-from kcore.server.metrics import metric_families as families
+from kcore.server.metrics import metric_families
 from kcore.server.metrics.metric_families import Collect, Family, counter, gauge, gauges, histogram
 from kcore.server.metrics.watched_loop import current_watched_loop
 from kcore.server.quorum_node.quorum_metrics import QuorumMetrics
@@ -31,9 +31,9 @@ def quorum_families(server: QuorumServer) -> list[Family]:
         *_of_events(server.metrics, at_s),
         *_of_snapshots(server.metrics, at_s),
         *_of_directory(server),
-        families.ready(server.is_ready),
-        *families.of_loop(loop, at_s),
-        *families.of_network(server.network),
+        metric_families.ready(server.is_ready),
+        *metric_families.of_loop(loop, at_s),
+        *metric_families.of_network(server.network),
     ]
 
 
@@ -102,26 +102,30 @@ def _of_records(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
         ("election", "from this node's candidacy until a leader was known", metrics.elections),
     ):
         text = f"Time in ms {what}, of the last 30 to 60 s"
-        yield gauge(f"{RAFT}_{kind}_latency_avg", f"{text}: the mean.", duration.recent.average(at_s) * families.MS)
-        yield gauge(f"{RAFT}_{kind}_latency_max", f"{text}: the longest.", duration.recent.longest(at_s) * families.MS)
+        yield gauge(
+            f"{RAFT}_{kind}_latency_avg", f"{text}: the mean.", duration.recent.average(at_s) * metric_families.MS
+        )
+        yield gauge(
+            f"{RAFT}_{kind}_latency_max", f"{text}: the longest.", duration.recent.longest(at_s) * metric_families.MS
+        )
         yield histogram(f"kcore_raft_{kind}_seconds", f"Time {what}.", duration)
     text = "Flushes of the log, in ms."
-    yield histogram("kafka_log_LogFlushStats_LogFlushRateAndTimeMs", text, metrics.flushes, families.MS)
+    yield histogram("kafka_log_LogFlushStats_LogFlushRateAndTimeMs", text, metrics.flushes, metric_families.MS)
 
 
 def _of_events(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
     manager = "kafka_controller_ControllerEventManager"
     text = "From the turn of the event loop that saw an event to its handling, in ms."
-    yield histogram(f"{manager}_EventQueueTimeMs", text, metrics.queue_time, families.MS)
+    yield histogram(f"{manager}_EventQueueTimeMs", text, metrics.queue_time, metric_families.MS)
     text = "Handling of events, in ms."
-    yield histogram(f"{manager}_EventQueueProcessingTimeMs", text, metrics.processing_time, families.MS)
+    yield histogram(f"{manager}_EventQueueProcessingTimeMs", text, metrics.processing_time, metric_families.MS)
     loop = current_watched_loop()
     if loop is not None:
         text = "Share of the last 30 to 60 s that the event loop waited."
         yield gauge(f"{manager}_AvgIdleRatio", text, loop.idle_ratio)
     what = "How long an event held the event loop, by kind"
-    yield families.histograms("kcore_event_seconds", f"{what}.", "kind", metrics.events)
-    yield from families.longest("kcore_event", what, "kind", metrics.events, at_s)
+    yield metric_families.histograms("kcore_event_seconds", f"{what}.", "kind", metrics.events)
+    yield from metric_families.longest("kcore_event", what, "kind", metrics.events, at_s)
     text = "The part of that time that the state machine takes: committed records applied, outputs performed."
     yield histogram("kcore_state_machine_seconds", text, metrics.state_machine)
 
@@ -131,7 +135,7 @@ def _of_snapshots(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
     text = "Bytes of the latest snapshot that this process wrote."
     yield gauge(f"{emitter}_LatestSnapshotGeneratedBytes", text, snapshots.latest_bytes)
     if snapshots.latest_s is not None:
-        age_ms = (at_s - snapshots.latest_s) * families.MS
+        age_ms = (at_s - snapshots.latest_s) * metric_families.MS
         yield gauge(f"{emitter}_LatestSnapshotGeneratedAgeMs", "Its age in ms.", age_ms)
     text = "Snapshots, from the first slice until it was durable; other events run in between."
     yield histogram("kcore_snapshot_seconds", text, snapshots.written)

@@ -1,0 +1,6 @@
+"""Rights, request quotas and the audit log, for all servers.
+
+- `rights.py`: removes refused items from a request, and adds their errors to the response.
+- `request_throttle.py`, `throttled.py`: request quotas, and handlers that obey them.
+- `audit.py`, `audited.py`: the audit log, and handlers that write it.
+"""

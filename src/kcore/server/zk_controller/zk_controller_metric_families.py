@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from kcore.server.metrics import metric_families as families
+from kcore.server.metrics import metric_families
 from kcore.server.metrics.metric_families import Collect, Family, counter, gauge, histogram, histograms
 from kcore.server.metrics.watched_loop import current_watched_loop
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
@@ -27,7 +27,7 @@ def collector(server: ControllerServer) -> Collect:
             *_of_state(server),
             *_of_events(server.metrics, at_s),
             *_of_brokers(server.metrics),
-            *families.of_loop(current_watched_loop(), at_s),
+            *metric_families.of_loop(current_watched_loop(), at_s),
         ]
 
     return collect
@@ -56,16 +56,16 @@ def _of_state(server: ControllerServer) -> Iterable[Family]:
 def _of_events(metrics: ControllerMetrics, at_s: float) -> Iterable[Family]:
     yield gauge(f"{MANAGER}_EventQueueSize", "Events that wait.", metrics.event_queue_size)
     text = "How long events waited for their turn, in ms."
-    yield histogram(f"{MANAGER}_EventQueueTimeMs", text, metrics.event_queue_time, families.MS)
+    yield histogram(f"{MANAGER}_EventQueueTimeMs", text, metrics.event_queue_time, metric_families.MS)
     what = "How long an event took, ZooKeeper's answers included, by kind"
     yield histograms("kcore_event_seconds", f"{what}.", "kind", metrics.events)
-    yield from families.longest("kcore_event", what, "kind", metrics.events, at_s)
+    yield from metric_families.longest("kcore_event", what, "kind", metrics.events, at_s)
 
 
 def _of_brokers(metrics: ControllerMetrics) -> Iterable[Family]:
     name = "kafka_controller_ControllerChannelManager_RequestRateAndQueueTimeMs"
     text = "How long requests to brokers waited to be sent, in ms."
-    yield histogram(name, text, metrics.request_queue_time, families.MS)
+    yield histogram(name, text, metrics.request_queue_time, metric_families.MS)
     text = "Requests to brokers, from the decision to the answer, by API and version."
     yield histograms("kcore_control_request_seconds", text, "api", metrics.requests)
     yield counter("kcore_control_request_retries", "Requests to brokers that were sent again.", metrics.request_retries)
