@@ -156,8 +156,8 @@ broker zk --broker-id 1 --log-dir x --listen nope
 controller kraft format --config junk --release 1
 controller kraft run --config server.properties --kafka-way standbys-check-frst | did you mean 'standbys-check-first'?
 broker kraft run --config server.properties --release 3.9 | 3.9.1
-controller kraft run --config server.properties --front fast | 'compiled', 'plain'
-quorum serve --id 1 --voters 1@h:1 --front fast | 'compiled', 'plain'
+controller kraft run --config server.properties --answer-loop fast | 'compiled', 'plain'
+quorum serve --id 1 --voters 1@h:1 --answer-loop fast | 'compiled', 'plain'
 quorum serve --id {HUGE} --voters 1@localhost:1 --data nope
 quorum describe --bootstrap-controller nope --status
 quorum describe --bootstrap-controller localhost:1 --status --timeout 500
