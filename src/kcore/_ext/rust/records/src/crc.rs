@@ -53,7 +53,6 @@ mod x86_64 {
     /// combined.
     ///
     /// # Safety
-
     /// The CPU must have SSE 4.2 and PCLMULQDQ.
     #[allow(unsafe_code)]
     #[target_feature(enable = "sse4.2,pclmulqdq")]
