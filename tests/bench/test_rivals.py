@@ -189,6 +189,7 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_messages_are_those_that_are_measured(messages: Path) -> None:
     sizes = {path.stem.replace(".", ":"): path.stat().st_size for path in messages.iterdir()}
     assert set(sizes) == {*SMALL_MESSAGES, *BIG_MESSAGES}

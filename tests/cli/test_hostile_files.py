@@ -108,7 +108,13 @@ def test_results_that_cannot_be_kept_are_not_measured(tmp_path: Path):
     assert done.exit_code == 2 and done.stderr.startswith("kcore: --out: ") and not done.stdout
 
 
-@pytest.mark.parametrize("options", [["--deep"], ["--deep", "--json"], ["--deep", "--arrow", "out.arrow"]])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--deep"],
+        *(pytest.param(["--deep", *each], marks=pytest.mark.long) for each in (["--json"], ["--arrow", "out.arrow"])),
+    ],
+)
 def test_names_that_are_not_utf_8(options: list[str], tmp_path: Path):
     """Neither a header's name nor the file's name is UTF-8."""
     folder = tmp_path / os.fsdecode(b"t\xff-0")

@@ -37,9 +37,8 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "form", [*(pytest.param(each, marks=pytest.mark.long) for each in ("--all", "--markdown")), "--json"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["--all", "--markdown", "--json"])
 def test_a_comparison_keeps_its_verdict_when_its_reader_leaves(runs: Path, form: str) -> None:
     same = without_reader(*PYTHON, "compare", str(runs / "old"), str(runs / "old"), form)
     assert same == (0, "")

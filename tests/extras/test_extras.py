@@ -87,7 +87,7 @@ def test_02_the_library_needs_numpy_alone() -> None:
 
 
 ALL_BUT_JAVA = [
-    pytest.param(extra, marks=pytest.mark.long) if extra == "spark" else extra
+    extra if extra == "cli" else pytest.param(extra, marks=pytest.mark.long)
     for extra in sorted(EXTRAS.keys() - {"java"})
 ]
 

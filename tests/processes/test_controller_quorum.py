@@ -48,6 +48,7 @@ def test_a_controller_that_does_not_start_is_told_with_the_end_of_its_log() -> N
     assert not quorum.folder.exists()
 
 
+@pytest.mark.long
 def test_both_kinds_of_controllers_get_the_same_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shell script stands for Java."""
     java = tmp_path / "bin" / "java"

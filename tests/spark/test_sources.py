@@ -37,6 +37,7 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.mark.long
 def test_a_log_dir_is_a_row_a_record(spark: SparkSession) -> None:
     frame = spark.read.format("kcore.log").load(str(BROKER))
     files = [file for folder in partitions_in(BROKER).values() for file in files_of(folder)]
@@ -241,6 +242,7 @@ def test_04_spark_tells_of_an_unknown_option(spark: SparkSession, logs: Path) ->
             spark.read.format(name).option("bogus", "1").load(str(logs)).collect()
 
 
+@pytest.mark.long
 def test_metadata_is_filtered_and_its_damage_told(spark: SparkSession, tmp_path: Path) -> None:
     whole = spark.read.format("kcore.metadata").load(str(METADATA))
     topic = whole.first()["topic"]

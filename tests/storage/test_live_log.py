@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections import OrderedDict
 from pathlib import Path
 from random import Random
 
@@ -17,6 +18,7 @@ from kcore.protocol_errors import Errors, exception_of
 from kcore.storage.checkpoints import TopicPartition, read_leader_epochs
 from kcore.storage.log import live_segment
 from kcore.storage.log.live_log import LiveLog, Settings
+from kcore.storage.log.live_segment import LiveSegment
 from kcore.storage.log.log_directory import LogDirectory
 from kcore.storage.log.partition_folder import Log
 from kcore.types import Uuid
@@ -298,6 +300,7 @@ def test_a_batch_that_is_far_more_than_its_bytes_is_not_searched(
 def test_so_many_segments_are_open_for_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients may read any segment: descriptors must be left for the log that is written."""
     monkeypatch.setattr(live_segment, "MOST_OPEN", 4)
+    monkeypatch.setattr(live_segment, "_OPEN", OrderedDict[LiveSegment, None]())  # Without those of other tests.
     before = len(os.listdir("/proc/self/fd"))
     with LiveLog(tmp_path / "t-0", settings=Settings(segment_bytes=100)) as log:
         data = [building.batch(k, [bytes(50)]) for k in range(20)]

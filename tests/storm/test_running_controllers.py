@@ -79,6 +79,7 @@ def test_the_session_time_out_is_asked_and_the_process_is_found_by_its_port(cont
     assert not any("not known" in line for line in told)
 
 
+@pytest.mark.long
 def test_a_controller_that_does_not_tell_its_session_time_out_leaves_the_work_blank(
     controller: KcoreQuorum, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,7 +91,7 @@ async def features(address: str) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("release", "level", "number"),
     [
-        ("4.3.1", "3.9-IV0", 21),
+        pytest.param("4.3.1", "3.9-IV0", 21, marks=pytest.mark.long),
         pytest.param("4.1.2", "4.1-IV1", 27, marks=pytest.mark.long),
         pytest.param("3.9.1", "3.9-IV0", 21, marks=pytest.mark.long),
     ],

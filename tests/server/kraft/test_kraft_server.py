@@ -276,7 +276,10 @@ REMOVE_VOTER = RemoveRaftVoterRequest(cluster_id=CLUSTER, voter_id=8, voter_dire
 AS_KAFKA = frozenset({LEADERS_NAMED})
 
 
-@pytest.mark.parametrize("kafka_way", [frozenset[str](), AS_KAFKA], ids=("kcore", "kafka"))
+@pytest.mark.parametrize(
+    "kafka_way",
+    [pytest.param(frozenset[str](), id="kcore"), pytest.param(AS_KAFKA, id="kafka", marks=pytest.mark.long)],
+)
 def test_a_standby_sends_a_broker_with_a_request_about_the_quorum_elsewhere(
     kafka_way: frozenset[str], port: int
 ) -> None:

@@ -413,6 +413,7 @@ while True:
 """
 
 
+@pytest.mark.long
 def test_kill_9_loses_nothing_that_was_flushed(tmp_path: Path) -> None:
     dice = random.Random(595)
     flushed = 0

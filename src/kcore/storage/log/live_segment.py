@@ -321,7 +321,7 @@ class LiveSegment:
             self._file = self._files.open(self.path)
             if self._files is OS:
                 _OPEN[self] = None
-                if len(_OPEN) > most_open():
+                while len(_OPEN) > most_open():
                     next(iter(_OPEN)).close()
         elif self in _OPEN:
             _OPEN.move_to_end(self)
