@@ -105,7 +105,8 @@ def about(storm: Storm) -> str:
     runs = " or ".join(map(str, counts))
     return (
         f"Medians of {runs} repetitions, in which the controllers took turns; in brackets the least and the greatest "
-        f"ratio of a repetition. Measured on {storm['when']} with kcore {storm['versions']['kcore']} on {storm['cores']} cores ({storm['processor']})."
+        f"ratio of a repetition. Measured on {storm['when']} with kcore {storm['versions']['kcore']} on "
+        f"{storm['cores']} cores ({storm['processor']})."
     )
 
 
