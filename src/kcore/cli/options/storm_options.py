@@ -29,7 +29,7 @@ PerTopic = Annotated[int, typer.Option(help="Partitions of a topic.")]
 Factor = Annotated[int, typer.Option(help="Replicas of a partition.")]
 Racks = Annotated[int, typer.Option(help="Racks that the brokers are spread over; 0 for none.")]
 Controllers = Annotated[int, typer.Option(help="1 or 3, if they are started for the run.")]
-Heap = Annotated[str, typer.Option(help="The -Xmx of each Kafka controller; kcore's have no such limit.")]
+Heap = Annotated[str, typer.Option(help="The -Xmx of each controller of Kafka; kcore's have no such limit.")]
 MetadataDetail = Annotated[
     str, typer.Option(help="full: the brokers know the partitions; count: they only count records.")
 ]
