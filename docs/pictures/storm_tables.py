@@ -13,11 +13,11 @@ LABELS = {
     "register": "all brokers registered",
     "create": "all topics created",
     "heartbeat": "idle for 10 s",
-    "broker-lost": "a broker killed, without the wait for its session",
+    "broker-lost": "a broker killed (without the session time-out)",
     "controlled-shutdown": "a broker shuts down",
     "bounce": "a killed broker returns at once",
     "failover": "another controller takes over",
-    "controller-killed": "the active controller killed, until a topic is created",
+    "controller-killed": "the active controller killed, until a topic can be created",
 }
 HEADLINE = 100_000
 """The partitions of the table in the README, and of the picture."""
@@ -57,7 +57,7 @@ def both(name: str, show: Callable[[float], str]) -> Callable[[Row, Row], str]:
 
 
 FIGURES = (
-    ("of it the election", both("elected", seconds)),
+    ("the election alone", both("elected", seconds)),
     ("controllers' CPU", both("controller_cpu_s", lambda value: f"{digits(value)} s")),
     ("heartbeats' 99th percentile", both("heartbeat_p99_ms", seconds)),
 )
@@ -104,8 +104,9 @@ def about(storm: Storm) -> str:
     counts = sorted({each["repetitions"] for each in storm["rows"]})
     runs = " or ".join(map(str, counts))
     return (
-        f"Medians of {runs} alternations, in brackets the least and the greatest ratio of one; measured on "
-        f"{storm['when']} with kcore {storm['versions']['kcore']} on {storm['cores']} cores ({storm['processor']})."
+        f"Medians of {runs} repetitions, in which the controllers took turns; in brackets the least and the greatest "
+        f"ratio of a repetition. Measured on {storm['when']} with kcore {storm['versions']['kcore']} on "
+        f"{storm['cores']} cores ({storm['processor']})."
     )
 
 
@@ -130,7 +131,7 @@ def headline(storms: dict[str, Storm]) -> str:
             row(LABELS[lost], *works(kraft[lost]), *works(zk[lost])),
             row(LABELS[stops], *works(kraft[stops]), *works(zk[stops])),
             row("another controller takes over", *works(killed), *works(zk["failover"])),
-            row("of it the election", *(seconds(each["elected"]) for each in killed), "", ""),
+            row("the election alone", *(seconds(each["elected"]) for each in killed), "", ""),
             row("controller's CPU: a broker killed", *cpus(kraft[lost]), *cpus(zk[lost])),
             row("controller's memory at most", *(peak(storms["kraft"], each, HEADLINE) for each in KRAFT),
                 *(peak(storms["zookeeper"], each, HEADLINE) for each in ZK)),

@@ -107,7 +107,7 @@ def mode_of(y: int, name: str, rows: list[tuple[str, Row, Row]]) -> tuple[int, l
     """One mode: its heading and its scenarios, the quickest of Kafka's first; and where the next one begins."""
     runs = {len(row["work_ms"]) for _, *both in rows for row in both}
     sizes = f"{rows[0][1]['brokers']} brokers, {PARTITIONS:,} partitions, replication factor 3"
-    of_runs = f"medians of {' or '.join(map(str, sorted(runs)))} runs, lines: their spread"
+    of_runs = f"medians of {' or '.join(map(str, sorted(runs)))} runs; lines: their spread"
     drawn = [text(20, y + 24, name, "ink head"), text(LEFT, y + 24, f"{sizes}; {of_runs}", "faint small")]
     y += HEADING
     for scenario, kafka, kcore in sorted(rows, key=lambda row: median(row[1]["work_ms"])):
@@ -124,8 +124,9 @@ def draw(storms: dict[str, Storm]) -> str:
         y, more = mode_of(y, name, [pair for storm, pair in found if pair[0] in chosen[storm]])
         drawn += more
     rows = [
-        text(20, 30, "Until the last broker knew: Kafka's controller and kcore's under the same storm", "ink title"),
-        text(20, 52, "Waiting for sessions of brokers to end is left out. The axis is logarithmic; further left is "
+        text(20, 30, "Time until the last broker has the change: Kafka's controller and kcore's in the same storm",
+             "ink title"),
+        text(20, 52, "The wait for a killed broker's session is left out. The axis is logarithmic; further left is "
              "faster.", "faint"),
         text(WIDTH - 20, 75, "Kafka / kcore (least to greatest)", "faint small end"),
     ]  # fmt: skip
@@ -140,7 +141,7 @@ def draw(storms: dict[str, Storm]) -> str:
     inner = "\n".join([*rows, *drawn])
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
-        f'aria-label="Until the last broker knew, by scenario: Kafka and kcore">\n<style>{STYLE}</style>\n'
+        f'aria-label="Time until the last broker has the change: Kafka and kcore">\n<style>{STYLE}</style>\n'
         f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="8" class="page"/>\n{inner}\n</svg>\n'
     )
 

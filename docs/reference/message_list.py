@@ -13,6 +13,8 @@ The classes of `kcore.schema`, with the versions of Kafka 3.9.1 and 4.3.1 togeth
 lengths and tagged fields (KIP-482). `help(kcore.schema.FetchRequest)` lists the fields of one.
 [message_list.py](message_list.py) makes this page from the classes.
 
+## All classes
+
 | class | type | API key | versions | flexible | what it is for |
 |---|---|---|---|---|---|
 """

@@ -1,4 +1,4 @@
-"""The story of docs/guides/control.md, typed: kcore's controller, three brokers of Kafka, a topic, a message."""
+"""The walk-through of docs/guides/control.md, typed: kcore's controller, three brokers of Kafka, a topic, a message."""
 
 import os
 import signal
@@ -29,11 +29,10 @@ def distribution(folder: Path) -> Path:
     return folder
 
 
-def story(kafka: Path, demo: Path) -> str:
-    """The section's commands in order, at ports that are free and in a folder of the test's."""
+def walk_through(kafka: Path, demo: Path) -> str:
+    """The page's commands in order, at ports that are free and in a folder of the test's."""
     page = (ROOT / "docs" / "guides" / "control.md").read_text("utf-8")
-    section = page[page.index("## From nothing to messages") : page.index("## KRaft controller")]
-    lines = [line.removeprefix("   ") for block in blocks_of(section) for line in block.body.splitlines()]
+    lines = [line.removeprefix("   ") for block in blocks_of(page) for line in block.body.splitlines()]
     text = "\n".join(lines)
     given = {"~/kafka_2.13-4.3.1": str(kafka), "~/kcore-demo": str(demo), "1909$id": "$(port $id)"}
     given |= dict(
@@ -47,13 +46,13 @@ def story(kafka: Path, demo: Path) -> str:
     return f"port() {{ case $1 in 1) echo {first};; 2) echo {others[0]};; 3) echo {others[1]};; esac; }}\n{text}"
 
 
-def test_the_page_s_story_works_when_typed(tmp_path: Path) -> None:
+def test_the_walk_through_works_when_typed(tmp_path: Path) -> None:
     kafka, demo = distribution(tmp_path / "kafka"), tmp_path / "demo"
     with subprocess.Popen(
         ["bash", "-em"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True
     ) as shell:
         try:
-            out, _ = shell.communicate(story(kafka, demo), timeout=300)
+            out, _ = shell.communicate(walk_through(kafka, demo), timeout=300)
         finally:
             left = subprocess.run(["pgrep", "-f", str(demo)], capture_output=True, text=True, check=False).stdout
             for process in left.split():

@@ -56,7 +56,8 @@ def test_tables_of_storms_are_made_of_the_data_of_the_picture(page: str) -> None
 def test_every_storm_of_a_table_is_published_with_its_command() -> None:
     tables, data = script("storm_tables.py"), script("storm_data.py")
     text = (ROOT / "docs/storms.md").read_text(encoding="utf-8")
-    assert {name for _, name, _ in tables["BLOCK"].findall(text)} == data["COMMANDS"].keys() == results().keys()
+    tables_of = {name for _, name, _ in tables["BLOCK"].findall(text)} - {"headline"}
+    assert tables_of == data["COMMANDS"].keys() == results().keys()
 
 
 def test_a_storm_is_published_from_its_medians() -> None:

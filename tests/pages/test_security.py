@@ -27,21 +27,21 @@ def test_the_bounds_on_the_page() -> None:
     for what, told in {
         "connections": f"{limits.connections:,} (a quorum's node and a KRaft controller: {MOST_CONNECTIONS:,})",
         "one frame": f"{limits.frame_bytes // MIB} MiB",
-        "half frames, and requests that run, all together": f"{limits.received_bytes // MIB} MiB",
-        "answers that are not taken, all together": f"{limits.unsent_bytes // MIB} MiB",
+        "incomplete frames and running requests, all together": f"{limits.received_bytes // MIB} MiB",
+        "answers that clients have not received, all together": f"{limits.unsent_bytes // MIB} MiB",
         "values of all arrays of a request": f"{limits.request_values:,}",
         "bytes of a client in its TLS handshake": f"{HANDSHAKE_MOST // 1024} KiB",
         "an idle connection": f"{limits.idle_s:.0f} s",
-        "what a producer's batch may decompress to": f"{LEAST_BUDGET // MIB} MiB, or {BUDGET_PER_BYTE} times",
+        "decompressed size of a producer's batch": f"{LEAST_BUDGET // MIB} MiB, or {BUDGET_PER_BYTE} times",
         "a frame of SASL before authentication": sasl,
         "listeners of a quorum's voter, in AddRaftVoter and UpdateRaftVoter": (
             f"{MOST_LISTENERS}, with {MOST_LISTENER_BYTES // 1024} KiB of their names and hosts"
         ),
         "fetches that wait at a quorum's leader": f"{MOST_WAITING:,}",
-        "iterations of SCRAM that a server asks of this one, as its client": (
+        "iterations of SCRAM that another server requires of this one as its client": (
             f"{MOST_ITERATIONS:,}; all above {FEW_ITERATIONS:,} in one thread"
         ),
-        "a kind of line in the log about clients": f"{burst} at once, then one a second, {LONGEST_LINE:,}",
+        "log lines of one kind about clients": f"{burst} at once, then one a second, {LONGEST_LINE:,}",
         "the audit log": f"{FILES} files of {FILE_BYTES // MIB} MiB",
     }.items():
         assert told in rows[what], what

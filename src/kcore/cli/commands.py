@@ -46,7 +46,7 @@ class Command(NamedTuple):
 
 COMMANDS: Final[dict[str, Command]] = {
     "bench": Command(
-        "measure.bench_command", "Run a plan's workloads over Spark; print, keep and draw what was measured."
+        "measure.bench_command", "Measure the workloads of a plan over Spark; print the results and draw charts."
     ),
     "bench designs": Command(
         "measure.designs_command",

@@ -54,7 +54,7 @@ def command(
     print_plan: Annotated[bool, typer.Option("--print-plan", help="Show the plan as TOML and stop.")] = False,
     names: bench_options.Names = False,
 ) -> None:
-    """Run a plan's workloads over Spark; print, keep and draw what was measured.
+    """Measure the workloads of a plan over Spark; print the results and draw charts.
 
     Exit code: 0 good, 1 a cell failed, 2 usage, 3 a partial run or results that disagree.
     """

@@ -7,7 +7,7 @@ import typer
 from kcore.measure.bench.plan_rules import MOST_SECONDS
 from kcore.measure.workloads.cell import ISRS
 
-_SIZES = typer.Option(metavar="N,N,...", help="Instead of the plan's sizes, such as 10k,1M.")
+_SIZES = typer.Option(metavar="N,N,...", help="Use these in place of the plan's sizes, such as 10k,1M.")
 
 Partitions = Annotated[str | None, _SIZES]
 Brokers = Annotated[str | None, _SIZES]
@@ -15,24 +15,26 @@ Factor = Annotated[int | None, typer.Option(metavar="N", help="Replicas of a par
 Topics = Annotated[str | None, typer.Option(metavar="N", help="Topics of the cluster, such as 10k.")]
 PerTopic = Annotated[int | None, typer.Option(metavar="N", help="Partitions of a topic, in place of --topics.")]
 Racks = Annotated[int | None, typer.Option(metavar="N", help="Racks that the brokers are spread over; 0 for none.")]
-Isr = Annotated[str | None, typer.Option(metavar="STATE", help=f"The ISRs' state: {' or '.join(ISRS)}.")]
+Isr = Annotated[str | None, typer.Option(metavar="STATE", help=f"The state of the ISRs: {' or '.join(ISRS)}.")]
 Gone = Annotated[float | None, typer.Option(metavar="SHARE", help="Share of the brokers that are gone, such as 0.1.")]
 Repeat = Annotated[int | None, typer.Option(metavar="N", help="Repetitions of every cell.")]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed of every cell.")]
 WarmUp = Annotated[
-    float | None, typer.Option(metavar="S", help=f"How long an operation runs before it is sampled, to {MOST_SECONDS}.")
+    float | None,
+    typer.Option(metavar="S", help=f"Seconds that an operation runs before it is sampled, up to {MOST_SECONDS}."),
 ]
 Duration = Annotated[
-    float | None, typer.Option(metavar="S", help="How long it is sampled; 0: 0.3 s or 200 samples, what is first.")
+    float | None,
+    typer.Option(metavar="S", help="Seconds of sampling; 0: until 0.3 s have passed or 200 samples are taken."),
 ]
 Cluster = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="A ZooKeeper dump or a raw request with its header, in place of generated clusters: "
-        "as it is, or scaled up to --partitions and --brokers.",
+        help="A ZooKeeper dump or a raw request with its header, in place of generated clusters; "
+        "--partitions and --brokers scale it up.",
     ),
 ]
 Names = Annotated[
-    bool, typer.Option("--list", help="Name the workloads and their operations, with --json as JSON, and stop.")
+    bool, typer.Option("--list", help="List the workloads and their operations, with --json as JSON, and stop.")
 ]

@@ -6,51 +6,53 @@ import typer
 
 Scenarios = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[SCENARIO]...", help="Names that --list gives; all that a target allows if left out."),
+    typer.Argument(metavar="[SCENARIO]...", help="Names from --list; default: all that the target supports."),
 ]
 Targets = Annotated[
     list[str] | None,
     typer.Option(
         metavar="HOST:PORT,... | kafka-4.3.1 | kcore-kraft | kafka-3.9.1-zk | kcore-zk",
-        help="Controllers that run already; or those of a release of Kafka or of kcore, started for the run; or one in "
-        "ZooKeeper mode. Default kafka-4.3.1. Several --target: one report side by side.",
+        help="Controllers that run already, or the name of a kind that is started for the run; -zk: ZooKeeper mode. "
+        "Default kafka-4.3.1. Several --target: one report compares them.",
     ),
 ]
-Brokers = Annotated[str, typer.Option(metavar="N,N,...", help="Hollow brokers; each count is a run.")]
+Brokers = Annotated[str, typer.Option(metavar="N,N,...", help="Hollow brokers; each count is a run of its own.")]
 Partitions = Annotated[
-    str, typer.Option(metavar="N,N,...", help="Partitions, such as 10k,1M; each with each of --brokers.")
+    str,
+    typer.Option(metavar="N,N,...", help="Partitions, such as 10k,1M; each count runs with each count of --brokers."),
 ]
 Paired = Annotated[
     bool,
-    typer.Option(
-        "--paired", help="The first count of --brokers with the first of --partitions and so on, not each with each."
-    ),
+    typer.Option("--paired", help="Run the first count of --brokers with the first of --partitions only, and so on."),
 ]
 PerTopic = Annotated[int, typer.Option(help="Partitions of a topic.")]
 Factor = Annotated[int, typer.Option(help="Replicas of a partition.")]
 Racks = Annotated[int, typer.Option(help="Racks that the brokers are spread over; 0 for none.")]
-Controllers = Annotated[int, typer.Option(help="1 or 3, where they are started for the run.")]
+Controllers = Annotated[int, typer.Option(help="1 or 3, if they are started for the run.")]
 Heap = Annotated[str, typer.Option(help="The -Xmx of each controller of Kafka; kcore's have no such limit.")]
 MetadataDetail = Annotated[
     str, typer.Option(help="full: the brokers know the partitions; count: they only count records.")
 ]
 Heartbeat = Annotated[float, typer.Option(help="Seconds between a broker's heartbeats.")]
 Seconds = Annotated[float, typer.Option(help="How long the scenario heartbeat lasts.")]
-LostShare = Annotated[float, typer.Option(help="Which share of a broker's replicas dir-lost loses, up to 1.")]
+LostShare = Annotated[
+    float, typer.Option(help="The share of a broker's replicas in the directory that dir-lost fails, up to 1.")
+]
 LostReplicas = Annotated[
     str,
-    typer.Option(
-        metavar="N", help="How many of a broker's replicas dir-lost loses, at every size; 0: as --lost-share has it."
-    ),
+    typer.Option(metavar="N", help="The same as a number of replicas, equal for all sizes; 0: --lost-share decides."),
 ]
 Master = Annotated[
-    str, typer.Option(metavar="URL", help="Spark's master, whose executors run the brokers; default: this process.")
+    str,
+    typer.Option(metavar="URL", help="Spark's master, whose executors run the hollow brokers; default: this machine."),
 ]
-Repeat = Annotated[int, typer.Option(help="Runs of everything; on Kafka of ours each with a fresh one.")]
+Repeat = Annotated[
+    int, typer.Option(help="Repetitions of all scenarios; controllers that are started for the run are new in each.")
+]
 SessionTimeout = Annotated[
     int,
     typer.Option(
-        metavar="MS", help="broker.session.timeout.ms of controllers that run already; 0: the active one is asked."
+        metavar="MS", help="broker.session.timeout.ms of controllers that run already; 0: read it from the active one."
     ),
 ]
 Pids = Annotated[
@@ -58,12 +60,13 @@ Pids = Annotated[
     typer.Option(
         "--pid",
         metavar="PID",
-        help="A controller that runs already, whose CPU and memory are measured; default: found by its port, if here. "
-        "One --pid a controller.",
+        help="The process of a controller that runs already, to measure its CPU and memory; one --pid for each. "
+        "Default: found by its port on this machine.",
     ),
 ]
 Profile = Annotated[
-    bool, typer.Option("--profile", help="Sample the controllers: where their CPU time went, by layer and by event.")
+    bool,
+    typer.Option("--profile", help="Sample the controllers to show where their CPU time goes, by layer and by event."),
 ]
-Seed = Annotated[int, typer.Option(help="Which broker is lost, and all other choices.")]
-Names = Annotated[bool, typer.Option("--list", help="Name the scenarios, a line each, and stop.")]
+Seed = Annotated[int, typer.Option(help="Chooses the broker that is lost, and all else that is random.")]
+Names = Annotated[bool, typer.Option("--list", help="List the scenarios, one a line, and stop.")]
