@@ -62,7 +62,7 @@ from oracle.alike_requests import (
 
 
 class Call(NamedTuple):
-    """Who asks what; `settles`: what was written before is known to the broker first."""
+    """A request and the user who sends it; `settles`: first the broker learns all earlier writes."""
 
     name: str
     user: str
@@ -187,7 +187,7 @@ OF_RIGHTS: Final = (
     ),
     Call("grant what is there", "admin", grants(entry(OF_TOPIC, "shared", ALTER_CONFIGS))),
     Call("grant without a name", "admin", grants(entry(OF_TOPIC, "", READ), entry(OF_TOPIC, "x", READ))),
-    Call("grant to whom nobody can be", "admin", grants(entry(OF_TOPIC, "x", READ, who="bob"))),
+    Call("grant to an invalid principal", "admin", grants(entry(OF_TOPIC, "x", READ, who="bob"))),
     Call("grant to an empty name", "admin", grants(entry(OF_TOPIC, "x", READ, who=""))),
     Call("grant of the wrong cluster", "admin", grants(entry(OF_CLUSTER, "my-cluster", ALTER))),
     Call("grant of the cluster", "admin", grants(entry(OF_CLUSTER, "kafka-cluster", DESCRIBE, who="User:carol"))),

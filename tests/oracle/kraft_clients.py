@@ -89,9 +89,9 @@ class Asker:
         answers: Counter[str],
         real: frozenset[int] = frozenset(),
     ) -> None:
-        """`answers`: how many requests of each kind got one, were refused by who leads no more, or broke.
+        """`answers`: how many requests of each kind were answered, were refused by a former leader, or broke.
 
-        `real`: Kafka's own controllers. What they answer with VAGUE may have been done or not.
+        `real`: Kafka's own controllers. They may have done a request that they answer with an error of VAGUE.
         """
         self._nodes, self._watch, self._dice, self._answers, self._real = nodes, watch, dice, answers, real
         self._connections: dict[int, Connection] = {}
@@ -211,7 +211,7 @@ class FakeBroker:
         self.broker_id, self._asker, self._watch, self._given, self._dice = broker_id, asker, watch, given, dice
         self._directories = directories_of(broker_id)
         self._incarnation = Uuid(dice.randbytes(16))
-        self.epoch: int | None = None  # Of this incarnation.
+        self.epoch: int | None = None  # The epoch of this incarnation.
         self._previous_epoch = -1
         self._is_fenced, self._is_stopping = True, False
 

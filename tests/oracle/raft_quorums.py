@@ -48,7 +48,7 @@ class Member(JavaProcess):
 
     @property
     def log_folder(self) -> Path:
-        """Of the metadata partition."""
+        """The folder of the metadata log."""
         return self.data / "__cluster_metadata-0"
 
 
@@ -123,7 +123,7 @@ class RaftQuorum(Started):
         node.start()
         return node
 
-    # What each is told.
+    # Commands and settings of the nodes.
 
     def _controller(self, node_id: int, port: int) -> Member:
         place = self.folder / f"kafka-{node_id}"

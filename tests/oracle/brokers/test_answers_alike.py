@@ -1,7 +1,7 @@
 """A real broker's answers under kcore's controller and under Kafka's, to the same calls of the same users.
 
-The broker forwards most of them in envelopes; all nodes and clients speak SASL_SSL, the clients with SCRAM. What is
-left out of the comparison is what differs between two clusters of Kafka's own: ids, keys, times, offsets; and that
+The broker forwards most of them in envelopes; all nodes and clients speak SASL_SSL, the clients with SCRAM. The
+comparison leaves out ids, keys, times and offsets, which also differ between two clusters of Kafka. It ignores that
 Kafka's controllers show an object of theirs where kcore's name the principal.
 """
 

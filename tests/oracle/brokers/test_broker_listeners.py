@@ -127,7 +127,7 @@ class SecureMixed(KraftCluster):
         return ("--bootstrap-server", self.bootstrap, "--command-config", config)
 
     def refused(self, main: str, *arguments: object, given: str | None = None) -> str:
-        """What a tool says that must fail, or complain."""
+        """Runs a tool that must fail or complain, and returns all that it prints."""
         _, printed, complaints = self.try_tool(main, *arguments, given=given)
         return printed + complaints
 
@@ -194,7 +194,7 @@ def test_who_may_make_a_topic_is_decided_by_who_asks(cluster: SecureMixed) -> No
     assert "alices" in cluster.tool(TOPICS, *cluster.user("admin"), "--list")
 
 
-# What both kinds of broker must answer alike.
+# Requests that both kinds of broker must answer alike.
 
 
 def described(kind: int, name: str) -> DescribeConfigsRequest:

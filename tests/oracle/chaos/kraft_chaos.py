@@ -1,10 +1,10 @@
 """Three kcore controllers under a mix of all requests, and kill -9 of the active one at seeded random moments.
 
-Administrators and brokers over the wire change parts of the state of which each has its own; other moments kill a
+Administrators and brokers change the state over the wire; each client changes its own part of it. Some moments kill a
 standby, all three, or all but the active one, or stop the active one for a while. After every few, and at the end, the
-clients pause: what was answered as done is in the log, what was refused is not, nothing was given twice. Then all three
-are killed, and their logs, their snapshots and the states that these give are compared. `ci/chaos-kraft --help` runs it
-by hand.
+clients pause. Then the log has every change that was answered as done and none that was refused, and no id was given
+twice. Then all three are killed, and their logs, their snapshots and the states that these give are compared.
+`ci/chaos-kraft --help` runs it by hand.
 """
 
 import argparse

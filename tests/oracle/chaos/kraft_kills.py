@@ -25,7 +25,7 @@ from oracle.kraft_clusters import KraftCluster, Node
 from oracle.kraft_observer import Watch
 
 FAULT: Final = re.compile(r"^(?:Traceback|.* (?:ERROR|CRITICAL) ).*", re.MULTILINE)
-# Of Kafka's controllers: an error with the exception in the next line, and what a fault handler reports.
+# In the logs of Kafka's controllers: an error with the exception in the next line, and a fault handler's report.
 KAFKA_FAULT: Final = re.compile(r"^.*(?: ERROR |Encountered .* fault).*\n.*$", re.MULTILINE)
 # Errors that Kafka's controllers log where all controllers are Kafka's, too: a request to one that is not active; a
 # broker that registers and is unregistered within one delta (ControllerMetricsChanges.handleBrokerChange); a broker
@@ -73,9 +73,9 @@ class Story:
     kills: Counter[str] = field(default_factory=Counter)
     active: Counter[str] = field(default_factory=Counter)  # How often `turn` made each node the active controller.
     snapshots: int = 0  # Compared.
-    real_snapshots: int = 0  # Of them Kafka's.
-    loaded: int = 0  # By kcore's controllers.
-    transactions: Counter[str] = field(default_factory=Counter)  # Of the metadata log: ended, and aborted.
+    real_snapshots: int = 0  # Compared snapshots that Kafka's controllers wrote.
+    loaded: int = 0  # Snapshots that kcore's controllers loaded.
+    transactions: Counter[str] = field(default_factory=Counter)  # In the metadata log: ended, and aborted.
     committed: int = 0
 
 
@@ -89,7 +89,7 @@ class Watched:
         self.reference = Reference()
         self._down = set[Node]()  # Killed or told to stop, and not started again.
 
-    # What a test of its own has besides.
+    # Subclasses replace these two.
 
     def check_clients(self) -> None:
         """Raises what a client has found."""

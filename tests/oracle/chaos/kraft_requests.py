@@ -49,7 +49,7 @@ TOPIC_SETTINGS: Final = {  # Valid values; one that is not.
     "cleanup.policy": (("compact", "delete", "compact,delete"), "burn"),
 }
 QUOTAS: Final = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
-EVERYBODY: Final[dict[str, Any]] = {  # Of a filter of ACLs.
+EVERYBODY: Final[dict[str, Any]] = {  # Fields of a filter that matches the ACLs of all principals.
     **{"resource_type_filter": TOPIC, "principal_filter": None, "host_filter": None},
     **{"operation": ANY, "permission_type": ANY},
 }
@@ -105,7 +105,7 @@ def _created(made: TopicState, is_bad: bool, validate_only: bool, state: TopicSt
 
 
 def _forget_ids(chosen: Sequence[Topic]) -> None:
-    """Of topics that may be gone: their next ids are others."""
+    """Forgets the ids of topics that may be deleted: a topic of the same name gets another id."""
     for topic in chosen:
         if None in topic.states:
             topic.topic_id = None
@@ -413,7 +413,7 @@ def come_and_go(own: Own) -> Step:
 
 
 def _partition(own: Own) -> tuple[str, Uuid, int] | None:
-    """Of a topic of one's own that the log has."""
+    """A partition of one of the client's topics, or None if the log does not have the topic."""
     topic, image = own.dice.choice(own.topics), own.watch.image
     if topic.name not in image.topics:
         return None

@@ -67,7 +67,7 @@ class Mixed(KraftCluster):
     def broker(self, broker_id: int) -> Node:
         return self.brokers[broker_id - 1]
 
-    # What it is, by the broker that is asked.
+    # The cluster's state, in the answers of its brokers.
 
     def seen(self) -> dict[int, tuple[int, frozenset[int]]]:
         """Leader and ISR by partition; nothing while nobody answers."""

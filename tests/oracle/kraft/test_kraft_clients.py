@@ -52,7 +52,7 @@ def admin(cluster: KraftCluster) -> AdminClient:
 
 
 def finish(futures: dict[object, object]) -> list[object]:
-    """What each of them is answered."""
+    """The result of each future, once it is there."""
     return [each.result(WAIT_S) for each in futures.values()]  # type: ignore[attr-defined]
 
 

@@ -102,7 +102,7 @@ def test_a_directory_is_lost_and_an_empty_one_takes_its_place(cluster: Disks, na
 
 
 def is_lost(seen: dict[int, Seen], lost: Sequence[int], loss: Loss) -> bool:
-    """Of those partitions the other broker is the leader and the ISR; the others are whole."""
+    """Whether the other broker alone is leader and ISR of the `lost` partitions, and all other partitions are whole."""
     other = 3 - loss.broker_id
     gone = Seen(other, frozenset({other}), frozenset({loss.broker_id}))
     return all(

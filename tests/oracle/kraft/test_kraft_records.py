@@ -103,9 +103,9 @@ def test_groups(cluster: KraftCluster) -> None:
 
 
 def offsets(cluster: KraftCluster, group: str) -> list[int]:
-    """What the group has committed of each partition."""
-    told = cluster.tool(CONSUMER_GROUPS, *brokers(cluster), "--describe", "--group", group)
-    rows = [line.split() for line in told.splitlines() if line.startswith(group)]
+    """The offsets that the group has committed, by partition."""
+    printed = cluster.tool(CONSUMER_GROUPS, *brokers(cluster), "--describe", "--group", group)
+    rows = [line.split() for line in printed.splitlines() if line.startswith(group)]
     return [int(row[3]) for row in rows]
 
 
@@ -238,7 +238,7 @@ def test_preferred_leaders_are_elected(cluster: KraftCluster) -> None:
 
 
 def test_an_unclean_leader_is_elected(cluster: KraftCluster) -> None:
-    """The last in-sync replica is gone; the other one leads only when it is told to."""
+    """The last in-sync replica is lost; the other one leads only after an unclean election is requested."""
     create(cluster, "unclean", "2:3")
     second, third = cluster.brokers[1:]
     third.kill()

@@ -1,7 +1,7 @@
 """Kafka's own tools for ACLs, users, quotas and delegation tokens, over real brokers under kcore's controllers.
 
-Brokers and controllers have Kafka's StandardAuthorizer. Clients of the plaintext listener are super users; those of the
-SASL listener are whom they say they are.
+Brokers and controllers have Kafka's StandardAuthorizer. Clients of the plaintext listener are super users; clients of
+the SASL listener have the principal that they authenticate as.
 """
 
 import re
@@ -80,7 +80,7 @@ def test_users(cluster: KraftCluster) -> None:
 
 
 def may_come(cluster: KraftCluster, who: tuple[object, ...]) -> bool:
-    """Whether brokers admit whom these options are of."""
+    """Whether the brokers admit the client that these options authenticate."""
     code, _, _ = cluster.try_tool(TOPICS, *who, "--list")
     return code == 0
 
@@ -141,7 +141,7 @@ QUOTAS = (
 
 
 def test_quotas(cluster: KraftCluster) -> None:
-    """Of users, of clients, of both, of addresses, and of all that have none of their own."""
+    """Quotas of users, of clients, of both, of addresses, and the defaults of each are set, shown and deleted."""
     at = (CONFIGS, *brokers(cluster))
     for entity, quota in QUOTAS:
         cluster.tool(*at, "--alter", *entity, "--add-config", quota.removesuffix(".0"))

@@ -212,7 +212,7 @@ def test_the_cluster(cluster: KraftCluster) -> None:
 
 
 def endpoints(cluster: KraftCluster, *options: str) -> dict[int, str]:
-    """What each member is."""
+    """By id, the type of each endpoint: broker or controller."""
     rows = [line.split() for line in cluster.tool(CLUSTER, "list-endpoints", *options).splitlines()[1:]]
     return {int(row[0]): row[-1] for row in rows}
 

@@ -24,7 +24,7 @@ LATEST_S: Final = 20.0
 
 
 def log_of(folder: Path) -> Path:
-    """Of the controller in that folder."""
+    """The metadata log's first segment of the controller in that folder."""
     return folder / "log" / "__cluster_metadata-0" / f"{0:020}.log"
 
 
@@ -52,7 +52,7 @@ def formatted(jvm: Jvm, folder: Path, setup: Setup, cluster_id: str, properties:
 
 
 class Story:
-    """What the walk needs of it is public."""
+    """One recorded story: a controller, its log, and the random walk that sends it requests."""
 
     walk: type[Walk] = Walk
 
@@ -153,7 +153,7 @@ class Story:
 
     @property
     def end_offset(self) -> int:
-        """Of the log, as far as it was read."""
+        """The end offset of the log, as far as the story has read it."""
         return self.log.end_offset
 
     def _read(self) -> list[Json]:
@@ -252,7 +252,7 @@ class Story:
         time.sleep(0.05)
 
     def _leader(self) -> Json:
-        """What a step has of the controller that leads now."""
+        """The fields of a step that name the controller that leads now; none with a single controller."""
         return {}
 
     def bad_envelope(self, kind: str, walk: Any) -> bool:

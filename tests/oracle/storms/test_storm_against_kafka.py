@@ -1,6 +1,6 @@
 """Every scenario against Kafka 4.3.1's controllers and against kcore's.
 
-What it counts is what the controllers' own logs hold, and all is well at the end.
+The storm's counts equal the records in the controllers' own logs, and every run ends without a failure.
 """
 
 import asyncio
@@ -76,12 +76,12 @@ class Arrived:
         batches = fleet.timeline.batches(result.log_begin, result.log_end)
         wall_ms = (batches.first_ns + (time.time_ns() - time.monotonic_ns())) / 1e6
         later = np.minimum.accumulate(batches.base_offset[::-1])[::-1]
-        stays = np.append(batches.base_offset[:-1] < later[1:], True)  # What a lost leader had not committed is gone.
+        stays = np.append(batches.base_offset[:-1] < later[1:], True)  # A lost leader's uncommitted batches are gone.
         return cls(batches.base_offset[stays], batches.append_ms[stays], wall_ms[stays])
 
 
 class Remembering(Timeline):
-    """What a scenario does before and after what it measures stays known."""
+    """A timeline that also keeps the batches before and after the measured part of a scenario."""
 
     def forget(self) -> None:
         pass

@@ -21,7 +21,7 @@ LIMIT_S = 240
 
 
 def storm(folder: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], list[dict]]:
-    """What became of it, and its rows; its temporary files are all in `folder`."""
+    """Runs a storm: the ended process, and its rows. All its temporary files are in `folder`."""
     command = [*COMMAND, *arguments, *SIZES, "--out", str(folder / "out"), "--json"]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=LIMIT_S, env=os.environ | {"TMPDIR": str(folder)}

@@ -47,7 +47,7 @@ def rows(server: ZookeeperProcess) -> dict[str, Row]:
 
 @pytest.fixture(scope="module")
 def lost() -> tuple[int, int]:
-    """Of broker 1: partitions that it leads, and that it holds."""
+    """The numbers of partitions that broker 1 leads, and of those that it holds."""
     table = PLAN.table()
     row = table.brokers.row(1)
     return int((table.leader__p == row).sum()), len(table.index.rows(row))

@@ -182,7 +182,7 @@ def wanted(name: str | None, request: Message) -> Errors:
 
 
 async def each_mutation(kind: Kind, port: int, *, is_bumped: bool, check: Check) -> None:
-    """By every client; `check` looks at what is told of each request. The tokens that are asked about are alice's."""
+    """Every client sends every request; `check` looks at each request's audit line. The tokens are alice's."""
     hmac = b""
     for known in MUTATIONS:
         request = known
@@ -218,7 +218,7 @@ class Told:
         through = {"through": None, "through_address": None} | self._through
         named = {"request": api_name(type(request)), "principal": who, "address": CLIENTS}
         if who == "User:ANONYMOUS" and "DelegationToken" in named["request"] and self._through:
-            # Who is not known may not name another to get a token: the line is the broker's own then.
+            # An anonymous client may not forward a request for a token: the audit line names the broker itself.
             named, through = named | {"address": HERE}, dict.fromkeys(through)
         assert found == named | through
 

@@ -196,7 +196,7 @@ async def whole_answer(asking: Any) -> str:
 
 
 async def comes(port: int, tls: Any, mechanism: str, name: str, password: str) -> str:
-    """What the client is told at the end of its exchange."""
+    """The outcome of a client's authentication: "let in", or the error that it gets."""
     try:
         security = Security(tls, Sasl(mechanism, name, password))
         async with await connect("127.0.0.1", port, security=security, limits=LIMITS):
@@ -206,14 +206,14 @@ async def comes(port: int, tls: Any, mechanism: str, name: str, password: str) -
 
 
 async def says(port: int, tls: Any, *messages: tuple[Message, int]) -> list[str]:
-    """What each message is answered with, of a client that has not authenticated."""
-    told = []
+    """The answers to the messages of a client that has not authenticated."""
+    answers = []
     async with await connect("127.0.0.1", port, security=Security(tls), limits=LIMITS, ask_versions=False) as stranger:
         for message, version in messages:
-            told.append(await whole_answer(asked(stranger, message, version)))
-            if told[-1] == "DisconnectedError":
+            answers.append(await whole_answer(asked(stranger, message, version)))
+            if answers[-1] == "DisconnectedError":
                 break
-    return told
+    return answers
 
 
 async def asked(connection: Connection, message: Message, version: int | None = None) -> Any:
@@ -295,7 +295,7 @@ REQUESTS: Final[dict[str, Callable[[], Message]]] = {
 
 
 async def all_told(port: int, ca: Path) -> dict[str, Any]:
-    """Everything that these strangers are told."""
+    """The answers to all these clients, by name."""
     tls = client_tls(ca)
     told: dict[str, Any] = {name: await comes(port, tls, *who) for name, who in COMERS.items()}
     told |= {name: await says(port, tls, *talk) for name, talk in TALKS.items()}

@@ -92,7 +92,7 @@ async def test_settings_of_topics_and_brokers_take_effect() -> None:
             await comes(lambda error=error: is_(produced(port, 2_000), error))  # type: ignore[misc]
         await altered(connection, TOPIC, "t", "retention.ms", "123456789")
         await comes(lambda: is_(setting(port, TOPIC, "t", "retention.ms"), ("123456789", 1)))
-        # Of all brokers: a broker checks and writes what is not the controller's own.
+        # A default of all brokers: a broker checks and writes settings that are not the controller's own.
         await altered(connection, BROKER, "", "message.max.bytes", "400")
         await comes(lambda: is_(produced(port, 2_000), Errors.MESSAGE_TOO_LARGE))
         await altered(connection, BROKER, "", "message.max.bytes", None)
@@ -170,13 +170,13 @@ async def test_a_producer_that_has_logged_in_gets_and_loses_its_right() -> None:
 
 
 async def decided(server: ControllerServer, who: str, request: Message, version: int) -> Any:
-    """What the controller answers to a client that has shown its name."""
+    """The controller's answer to a client that has authenticated."""
     session = ClientSession("PLAINTEXT", "127.0.0.1")
     session.authenticated(KafkaPrincipal(who))
     context = RequestContext("a test", 0, RequestHeader(request_api_version=version), session)
-    told: Any = await server._front._handle(context, request)
-    assert told.error_code == Errors.NONE
-    return told
+    response: Any = await server._front._handle(context, request)
+    assert response.error_code == Errors.NONE
+    return response
 
 
 @story

@@ -90,9 +90,9 @@ MORE: Final[dict[str, tuple[Callable[[], Message], int]]] = {  # What KRaft's br
     "RenewDelegationToken": (lambda: RenewDelegationTokenRequest(hmac=b"x", renew_period_ms=1), 2),
     "ExpireDelegationToken": (lambda: ExpireDelegationTokenRequest(hmac=b"x", expiry_time_period_ms=1), 2),
 }
-# What both kinds of broker answer themselves in ZooKeeper mode, where groups have no settings.
+# The requests that both kinds of broker answer themselves in ZooKeeper mode, where groups have no settings.
 ASKED: Final = [name for name in TABLE if name.split(" ")[0] in APIS and name != "DescribeConfigs of a group"]
-ACL_COMMAND: Final = "kafka.admin.AclCommand"  # Of 3.9.1.
+ACL_COMMAND: Final = "kafka.admin.AclCommand"  # In Kafka 3.9.1.
 
 
 def a_creation(operation: int) -> CreateAclsRequest:

@@ -1,7 +1,7 @@
 """The rolls of KIP-380 over real 3.9.1 brokers: the protocol between controller and brokers goes up, messages go on.
 
-A controller of an older inter.broker.protocol.version sends older requests: without broker epochs at 2.1, with them
-from 2.2 on; at 3.9 with topic ids, which the topics do not have until then.
+A controller of an older inter.broker.protocol.version sends older requests: without broker epochs at 2.1, with broker
+epochs from 2.2 on. At 3.9 the topics get topic ids, and the requests name them.
 """
 
 import re

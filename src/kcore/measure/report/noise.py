@@ -29,8 +29,8 @@ LIMITS: Final = (
 INTERVAL: Final = (
     f"Intervals are {CONFIDENCE:.0%} confidence intervals of the median by order statistics: the two samples between "
     "which it lies with that probability, whatever the distribution. They take samples as independent; runs right "
-    "after one another are less than that, so the median of another run may lie outside. Of fewer than 6 samples it is "
-    "the whole range."
+    "after one another are less than that, so the median of another run may lie outside. With fewer than 6 samples the "
+    "interval is the whole range."
 )
 
 

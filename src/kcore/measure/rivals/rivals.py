@@ -385,7 +385,7 @@ def _table(name: str, rows: list[dict[str, Any]], figures: Figures) -> Table:
 
 
 Guard: TypeAlias = Callable[[Path], AbstractContextManager[None]]
-"""What is around the writing of a folder."""
+"""Makes the context in which the files of a run's folder are written."""
 
 
 def main(

@@ -13,7 +13,7 @@ from kcore.schema.describe_quorum import ReplicaState
 from kcore.server.quorum_node.describe import QuorumDescription
 
 Samples: TypeAlias = Mapping[tuple[str, str], float]
-"""Of a page of metrics, by name and the value of the one label, "" for none."""
+"""The values on a page of metrics, by name and the value of the one label ("" without a label)."""
 MS: Final = 1000.0
 EVENTS: Final = "kafka_controller_ControllerEventManager_EventQueueProcessingTimeMs_count"
 IDLE: Final = "kafka_controller_ControllerEventManager_AvgIdleRatio"

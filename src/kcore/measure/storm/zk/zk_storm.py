@@ -136,13 +136,13 @@ class ZkStorm:
             return
         self.forget()
         await self.fleet.register(away)
-        what = "the brokers that are back to be told of everything"
+        what = "the brokers that are back to know all partitions"
         await self.fleet.until(what, lambda: all(map(self.knows_all, away)), self.timeout_s)
         await self.fleet.quiet(QUIET_S, self.timeout_s)
 
     async def settled(self) -> None:
         """Returns when every live broker has all partitions, and no request has come for a while."""
-        await self.fleet.until("the brokers to be told of all partitions", self.everyone_knows_all, self.timeout_s)
+        await self.fleet.until("the brokers to know all partitions", self.everyone_knows_all, self.timeout_s)
         await self.fleet.quiet(QUIET_S, self.timeout_s)
 
 

@@ -1,4 +1,4 @@
-"""Limits of a controller: its response to one change more than it accepts, and what it does nevertheless."""
+"""Limits of a controller: its response to one change more than it accepts, and the changes that it makes anyway."""
 
 import time
 from collections import Counter
