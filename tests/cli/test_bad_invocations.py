@@ -118,7 +118,7 @@ storm --replication-factor {HUGE}
 storm --racks {HUGE}
 storm --controllers 2
 storm --heap x
-storm --mind x
+storm --metadata x
 storm --heartbeat-s nan
 storm --seconds {HUGE}
 storm --repeat {HUGE}

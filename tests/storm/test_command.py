@@ -48,6 +48,14 @@ def test_list_names_every_scenario_with_a_line():
         assert all(len(line.split()) > 3 for line in lines)
 
 
+def test_the_old_name_of_the_option_metadata_works_and_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    fake(monkeypatch)
+    result = storm("--mind", "count", "create", "--target", "kcore-kraft", "--out", str(tmp_path / "run"))
+    assert result.exit_code == 0, result.output
+    assert "kcore: --mind is called --metadata now." in result.stderr.splitlines()
+    assert 'metadata = "count"' in (tmp_path / "run" / "plan.toml").read_text().splitlines()
+
+
 def fake(monkeypatch: pytest.MonkeyPatch, *, interrupt: bool = False, error: str | None = None, lag: bool = False,
          left: list[str] | None = None):  # fmt: skip
     def run_plan(

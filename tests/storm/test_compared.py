@@ -117,11 +117,11 @@ def test_what_the_files_do_not_say_about_machine_and_plan_is_named() -> None:
 
 
 def test_plans_that_differ_and_single_repetitions_are_told() -> None:
-    plans = ['[storm]\nmind = "full"\nseed = 1\n', '[storm]\nmind = "count"\nseed = 2\n']
+    plans = ['[storm]\nmind = "full"\nseed = 1\n', '[storm]\nmetadata = "count"\nseed = 2\n']
     for folder, plan in zip(("old", "new"), plans, strict=True):
         keep_as(folder, rows(lost=[100.0], bounce=[100.0]), plan=plan)
     done = compare("old", "new", "--all")
-    assert "The plans differ in mind: full in the old run, count in the new one." in done.stdout
+    assert "The plans differ in metadata: full in the old run, count in the new one." in done.stdout
     assert "differ in seed" not in done.stdout
     told = json.loads(compare("old", "new", "--json").stdout)
     assert told["operations"][0]["noise"] == "old a single repetition; new a single repetition"

@@ -101,7 +101,7 @@ def test_limits_run_only_where_they_are_named_and_break_only_what_is_ours():
 
 
 def test_brokers_that_only_count_run_what_needs_no_partitions():
-    whole, counting = StormPlan(), StormPlan(mind="count")
+    whole, counting = StormPlan(), StormPlan(metadata="count")
     target = Target.parse("kafka-4.3.1")
     assert whole.scenarios_of(target) == [name for name in SCENARIOS if name not in NEEDS_OWN_QUORUM]
     left = set(whole.scenarios_of(target)) - set(counting.scenarios_of(target))
@@ -139,7 +139,7 @@ def test_counts_in_pairs_are_sizes_of_their_own():
         ({"racks": 21}, "--racks 21"),
         ({"controllers": 2}, "neither 1 nor 3"),
         ({"heap": "much"}, "--heap 'much'"),
-        ({"mind": "none"}, "neither full nor count"),
+        ({"metadata": "none"}, "neither full nor count"),
         ({"heartbeat_s": 9.0}, "--heartbeat-s 9"),
         ({"seconds": 0.0}, "--seconds 0"),
         ({"seconds": 601.0}, "--seconds 601"),

@@ -77,7 +77,7 @@ class Options:
     timeout_s: float = 30.0
     patience: float = 1.0  # Multiplies the usual request time-outs: large clusters need longer.
     frame_bytes: int = 100 << 20
-    counts_only: bool = False  # No image of the partitions is kept: `--mind count`.
+    counts_only: bool = False  # No image of the partitions is kept: `--metadata count`.
 
 
 class Fleet:

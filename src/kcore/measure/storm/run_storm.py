@@ -154,7 +154,7 @@ class _CellRun:
             self.tell(f"{self.cell}: CPU and memory of the controllers are not known: {error}")
 
     def _fleet(self, quorum: Quorum) -> Fleet:
-        is_counting = self.plan.mind == "count"
+        is_counting = self.plan.metadata == "count"
         options = Options(self.plan.heartbeat_s, counts_only=is_counting, patience=self.cell.patience)
         random = Random()  # Not from the seed: two brokers with the same directories are refused, on one cluster.
         if self.spark is None:

@@ -57,7 +57,7 @@ FLOOD_AGAIN_US: Final = 200_000
 
 
 def begin(world: RunningWorld) -> None:
-    """They come at random times; and in some worlds so many at once that nobody can keep all of them in mind."""
+    """The requests arrive at random times; in some worlds more at once than a leader keeps state of."""
     world.every_us(world.options.ask_every_us, lambda: ask(world))
     if world.options.flooded:
         world.after_us(world.random.randrange(MOST_US_BEFORE_FLOOD), lambda: flood(world))

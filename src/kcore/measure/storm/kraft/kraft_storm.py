@@ -74,7 +74,7 @@ class Storm:
     def table(self) -> PartitionTable:
         """The partitions in the hollow brokers' image. TargetError if the brokers only count records."""
         if self.fleet.options.counts_only:
-            raise TargetError("this scenario needs hollow brokers that know the partitions: --mind full")
+            raise TargetError("this scenario needs hollow brokers that know the partitions: --metadata full")
         return self.fleet.observer.image.table
 
     async def state(self) -> PartitionTable:
