@@ -12,7 +12,7 @@ from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.table.topic_table import TopicTable
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
-from kcore.server.cluster_view import A_LOOK, A_TURN, CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ClusterView, MayTell
+from kcore.server.cluster_view import A_LOOK, A_TURN, CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ClusterView, FilterOf
 from kcore.types import ZERO_UUID, Uuid
 from kcore.wire.codec import encode
 from net.loops import with_turns_of_others
@@ -49,8 +49,8 @@ def view(**changes: Any) -> ClusterView:
     )
 
 
-def metadata(request: MetadataRequest, version: int, told_of: MayTell | None = None, **changes: Any) -> Any:
-    return asyncio.run(view(**changes).metadata(request, version, told_of))
+def metadata(request: MetadataRequest, version: int, filter_of: FilterOf | None = None, **changes: Any) -> Any:
+    return asyncio.run(view(**changes).metadata(request, version, filter_of))
 
 
 def asked(*names: str | None, ids: tuple[Uuid, ...] = ()) -> MetadataRequest:
@@ -226,10 +226,10 @@ def test_a_topic_is_what_it_is_when_its_turn_comes() -> None:
 def test_of_each_topic_is_told_what_may_be(request_: MetadataRequest, by_id: bool) -> None:
     asks: list[tuple[int, bool]] = []
 
-    def told_of(request: MetadataRequest, version: int, has_ids: bool) -> Any:
+    def filter_of(request: MetadataRequest, version: int, has_ids: bool) -> Any:
         assert request is request_
         asks.append((version, has_ids))
         return lambda topic: None if topic.name == "b" else topic
 
-    topics = metadata(request_, 12, told_of).topics
+    topics = metadata(request_, 12, filter_of).topics
     assert ([each.name for each in topics], asks) == ([] if by_id else ["a"], [(12, by_id)])

@@ -209,7 +209,7 @@ class DirectConnections:
                 self._read(direct_connection)
 
     def _read(self, direct_connection: DirectConnection) -> None:
-        """Reads what there is until a request is answered; a client that sends on before its answer has more turns."""
+        """Reads received bytes until a request is answered; further requests wait for the next event loop iteration."""
         while direct_connection.is_here:
             if self._take(direct_connection) and not direct_connection.is_asking:
                 return

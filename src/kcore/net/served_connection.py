@@ -453,7 +453,7 @@ class ServedConnection(Framed):
     # What wakes it.
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._server.turns.share(super().get_buffer(sizehint))
+        return self._server.receive_budget.share(super().get_buffer(sizehint))
 
     def frames_may_be_here(self) -> None:
         assert self._transport is not None

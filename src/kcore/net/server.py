@@ -138,7 +138,7 @@ class Server:
         self._closing_late: dict[socket.socket, asyncio.TimerHandle] = {}  # Refused connections, closed after a delay.
         self.received: HeldBytes[ServedConnection | AcceptedSocket] = HeldBytes(limits.received_bytes, _holds_too_much)
         self.unsent: HeldBytes[ServedConnection] = HeldBytes(limits.unsent_bytes, _takes_too_little)
-        self.turns = ReceiveBudget()
+        self.receive_budget = ReceiveBudget()
         self.reading = asyncio.Lock()
         self.large_requests = LargeRequests()
         self.is_node: Callable[[ClientSession], bool] = _anybody

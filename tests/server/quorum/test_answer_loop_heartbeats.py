@@ -47,7 +47,7 @@ async def test_heartbeats_in_the_loop_keep_a_session_and_silence_ends_it(tmp_pat
             assert (told.error_code, told.is_fenced, told.is_caught_up) == (0, False, True)
             await asyncio.sleep(0.06)
         assert heard(server) == 25 and adopted(server) == 1
-        server.hear()
+        server.deliver_heartbeats()
         assert state.metadata_offset == made.offset
         await until(lambda: server.controller.image.brokers[1].fenced)
         await until(lambda: not adopted(server))
@@ -214,7 +214,7 @@ async def test_what_a_connection_was_last_heard_of_outlives_it(tmp_path: Path) -
         await made.beat()
         made.writer.transport.abort()
         await until(lambda: not adopted(server))
-        server.hear()
+        server.deliver_heartbeats()
         assert state.metadata_offset == made.offset
 
 

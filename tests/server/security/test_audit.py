@@ -27,7 +27,7 @@ from kcore.schema.scram import (
 )
 from kcore.schema.topics import CreatableTopic
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
-from kcore.server.security.audit import AuditLog, is_told
+from kcore.server.security.audit import AuditLog, is_logged
 from kcore.server.security.audited import AuditedRelay, audited
 from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
@@ -132,7 +132,7 @@ def test_who_only_reads_has_a_line_where_a_right_is_missing(tmp_path: Path) -> N
     ],
 )
 def test_one_item_without_a_right_is_enough_for_a_line(outcome: dict[str, int] | str, told: bool) -> None:
-    assert is_told("Metadata", outcome) is told
+    assert is_logged("Metadata", outcome) is told
 
 
 @pytest.mark.parametrize("error", [Errors.NONE, Errors.NOT_CONTROLLER])
@@ -146,7 +146,7 @@ def test_whatever_changes_something_has_a_line(error: Errors) -> None:
         AssignReplicasToDirs LeaderAndIsr StopReplica ControlledShutdown DeleteGroups OffsetDelete WriteTxnMarkers
         Envelope DescribeConfigs DescribeUserScramCredentials DescribeDelegationToken DescribeClientQuotas
     """
-    assert [each for each in changes.split() if not is_told(each, {error.name: 1})] == []
+    assert [each for each in changes.split() if not is_logged(each, {error.name: 1})] == []
 
 
 def kraft_lines(tmp_path: Path, asks: list[Any], **settings: Any) -> list[dict[str, Any]]:

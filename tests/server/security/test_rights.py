@@ -119,7 +119,7 @@ ID = Uuid(b"i" * 16)
 
 
 def cut(rights: Rights, request: MetadataRequest, response: MetadataResponse, version: int) -> None:
-    told = rights.told(request, version, any(each.topic_id != ZERO_UUID for each in request.topics or ()))
+    told = rights.topic_filter(request, version, any(each.topic_id != ZERO_UUID for each in request.topics or ()))
     response.topics = [each for topic in response.topics if (each := told(topic)) is not None]
     rights.cut(response)
 

@@ -273,7 +273,7 @@ def test_settings_are_changed_and_told_by_who_may() -> None:
 def metadata(
     authorization: ZkControllerAuthorization, request: s.MetadataRequest, *topics: MetadataResponseTopic
 ) -> list[tuple[Any, ...]]:
-    told = authorization.told(request, 12, any(each.topic_id != ZERO_UUID for each in request.topics or ()))
+    told = authorization.topic_filter(request, 12, any(each.topic_id != ZERO_UUID for each in request.topics or ()))
     rows = [row for topic in topics if (row := told(topic)) is not None]
     return [(each.name, each.topic_id, each.error_code, each.topic_authorized_operations) for each in rows]
 

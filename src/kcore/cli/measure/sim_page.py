@@ -139,7 +139,7 @@ def _coverage(rows: Sequence[Row]) -> str:
     times, seeds = counted(row["coverage"] for row in rows)
     never = never_seen(times)
     lines = [(name, f"{times[name]:,}", f"{seeds[name]:,}") for name in sorted(times, key=lambda name: times[name])]
-    told = paragraphs([f"{len(times):,} kinds of events happened; {len(never):,} never did."])
+    counts = paragraphs([f"{len(times):,} kinds of events happened; {len(never):,} never did."])
     table = html_table(("what", "times", "seeds"), [(line, False) for line in lines])
     unseen = folded_numbers(bullets(never), f"What never happened, {len(never)}") if never else ""
-    return f'<h2 id="coverage">What happened</h2>{told}{unseen}{table}'
+    return f'<h2 id="coverage">What happened</h2>{counts}{unseen}{table}'

@@ -218,8 +218,8 @@ def _keep(
     about = facts(before) | _jvm(plan) | {"plan": plan.to_toml(), "targets": list(dict.fromkeys(plan.targets))}
     result_files.write(result_files.with_facts(table_of(rows), about), directory)
     result_files.write_text(directory / "plan.toml", plan.to_toml())
-    told = json.dumps({"facts": about, "medians": medians(rows)}, indent=1)
-    result_files.write_text(directory / "medians.json", f"{told}\n")
+    text = json.dumps({"facts": about, "medians": medians(rows)}, indent=1)
+    result_files.write_text(directory / "medians.json", f"{text}\n")
     found = profile_files.write(profiles, directory) if plan.profile else profile_files.Written()
     section = profile_page.section(found.rows, found.drawn, found.costs)
     text = report.render(rows, about, lacking, directory, section)

@@ -87,9 +87,9 @@ class Quorum:
         while True:
             problem, is_final = "", False
             try:
-                if (told := await self._problem_of(address)) is None:
+                if (found := await self._problem_of(address)) is None:
                     return None
-                problem, is_final = told, True
+                problem, is_final = found, True
             except NetworkError as error:
                 if isinstance(error, RequestTimeoutError) or _is_unreachable(error):
                     return str(error)

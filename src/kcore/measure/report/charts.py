@@ -146,7 +146,7 @@ class Shares:
     repetitions: Sequence[Sequence[float]] = field(default_factory=tuple)
     total: int = 0
 
-    def told(self, at: int, what: str) -> str:
+    def tip(self, at: int, what: str) -> str:
         """The tip of the mark at that place of the ordered times."""
         count = len(self.times)
         some = f"{(at + 1) / count:.0%} of {self.total:,}" if self.total else f"{at + 1} of {count}"
@@ -166,7 +166,7 @@ def shares_chart(title: str, lines: Sequence[Shares], along: str, what: str, log
             chart.axis.step(x, y, where="post", color=color, ls=line.dash, lw=1.8, label=line.name)
             step = -(-len(times) // _MARKED_POINTS)
             for at in sorted({*range(0, len(times), step), len(times) - 1}):
-                chart.point(times[at], shares[at], line.told(at, what), color=color, marker="o", ms=4)
+                chart.point(times[at], shares[at], line.tip(at, what), color=color, marker="o", ms=4)
         time_axis(chart, log)
         chart.axis.grid(True, axis="y")
         chart.axis.yaxis.set_major_formatter(PercentFormatter(1.0))

@@ -78,11 +78,11 @@ def jvm_name(java: Path) -> str | None:
 
 def described_jvm(properties: Iterable[tuple[str, str]]) -> str | None:
     """From the system properties java.vm.name, java.vm.version and java.vendor, named without their "java."."""
-    told = dict(properties)
-    if not told.get("vm.name"):
+    values = dict(properties)
+    if not values.get("vm.name"):
         return None
-    vendor = f" ({told['vendor'].strip()})" if told.get("vendor") else ""
-    return f"{told['vm.name'].strip()} {told.get('vm.version', '').strip()}{vendor}"
+    vendor = f" ({values['vendor'].strip()})" if values.get("vendor") else ""
+    return f"{values['vm.name'].strip()} {values.get('vm.version', '').strip()}{vendor}"
 
 
 def cores() -> int | None:

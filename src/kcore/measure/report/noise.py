@@ -116,8 +116,8 @@ def shift(old: Sequence[float], new: Sequence[float], threshold: float) -> str:
         return ""
     if len(old) + len(new) <= _EXACT and chance(before, len(old), after, len(new)) > _BY_CHANCE:
         return ""
-    told = f"{shares[1]:.0%} of the new times are above {threshold:g} times the old median"
-    return f"{told}, {shares[0]:.0%} of the old ones"
+    text = f"{shares[1]:.0%} of the new times are above {threshold:g} times the old median"
+    return f"{text}, {shares[0]:.0%} of the old ones"
 
 
 def chance(before: int, of_old: int, after: int, of_new: int) -> float:

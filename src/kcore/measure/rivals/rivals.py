@@ -225,10 +225,10 @@ class _Group:
         trusted = [process for process in processes if rows.get(process.peer.name, {}).get("agrees") is not False]
         trusted = [process for process in trusted if process.peer.name in rows]
         timings: dict[str, list[float]] = {process.peer.name: [] for process in trusted}
-        turns = {process.peer.name: self._turns(process, case) for process in trusted}
+        counts = {process.peer.name: self._turns(process, case) for process in trusted}
         for turn in range(self.options.repeat):
             for process in trusted if turn % 2 else reversed(trusted):
-                if turn >= turns[process.peer.name]:
+                if turn >= counts[process.peer.name]:
                     continue
                 reply = process.ask("time", case, self.options.seconds * self.share)
                 if self._usable(process, case, reply):

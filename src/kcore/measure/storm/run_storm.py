@@ -134,15 +134,15 @@ class _CellRun:
         """The time-out of brokers' sessions in ms, or 0 and why it is not known."""
         given = self.plan.session_timeout_ms if self.cell.target.addresses else 0
         try:
-            told = await session_timeout_ms(quorum)
+            found = await session_timeout_ms(quorum)
         except TargetError as error:
             if given:
                 return given, ""
             self.tell(f"{self.cell}: the work of lost brokers will not be known: {error}")
             return 0, str(error)
-        if given and given != told:
-            raise TargetError(f"--session-timeout {given}: controller {quorum.leader_id} has {told} ms: leave it out")
-        return told, ""
+        if given and given != found:
+            raise TargetError(f"--session-timeout {given}: controller {quorum.leader_id} has {found} ms: leave it out")
+        return found, ""
 
     def _find_processes(self, quorum: Quorum) -> None:
         """Finds the controllers that run already, if they are on this machine."""

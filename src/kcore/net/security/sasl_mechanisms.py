@@ -36,11 +36,11 @@ CLIENT_FINAL: Final = re.compile(
 
 
 class SaslFailure(AuthenticationError):
-    """A client fails to prove its identity, or breaks the protocol. `told`: the text for the client; None: no text."""
+    """A client fails to prove its identity, or breaks the protocol. `client_message`: its error message, if any."""
 
-    def __init__(self, why: str, *, told: str | None = None) -> None:
+    def __init__(self, why: str, *, client_message: str | None = None) -> None:
         super().__init__(why)
-        self.told = told
+        self.client_message = client_message
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +151,16 @@ class Plain:
         """As Mechanism has it; the answer is empty."""
         texts = token.decode("utf-8", "replace").split("\0", 3)
         if len(texts) != 3:
-            told = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(texts)}"
-            raise SaslFailure(f"{len(texts)} texts", told=told)
+            client_message = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(texts)}"
+            raise SaslFailure(f"{len(texts)} texts", client_message=client_message)
         authorization_id, username, password = texts
         if not username:
-            raise SaslFailure("no username", told="Authentication failed: username not specified")
+            raise SaslFailure("no username", client_message="Authentication failed: username not specified")
         if not password:
-            raise SaslFailure("no password", told="Authentication failed: password not specified")
+            raise SaslFailure("no password", client_message="Authentication failed: password not specified")
         if not self._users.has(username, password):
             raise SaslFailure(
-                "invalid username or password", told="Authentication failed: Invalid username or password"
+                "invalid username or password", client_message="Authentication failed: Invalid username or password"
             )
         _check_authorization_id(authorization_id, username)
         self.authenticated = Authenticated(KafkaPrincipal(username))
@@ -169,8 +169,8 @@ class Plain:
 
 def _check_authorization_id(asked: str | None, username: str) -> None:
     if asked and asked != username:
-        told = "Authentication failed: Client requested an authorization id that is different from username"
-        raise SaslFailure("another authorization id", told=told)
+        client_message = "Authentication failed: Client requested an authorization id that is different from username"
+        raise SaslFailure("another authorization id", client_message=client_message)
 
 
 class Scram:

@@ -231,7 +231,7 @@ class SaslServer:
                 f"Authentication failed {self._where} due to invalid credentials with SASL mechanism {self._mechanism}"
             )
             response = SaslAuthenticateResponse(
-                error_code=Errors.SASL_AUTHENTICATION_FAILED.value, error_message=failure.told or of_kafka
+                error_code=Errors.SASL_AUTHENTICATION_FAILED.value, error_message=failure.client_message or of_kafka
             )
             why = f"{failure} {self._where}"
             return self._fail(why, framed_response(response, version, header), is_delayed=True)
@@ -252,8 +252,8 @@ class SaslServer:
         found = self._exchange.authenticated
         if found is not None and self._previous is not None and found.principal != self._previous[1]:
             before, now = (f"{each.principal_type}.{each.name}" for each in (self._previous[1], found.principal))
-            told = f"Cannot change principals during re-authentication from {before}: {now}"
-            raise SaslFailure("another principal", told=told)
+            client_message = f"Cannot change principals during re-authentication from {before}: {now}"
+            raise SaslFailure("another principal", client_message=client_message)
         return answer
 
     def _finish(self, now_s: float, wall_ms: int) -> int:

@@ -102,7 +102,7 @@ class KraftFamilies:
     def _of_brokers(self) -> Iterable[Callable[[], Family]]:
         """A sample a broker: what they are made of is copied here."""
         controller = self._server.controller
-        self._server.hear()
+        self._server.deliver_heartbeats()
         brokers, heartbeats = controller.image.brokers, controller.context.heartbeats
         rows = np.flatnonzero(brokers.registered__b)
         ids, states = brokers.ids[rows], registration_states(brokers)[rows]

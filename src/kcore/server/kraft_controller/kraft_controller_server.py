@@ -167,7 +167,7 @@ class KraftServer(QuorumServer):
             lambda: self.node.leader_id,
             self.has_loaded,
         )
-        self._own_handlers.hear_for(self.controller, self._own_clock)
+        self._own_handlers.deliver_heartbeats_to(self.controller, self._own_clock)
         return self._own_handlers
 
     # Events of the controller.
@@ -178,9 +178,9 @@ class KraftServer(QuorumServer):
             self._foreign_clusters.look(request, self.node.cluster_id)  # Strangers write no advice into the log.
         self._control(api_name(type(request)), partial(self.controller.on_request, request, info, reply_to))
 
-    def hear(self) -> None:
-        """Passes heartbeats that the answer loop has answered to the controller, before it reads brokers' contacts."""
-        self._control("heartbeats heard", tuple)
+    def deliver_heartbeats(self) -> None:
+        """Gives the controller the heartbeats that the answer loop has answered, before it reads brokers' contacts."""
+        self._control("heartbeats delivered", tuple)
 
     def _control(self, kind: str, event: Callable[[], Sequence[Any]]) -> None:
         def taken(_: int) -> list[Effect]:

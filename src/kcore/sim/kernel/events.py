@@ -47,7 +47,7 @@ class Kernel:
         heappush(self.heap, (time_us, self.sequence, kind, process, what))
 
     def after_us(self, delay_us: float, do: Callable[[], None], process: Process | None = None) -> None:
-        """Calls `do` once, so much later; an event of `process` waits at the process's gate."""
+        """Calls `do` once, so much later; an event of `process` waits while the process is blocked."""
         self.push(self.now_us + int(delay_us), DO, process, do)
 
     def every_us(self, mean_us: int, do: Callable[[], object], process: Process | None = None) -> None:
@@ -75,7 +75,7 @@ class Kernel:
             now_us, _, kind, process, what = event
             self.now_us, place = now_us, THE_WORLD
             if process is not None:
-                if process.gate and (kind != STORED or process.gate != STORING):
+                if process.blocked and (kind != STORED or process.blocked != STORING):
                     process.inbox.append(event)
                     continue
                 place = process.index
@@ -95,10 +95,10 @@ class Kernel:
                 return until()
         return True
 
-    def open_gate(self, process: Process, bit: int) -> None:
+    def unblock(self, process: Process, bit: int) -> None:
         """Takes one reason to wait from the process; without PAUSED, what waited is queued again, in its order."""
-        process.gate &= ~bit
-        if not process.gate & PAUSED:
+        process.blocked &= ~bit
+        if not process.blocked & PAUSED:
             waiting, process.inbox = process.inbox, type(process.inbox)()
             for _, _, kind, _, what in waiting:
                 self.push(self.now_us, kind, process, what)

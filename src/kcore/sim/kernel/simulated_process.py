@@ -1,10 +1,10 @@
-"""A process of a world: events come to it, unless a gate keeps them waiting."""
+"""A process of a world: it handles events, unless it is blocked; then they wait."""
 
 from collections import deque
 from typing import Any, Final
 
 NEVER_US: Final = 1 << 62
-PAUSED: Final = 1  # Bits of a gate: events wait. All of them while the process is paused,
+PAUSED: Final = 1  # Bits of `blocked`: events wait. All of them while the process is paused,
 STORING: Final = 2  # and all but the end of the write itself while it waits for its disk.
 
 
@@ -13,9 +13,9 @@ class Process:
 
     def __init__(self, index: int) -> None:
         self.index = index
-        self.reset_gate()
+        self.reset_blocked()
 
-    def reset_gate(self) -> None:
+    def reset_blocked(self) -> None:
         """Nothing waits, as when the process starts."""
-        self.gate = 0
+        self.blocked = 0
         self.inbox: deque[tuple[Any, ...]] = deque()

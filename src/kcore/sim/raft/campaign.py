@@ -49,8 +49,8 @@ class Campaign:
     def row(self, seed: int) -> Row:
         """Runs one."""
         outcome = asdict(run_seed(seed, self.events, self.plant, **self.fixed))
-        told = replay_command(seed, self.events, self.plant, **self.fixed)
-        return outcome | {"coverage": list(outcome["coverage"].items()), "replay": told}
+        command = replay_command(seed, self.events, self.plant, **self.fixed)
+        return outcome | {"coverage": list(outcome["coverage"].items()), "replay": command}
 
 
 def cores() -> int:

@@ -39,13 +39,15 @@ def audit(world: RunningWorld) -> None:
 
 
 def leaders(world: RunningWorld) -> list[Machine]:
-    """All that think so, and can do something now."""
-    return [each for each in world.machines if each.is_up and not each.gate and type(each.node.quorum.state) is Leader]
+    """The running machines whose node takes itself for the leader."""
+    return [
+        each for each in world.machines if each.is_up and not each.blocked and type(each.node.quorum.state) is Leader
+    ]
 
 
 def append(world: RunningWorld) -> None:
     """One to three records, one by one or in one batch, to one that leads; to one that does not if nobody does."""
-    machines = leaders(world) or [each for each in world.machines if each.is_up and not each.gate]
+    machines = leaders(world) or [each for each in world.machines if each.is_up and not each.blocked]
     if machines:
         machine = world.random.choice(machines)
         counts = [1] * world.random.choice((1, 1, 1, 3)) if world.dice() < 0.8 else [world.random.choice((2, 5))]
@@ -57,14 +59,14 @@ def append(world: RunningWorld) -> None:
             world.append(machine, *appends)
             return
         for values in appends:
-            if machine.is_up and not machine.gate:
+            if machine.is_up and not machine.blocked:
                 world.append(machine, values)
 
 
 def snapshot(world: RunningWorld) -> None:
     """A node begins one of what it knows to be committed; or drops the log before its latest one."""
     machine = world.random.choice(world.machines)
-    if not machine.is_up or machine.gate or len(machine.node.writing) >= MOST_WRITING:
+    if not machine.is_up or machine.blocked or len(machine.node.writing) >= MOST_WRITING:
         return
     log, node = machine.log, machine.node
     offset = node.high_watermark
@@ -89,7 +91,7 @@ def snapshot(world: RunningWorld) -> None:
         """While the node does other things; a crash in between leaves nothing of it."""
         if not machine.is_up or machine.incarnation != incarnation:
             world.seen["snapshot lost by a crash"] += 1
-        elif machine.gate:
+        elif machine.blocked:
             world.after_us(SLICE_US, go_on)
         else:
             _finish(world, machine, writer)

@@ -80,15 +80,15 @@ class CommittedLog:
         """A leader has all that leaders before it have committed (Leader Completeness)."""
         end = max((end for known, end in self._ends.items() if known < epoch), default=0)
         if log.end_offset < end:
-            told = f"the log of epoch {epoch}'s leader ends at {log.end_offset}, and {end} was committed"
-            raise Violation("LeaderCompleteness", told)
+            text = f"the log of epoch {epoch}'s leader ends at {log.end_offset}, and {end} was committed"
+            raise Violation("LeaderCompleteness", text)
         begin = max(log.start_offset, log.compared_to())
         if end <= begin:
             return
         first, last = self.positions.get(begin), self.positions.get(end)
         if first is None or last is None or _joined(log.batches_between(begin, end)) != self.data[first:last]:
-            told = f"the log of epoch {epoch}'s leader is not what was committed between {log.start_offset} and {end}"
-            raise Violation("LeaderCompleteness", told)
+            text = f"the log of epoch {epoch}'s leader is not what was committed between {log.start_offset} and {end}"
+            raise Violation("LeaderCompleteness", text)
         log.were_compared(begin, end)
 
     def check_append(self, held: Held) -> None:
@@ -104,8 +104,8 @@ class CommittedLog:
         found = self._decoded[1] if is_there else {}
         for offset, value in enumerate(held.values, held.offset):
             if found.get(offset) != value:
-                told = f"{value!r} of epoch {held.epoch} is not at {offset}"
-                raise Violation("NoAckedAppendLost", f"{told}: {found.get(offset)!r}")
+                message = f"{value!r} of epoch {held.epoch} is not at {offset}"
+                raise Violation("NoAckedAppendLost", f"{message}: {found.get(offset)!r}")
 
 
 def _is_of_one(batch: bytes | None, offset: int, value: bytes) -> bool:

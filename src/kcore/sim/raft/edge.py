@@ -131,7 +131,7 @@ class Edge:
         is_due = call.deadline_us <= world.now_us
         if is_due:
             del machine.open[call.correlation_id]
-        # One an event: it may close the gate for the next.
+        # One an event: it may block the next.
         if machine.open:
             first_us = min([other.deadline_us for other in machine.open.values()])
             self._expire_at(machine, max(first_us, world.now_us))
@@ -164,7 +164,7 @@ class Edge:
         machine.stored = pending.election
         self.perform(machine, pending.rest)
         if machine.is_up and machine.storing is None:
-            self._world.open_gate(machine, STORING)
+            self._world.unblock(machine, STORING)
         self._tell_trap(machine, "election stored")
 
     # Effects.
@@ -183,7 +183,7 @@ class Edge:
                 performers[type(effect)](machine, effect)
             if not machine.is_up:
                 return
-            if not machine.is_told or machine.storing is not None:
+            if not machine.has_calls or machine.storing is not None:
                 break
             effects = self._run_state_machine(machine)
             if not effects:
@@ -196,7 +196,7 @@ class Edge:
     def submit(self, machine: Machine, outputs: list[AnyAppend | Resign]) -> None:
         """An event of the state machine's own has led to these."""
         machine.outputs += outputs
-        machine.is_told = True
+        machine.has_calls = True
         self.perform(machine, [])
 
     def _run_state_machine(self, machine: Machine) -> list[Effect]:
@@ -207,7 +207,7 @@ class Edge:
             machine.consumer.read_on()
         while driver.has_more:
             machine.outputs += driver.catch_up()
-        machine.is_told = machine.consumer.reader is not None
+        machine.has_calls = machine.consumer.reader is not None
         if not machine.outputs:
             return []
         outputs, machine.outputs = machine.outputs, []
@@ -227,12 +227,12 @@ class Edge:
 
     def _note(self, machine: Machine, effect: MachineEffect) -> None:
         machine.outputs += machine.driver.note(effect)
-        machine.is_told = True
+        machine.has_calls = True
 
     def _store(self, machine: Machine, effect: StoreElection, rest: list[Effect]) -> None:
         """A barrier: the rest, and all further events, wait until the file is on the disk."""
         world, times = self._world, machine.fsync_times
-        machine.gate |= STORING
+        machine.blocked |= STORING
         machine.storing = PendingStore(effect.election, effect.kraft_version, rest)
         takes_us = world.options.election_fsync_us * times.election_factor + times.election_fault_us
         world.push(world.now_us + int(takes_us * (0.5 + world.dice())), STORED, machine, machine.storing)

@@ -132,7 +132,7 @@ def trap(world: RunningWorld) -> None:
 def stop(world: RunningWorld) -> None:
     """A graceful shutdown."""
     machine = chosen(world)
-    if machine is None or machine.gate or machine.is_stopping:
+    if machine is None or machine.blocked or machine.is_stopping:
         return
     note(world, "stop")
     machine.is_stopping = True
@@ -142,7 +142,7 @@ def stop(world: RunningWorld) -> None:
 def pause(world: RunningWorld) -> None:
     """As by a garbage collection, or a suspended machine."""
     machine = chosen(world)
-    if machine is not None and not machine.gate & PAUSED:
+    if machine is not None and not machine.blocked & PAUSED:
         note(world, "pause")
         processes.pause(world, machine, duration_us(world))
 
@@ -150,7 +150,7 @@ def pause(world: RunningWorld) -> None:
 def resign(world: RunningWorld) -> None:
     """The state machine of a leader gives up."""
     machine = chosen(world)
-    if machine is not None and not machine.gate and type(machine.node.state) is Leader:
+    if machine is not None and not machine.blocked and type(machine.node.state) is Leader:
         note(world, "resign")
         world.edge.submit(machine, [Resign(machine.node.epoch)])
 
@@ -297,7 +297,7 @@ def lost_disk(world: RunningWorld) -> None:
 
 def may_lose_disk(world: RunningWorld, machine: Machine) -> bool:
     """Whether nothing can hang on what it forgets: neither a vote, nor a record that only it and a minority have."""
-    if not all(each.is_up and not each.gate and each.fsync is None for each in world.machines):
+    if not all(each.is_up and not each.blocked and each.fsync is None for each in world.machines):
         return False
     sets = [each.node.voters for each in world.machines]
     if any(each != sets[0] for each in sets):

@@ -309,7 +309,7 @@ def strange_update(world: RunningWorld, machine: Machine) -> Message:
 def strange_upgrade(world: RunningWorld, machine: Machine) -> None:
     """An administrator asks a leader for a kraft.version that it has already, or that there is not."""
     node = machine.node
-    if node.leads and not machine.gate:
+    if node.leads and not machine.blocked:
         version, only_asks = world.random.choice((-1, 0, 1, 2)), world.dice() < 0.3
         now_ms = machine.clock.ms(world.now_us)
         _, effects = node.upgrade_kraft_version(version, node.epoch, now_ms, validate_only=only_asks)

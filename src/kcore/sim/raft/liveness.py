@@ -26,13 +26,13 @@ def heal_and_demand(world: World) -> int:
         if leader is None:
             marker = None
         elif marker is None or marker[0] is not leader or marker[1].epoch != leader.node.epoch:
-            append = world.append(leader, [b"the last record"]) if not leader.gate else None
+            append = world.append(leader, [b"the last record"]) if not leader.blocked else None
             marker = (leader, append, world.now_us) if append is not None else None
         elif all((machine.node.high_watermark or 0) > marker[1].offset for machine in world.machines):
             took_us = world.now_us - began_us
             _demand_that_it_lasts(world, marker[1].epoch)
             return took_us
-    raise Violation("Liveness", f"{(world.now_us - began_us) / 1e6:.1f} s after all is well: {_told(world)}")
+    raise Violation("Liveness", f"{(world.now_us - began_us) / 1e6:.1f} s after all is well: {_state_of(world)}")
 
 
 def _demand_that_it_lasts(world: World, epoch: int) -> None:
@@ -40,7 +40,7 @@ def _demand_that_it_lasts(world: World, epoch: int) -> None:
     world.take(MOST_EVENTS, world.now_us + KEPT_US)
     leader = _only_leader(world)
     if leader is None or leader.node.epoch != epoch:
-        raise Violation("LeaderStays", f"of epoch {epoch}, in a quorum where all is well: {_told(world)}")
+        raise Violation("LeaderStays", f"of epoch {epoch}, in a quorum where all is well: {_state_of(world)}")
 
 
 def _only_leader(world: World) -> Machine | None:
@@ -56,7 +56,7 @@ def _only_leader(world: World) -> Machine | None:
     return leader if agreed else None
 
 
-def _told(world: World) -> str:
+def _state_of(world: World) -> str:
     return ", ".join(_node(machine) for machine in world.machines)
 
 

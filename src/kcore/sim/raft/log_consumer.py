@@ -77,11 +77,11 @@ class Consumer:
     def on_leader(self, epoch: int, offset: int) -> Sequence[Append]:
         """Like a new controller, it appends something at once."""
         node = self._machine.node
-        told = f"node {self._machine.index}: its state machine starts to lead epoch {epoch} from {offset} on"
+        message = f"node {self._machine.index}: its state machine starts to lead epoch {epoch} from {offset} on"
         if self.epoch is not None or type(node.state) is not Leader or node.epoch != epoch:
-            raise Violation("LeaderIsTold", f"{told}; it leads {self.epoch}, and the node is {node.state}")
+            raise Violation("LeaderIsTold", f"{message}; it leads {self.epoch}, and the node is {node.state}")
         if offset != self.position or offset != node.next_offset:
-            raise Violation("LeaderIsTold", f"{told}; it is at {self.position}, and the node at {node.next_offset}")
+            raise Violation("LeaderIsTold", f"{message}; it is at {self.position}, and the node at {node.next_offset}")
         self.epoch, self.next_offset = epoch, offset
         first = self.decide(b"leader of epoch %d" % epoch)
         return (first,) if first is not None else ()
@@ -100,14 +100,14 @@ class Consumer:
         return ()
 
     def _given_wrongly(self, invariant: str, end_offset: int, why: str) -> Violation:
-        told = f"node {self._machine.index}: its state machine gets the commits up to {end_offset}"
-        return Violation(invariant, f"{told}; {why}")
+        message = f"node {self._machine.index}: its state machine gets the commits up to {end_offset}"
+        return Violation(invariant, f"{message}; {why}")
 
     def on_resigned(self, epoch: int) -> Sequence[Append]:
         """Takes back what is not committed."""
         if epoch != self.epoch:
-            told = f"node {self._machine.index}: its state machine starts to lead epoch {epoch} no more"
-            raise Violation("LeaderIsTold", f"{told}; it leads {self.epoch}")
+            message = f"node {self._machine.index}: its state machine starts to lead epoch {epoch} no more"
+            raise Violation("LeaderIsTold", f"{message}; it leads {self.epoch}")
         self.epoch = None
         self.journal.clear()
         return ()

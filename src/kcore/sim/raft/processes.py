@@ -204,13 +204,13 @@ def pause(world: RunningWorld, machine: Machine, duration_us: int) -> None:
         if machine.incarnation == incarnation and machine.is_up:
             resume(world, machine)
 
-    machine.gate |= PAUSED
+    machine.blocked |= PAUSED
     world.after_us(duration_us, end_of_pause)
 
 
 def resume(world: RunningWorld, machine: Machine) -> None:
     machine.resumed_us = world.now_us
-    world.open_gate(machine, PAUSED)
+    world.unblock(machine, PAUSED)
 
 
 def replace_disk(world: RunningWorld, machine: Machine) -> None:

@@ -78,5 +78,5 @@ def _live(seed: int, events: int, fixed: Mapping[str, Any]) -> tuple[World, Viol
 def replay_command(seed: int, events: int, plant: str | None = None, **fixed: Any) -> str:
     """What shows the same again."""
     options = {"seed": seed, "events": events, "planted": plant} | fixed
-    told = (f"--{name.replace('_', '-')} {value}" for name, value in options.items() if value is not None)
-    return " ".join(["./kcore sim raft", *told])
+    given = (f"--{name.replace('_', '-')} {value}" for name, value in options.items() if value is not None)
+    return " ".join(["./kcore sim raft", *given])

@@ -126,7 +126,7 @@ class Machine(Process):
 
     def forget(self) -> None:
         """All that a process takes with it."""
-        self.reset_gate()
+        self.reset_blocked()
         self.open: dict[int, Call] = {}  # By correlation id.
         self.expiry_us = NEVER_US
         self.forget_timer()
@@ -135,7 +135,7 @@ class Machine(Process):
         self.fsync: Flush | None = None  # The request that started the running fsync.
         self.wants_fsync: Flush | None = None
         self.flush: Callable[[], None] | None = None  # The end of the one under way.
-        self.is_told = True  # The driver may have calls of the state machine to make.
+        self.has_calls = True  # The driver may have calls of the state machine to make.
         self.state: State | None = None  # The node's state that the checkers have seen last.
         # What they looked at last, and of its files; None: they look again, were it the same.
         self.checked: tuple[Any, Any, Any] | None = None

@@ -1,7 +1,8 @@
 """Crashes at moments that matter: one is laid for a machine, and goes off when the moment comes.
 
 A crash at random seldom comes between two steps that belong together: what is written and not flushed, voted and not
-answered, stored and not told. A trap waits for such a step of the machine, and crashes it then or a little later.
+answered, stored and not yet given to the state machine. A trap waits for such a step of the machine, and crashes it
+then or a little later.
 """
 
 from typing import Final

@@ -22,8 +22,8 @@ def upgrade(world: RunningWorld) -> None:
         return
     machine = world.random.choice(machines)
     known = machine.node.leading.known_voters
-    heard = [key for key in known.keys if key.directory_id != NO_DIRECTORY] if known is not None else []
-    if len(clients.alive(world, heard)) < len(heard):
+    updated = [key for key in known.keys if key.directory_id != NO_DIRECTORY] if known is not None else []
+    if len(clients.alive(world, updated)) < len(updated):
         return
     node, is_first = machine.node, machine.node.voter_history.kraft_version == 0
     problem, effects = node.upgrade_kraft_version(1, node.epoch, machine.clock.ms(world.now_us))

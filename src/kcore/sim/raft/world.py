@@ -87,5 +87,5 @@ class World(RunningWorld):
             machine.disk.crash_after(NEVER)
             if not machine.is_up:
                 processes.boot(self, machine)
-            elif machine.gate & PAUSED:
+            elif machine.blocked & PAUSED:
                 processes.resume(self, machine)

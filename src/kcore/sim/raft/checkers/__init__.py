@@ -3,7 +3,7 @@
 | subject | invariants |
 |---|---|
 | `elections` | one leader an epoch, elected by a majority; one vote an epoch, durable; nothing forgotten |
-| `votes` | who may, and who must, be given a vote or a pre-vote; a leader that is heard of stays (KIP-996) |
+| `votes` | who may, and who must, get a vote or a pre-vote; a leader from which a majority fetches stays (KIP-996) |
 | `commits` | the high watermark: monotone, durable at a majority, of the own epoch; the same data everywhere |
 | `consumers` | a state machine gets each committed record once, in order; and its node's leadership once |
 | `logs` | one batch an offset and epoch; what is cut, what is flushed, what a node says that its disk has |

@@ -41,7 +41,7 @@ class Commits(Checker):
         self._led[machine.index] = quorum.state
 
     def on_crash_in_event(self, machine: Machine) -> None:
-        """A high watermark that a leader has told its followers counts, though the event did not end."""
+        """Counts the high watermark that a leader has sent its followers, though the event did not end."""
         if type(machine.node.quorum.state) is Leader:
             self.after_event(machine)
 
@@ -50,8 +50,8 @@ class Commits(Checker):
         if high_watermark < before:
             raise Violation("MonotonicHighWatermark", f"node {machine.index}: from {before} to {high_watermark}")
         if high_watermark > machine.log.end_offset:
-            told = f"node {machine.index}: {high_watermark}, but the log ends at {machine.log.end_offset}"
-            raise Violation("HighWatermarkInLog", told)
+            message = f"node {machine.index}: {high_watermark}, but the log ends at {machine.log.end_offset}"
+            raise Violation("HighWatermarkInLog", message)
         self._seen[machine.index] = high_watermark
         state, committed = machine.node.quorum.state, self.facts.committed
         led = state if type(state) is Leader else self._led.get(machine.index)  # Perhaps it has just resigned.
@@ -65,15 +65,15 @@ class Commits(Checker):
     def _check_own_epoch(self, machine: Machine, epoch: int, high_watermark: int) -> None:
         start_offset = self.facts.epoch_starts.get(epoch)
         if start_offset is None or high_watermark <= start_offset:
-            told = f"node {machine.index}: {high_watermark} with nothing of epoch {epoch} below it (KAFKA-12619)"
-            raise Violation("OwnEpochCommitted", told)
+            message = f"node {machine.index}: {high_watermark} with nothing of epoch {epoch} below it (KAFKA-12619)"
+            raise Violation("OwnEpochCommitted", message)
 
     def _check_majority(self, machine: Machine, high_watermark: int) -> None:
         voters = machine.node.voters
         ends = {voter.key.id: self._durable_end(voter.key) for voter in voters.voters.values()}
         if sum(end >= high_watermark for end in ends.values()) < voters.majority:
-            told = f"node {machine.index} says {high_watermark}; durable at its voters: {ends}"
-            raise Violation("MajorityReachedHighWatermark", told)
+            message = f"node {machine.index} says {high_watermark}; durable at its voters: {ends}"
+            raise Violation("MajorityReachedHighWatermark", message)
 
     def _durable_end(self, key: ReplicaKey) -> int:
         machine = self.world.machines[key.id]
@@ -92,5 +92,5 @@ class Commits(Checker):
         for topic in response.responses:
             known = machine.node.quorum.high_watermark
             if topic.partitions[0].high_watermark > (-1 if known is None else known):
-                told = f"node {machine.index} answers {topic.partitions[0].high_watermark}, and knows {known}"
-                raise Violation("ReadsBelowHighWatermark", told)
+                message = f"node {machine.index} answers {topic.partitions[0].high_watermark}, and knows {known}"
+                raise Violation("ReadsBelowHighWatermark", message)

@@ -63,8 +63,8 @@ class Elections(Checker):
         granted = self._granted.get((epoch, machine.index), set()) | {machine.key, ReplicaKey(machine.index)}
         count = sum(key in granted for key in voters.keys)
         if count < voters.majority:
-            told = f"node {machine.index} leads epoch {epoch} by the votes of {granted}; the voters are {voters.keys}"
-            raise Violation("ElectedByMajority", told)
+            text = f"node {machine.index} leads epoch {epoch} by the votes of {granted}; the voters are {voters.keys}"
+            raise Violation("ElectedByMajority", text)
 
     def _leads(self, machine: Machine, epoch: int) -> None:
         this = machine.key, machine.incarnation
@@ -104,8 +104,8 @@ class Elections(Checker):
     def _vote(self, machine: Machine, epoch: int, candidate_id: int) -> None:
         before = self._votes.setdefault((machine.key, epoch), candidate_id)
         if before != candidate_id:
-            told = f"node {machine.index} votes for {before} and for {candidate_id} in epoch {epoch}"
-            raise Violation("OneVoteAnEpoch", told)
+            message = f"node {machine.index} votes for {before} and for {candidate_id} in epoch {epoch}"
+            raise Violation("OneVoteAnEpoch", message)
         self._granted.setdefault((epoch, candidate_id), set()).update((machine.key, ReplicaKey(machine.index)))
 
     def on_end(self, machine: Machine) -> None:

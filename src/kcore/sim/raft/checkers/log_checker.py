@@ -35,8 +35,8 @@ class Logs(Checker):
         if latest is not None and (latest.epoch, latest.offset) >= (epoch, end):
             return  # The log is behind it, or has given way to it.
         if log.end_offset < end or (end > log.start_offset and log.epoch_at(end - 1) != epoch):
-            told = f"node {machine.index} had {end} of epoch {epoch} on its disk, and finds {log.end_offset}"
-            raise Violation("DurableIsFound", told)
+            message = f"node {machine.index} had {end} of epoch {epoch} on its disk, and finds {log.end_offset}"
+            raise Violation("DurableIsFound", message)
 
     def _check_found(self, machine: Machine, looked: Looked, before: int | None) -> int | None:
         """Each batch of a segment equals the written one, behind a batch of epoch `before`; its last epoch.
@@ -58,8 +58,8 @@ class Logs(Checker):
                 if before is not None:  # It was written, and the process ended in the middle of that.
                     self.on_appended(machine, batch, before)
             elif known[0] != data or (before != known[1] and before is not None):
-                told = f"node {machine.index} finds another batch at offset {base_offset} of epoch {batch_epoch}"
-                raise Violation("LogMatching", told)
+                message = f"node {machine.index} finds another batch at offset {base_offset} of epoch {batch_epoch}"
+                raise Violation("LogMatching", message)
             before = batch_epoch
         looked.judged = len(batches)
         return batches[-1].epoch if batches else before
@@ -82,8 +82,8 @@ class Logs(Checker):
             raise Violation("LeaderAppendOnly", f"node {machine.index} leads and cuts at {batches[0].base_offset}")
         leader = self._leader_of(node.epoch)
         if leader is not None and has(leader.log.batches, batches[0]):
-            told = f"node {machine.index} cuts at {batches[0].base_offset} what node {leader.index}, its leader, has"
-            raise Violation("CutsDivergence", told)
+            message = f"node {machine.index} cuts at {batches[0].base_offset} what node {leader.index}, its leader, has"
+            raise Violation("CutsDivergence", message)
 
     def _leader_of(self, epoch: int) -> Machine | None:
         """The machine that leads this epoch, None if that incarnation has stopped or changed its epoch."""
@@ -100,10 +100,10 @@ class Logs(Checker):
             return
         log, counted = machine.log, machine.node.flushed_end_offset
         if log.flushed_end < log.end_offset or counted < log.end_offset:
-            told = (
+            message = (
                 f"node {machine.index} has written up to {log.end_offset}, flushed up to {log.flushed_end} ({counted})"
             )
-            raise Violation("WrittenIsFlushed", f"{told}, and flushes nothing")
+            raise Violation("WrittenIsFlushed", f"{message}, and flushes nothing")
 
     @only_for(FetchRequest, VoteRequest)
     def on_send(self, machine: Machine, call: Call) -> None:
@@ -115,8 +115,8 @@ class Logs(Checker):
             if partition.log_start_offset >= 0:
                 claimed = min(claimed, partition.log_start_offset)
             if claimed > machine.log.durable_end:
-                told = f"node {machine.index} fetches from {claimed}, durable up to {machine.log.durable_end}"
-                raise Violation("ClaimsAreDurable", told)
+                message = f"node {machine.index} fetches from {claimed}, durable up to {machine.log.durable_end}"
+                raise Violation("ClaimsAreDurable", message)
         elif type(request) is VoteRequest:
             asked = request.topics[0].partitions[0]
             durable = machine.log.durable_epoch, machine.log.durable_end

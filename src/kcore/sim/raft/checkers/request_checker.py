@@ -39,7 +39,7 @@ class Requests(Checker):
         # By machine.
         self._idle_timers: dict[int, int] = {}
         self._bursts: dict[int, tuple[Any, int, int]] = {}  # The repeated request, its first time, its count.
-        self._heard_us: dict[int, dict[int, int]] = {}  # When each other one fetched last.
+        self._fetched_us: dict[int, dict[int, int]] = {}  # When each other one fetched last.
         self._led_since_us: dict[int, int] = {}
         self._voters: dict[int, VoterSet] = {}
         self._refused: dict[int, tuple[Any, int]] = {}  # The snapshot that it was refused last, and how often.
@@ -49,7 +49,7 @@ class Requests(Checker):
 
     def on_boot(self, machine: Machine) -> None:
         self._idle_timers[machine.index] = 0
-        for known in (self._bursts, self._heard_us, self._voters, self._refused):
+        for known in (self._bursts, self._fetched_us, self._voters, self._refused):
             known.pop(machine.index, None)
         self._given_damage.discard(machine.index)
 
@@ -86,11 +86,11 @@ class Requests(Checker):
 
     def _check_waiting(self, call: Call, longest_us: int) -> None:
         server = call.destination
-        was_there = call.served_by == server.incarnation and server.is_up and not server.gate
+        was_there = call.served_by == server.incarnation and server.is_up and not server.blocked
         waited_us = self.world.now_us - max(call.arrived_us, server.resumed_us)
         if was_there and not call.is_answered and waited_us > longest_us:
-            told = f"node {server.index} has not answered {call.request} for {waited_us} us"
-            raise Violation("AnsweredInTime", told)
+            message = f"node {server.index} has not answered {call.request} for {waited_us} us"
+            raise Violation("AnsweredInTime", message)
 
     # Alarms for the operator.
 
@@ -132,16 +132,16 @@ class Requests(Checker):
             return
         self._bursts[machine.index] = asked, since_us, count + 1
         if count >= LONGEST_BURST:
-            told = f"node {machine.index} has asked node {call.destination.index} {count + 1} times within"
-            raise Violation("BacksOff", f"{told} {now_us - since_us} us: {request}")
+            message = f"node {machine.index} has asked node {call.destination.index} {count + 1} times within"
+            raise Violation("BacksOff", f"{message} {now_us - since_us} us: {request}")
 
     def on_timer(self, machine: Machine, now_ms: int) -> None:
         """A timer does the work that is due: the next deadline is in the future (KAFKA-17751)."""
         deadline_ms, count = machine.node.next_deadline_ms, self._idle_timers[machine.index]
         self._idle_timers[machine.index] = count + 1 if deadline_ms is not None and deadline_ms <= now_ms else 0
         if count >= MOST_IDLE_TIMERS:
-            told = f"node {machine.index} wants its timer at {deadline_ms} again and again, and it is {now_ms}"
-            raise Violation("TimersMakeProgress", told)
+            message = f"node {machine.index} wants its timer at {deadline_ms} again and again, and it is {now_ms}"
+            raise Violation("TimersMakeProgress", message)
 
     # Replicas that fetch from a leader.
 
@@ -149,19 +149,19 @@ class Requests(Checker):
         if call.source is None:
             self._alarm(machine, "a stranger")
         elif type(call.request) in OF_REPLICAS:
-            self._heard_us.setdefault(machine.index, {})[call.source.index] = self.world.now_us
+            self._fetched_us.setdefault(machine.index, {})[call.source.index] = self.world.now_us
 
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
         if type(state) is Leader:
             self._led_since_us[machine.index] = self.world.now_us
-            self._heard_us.pop(machine.index, None)
+            self._fetched_us.pop(machine.index, None)
 
     def audit(self) -> None:
         world = self.world
         for machine in world.machines:
             if machine.is_up:
                 self._check_bounds(machine)
-            if machine.is_up and not machine.gate and type(machine.node.state) is Leader:
+            if machine.is_up and not machine.blocked and type(machine.node.state) is Leader:
                 self._check_progress(machine)
         self._outside = [call for call in self._outside if _may_be_answered(call)]
         for call in self._outside:
@@ -191,10 +191,10 @@ class Requests(Checker):
         since_us = now_us - PROGRESS_US
         if max(self._led_since_us[machine.index], machine.resumed_us) > since_us:
             return
-        heard_us = self._heard_us.get(machine.index, {})
-        heard = sum(heard_us.get(voter_id, -1) >= since_us or voter_id == machine.index for voter_id in voters.ids)
-        if heard < voters.majority:
-            raise Violation("LeaderProgress", f"node {machine.index} leads on, but {heard} of {voters.ids} fetch")
+        fetched_us = self._fetched_us.get(machine.index, {})
+        fetching = sum(fetched_us.get(voter_id, -1) >= since_us or voter_id == machine.index for voter_id in voters.ids)
+        if fetching < voters.majority:
+            raise Violation("LeaderProgress", f"node {machine.index} leads on, but {fetching} of {voters.ids} fetch")
 
 
 def _check_bound(machine: Machine, what: str, count: int, most: int) -> None:

@@ -60,9 +60,9 @@ class Snapshots(Checker):
         earliest = log.earliest_snapshot
         ends = range(log.start_offset, (log.end_offset if is_new else log.start_offset) + 1)
         if log.start_offset > 0 and (earliest is None or earliest.offset not in ends):
-            told = f"node {machine.index}: the log begins at {log.start_offset}, the earliest snapshot is {earliest}"
-            raise Violation("SnapshotAtLogStart", told)
+            message = f"node {machine.index}: the log begins at {log.start_offset}, the earliest snapshot is {earliest}"
+            raise Violation("SnapshotAtLogStart", message)
         is_kept = earliest is not None and earliest.offset >= log.start_offset > 0
         if earliest is not None and is_kept and log.validate_offset_and_epoch(*earliest).kind != "VALID":
-            told = f"node {machine.index}: {earliest} is no valid end of its own log"
-            raise Violation("SnapshotAtLogStart", told)
+            message = f"node {machine.index}: {earliest} is no valid end of its own log"
+            raise Violation("SnapshotAtLogStart", message)

@@ -38,13 +38,13 @@ class Votes(Checker):
         super().__init__(world)
         # By machine.
         self._since_us: dict[int, int] = {}  # Since when it is in its state.
-        self._heard: dict[int, tuple[State, int]] = {}  # The state in which it heard from its leader, and when first.
+        self._fetched: dict[int, tuple[State, int]] = {}  # The state in which it fetched from a leader, and since when.
         self._last_fetch: dict[int, Call] = {}
         self._rounds: dict[int, Round] = {}  # The last round of pre-votes, by machine.
         self._asked: dict[int, State] = {}  # The state in which the last request found it.
 
     def on_boot(self, machine: Machine) -> None:
-        for known in (self._since_us, self._heard, self._last_fetch, self._rounds):
+        for known in (self._since_us, self._fetched, self._last_fetch, self._rounds):
             known.pop(machine.index, None)
 
     # What a voter answers.
@@ -108,11 +108,11 @@ class Votes(Checker):
         if type(response) is VoteResponse and response.error_code == Errors.UNSUPPORTED_VERSION:
             self._rounds.setdefault(machine.index, Round(self.world.now_us)).has_older = True
         if reply.is_refused and self.world.options.elects_when_refused and call.destination.index == state.leader_id:
-            self._heard.pop(machine.index, None)  # Its leader is gone, as far as it knows.
+            self._fetched.pop(machine.index, None)  # Its leader is gone, as far as it knows.
         if type(response) is FetchResponse and type(state) is Follower and call.state is state:
-            heard = self._heard.get(machine.index)
-            if (heard is None or heard[0] is not state) and self._counts(machine, reply, state):
-                self._heard[machine.index] = state, self.world.now_us
+            fetched = self._fetched.get(machine.index)
+            if (fetched is None or fetched[0] is not state) and self._counts(machine, reply, state):
+                self._fetched[machine.index] = state, self.world.now_us
 
     def _counts(self, machine: Machine, reply: Reply, state: Follower) -> bool:
         """Whether the follower must take it: whole, of its leader, to its last fetch, in time, about this same log."""
@@ -137,8 +137,8 @@ class Votes(Checker):
         state = machine.node.quorum.state
         if type(state) is Leader:
             return self._since_us[machine.index] <= since_us
-        heard = self._heard.get(machine.index)
-        return heard is not None and heard[0] is state and heard[1] <= since_us
+        fetched = self._fetched.get(machine.index)
+        return fetched is not None and fetched[0] is state and fetched[1] <= since_us
 
     # The grounds of a candidacy.
 
@@ -160,14 +160,14 @@ class Votes(Checker):
             return
         count = len(tally.granted & voters.ids - {machine.index}) + 1
         if count < voters.majority:
-            told = f"node {machine.index} stands with {count} pre-votes of {voters.keys}"
-            raise Violation("CandidateHasPreVotes", told)
+            message = f"node {machine.index} stands with {count} pre-votes of {voters.keys}"
+            raise Violation("CandidateHasPreVotes", message)
         others = [self.world.machines[key.id] for key in voters.keys if key.id != machine.index]
         kept = [other.index for other in others if self._is_kept(other, tally.since_us)]
         if len(voters) - len(kept) < voters.majority:
-            told = f"node {machine.index} stands though {kept} of {voters.keys} hear from their leader"
-            raise Violation("LeaderIsKept", told)
+            message = f"node {machine.index} stands though {kept} of {voters.keys} fetch from their leader"
+            raise Violation("LeaderIsKept", message)
 
     def _is_kept(self, machine: Machine, since_us: int) -> bool:
-        """It has denied all pre-votes since then: it heard from a leader all the time."""
+        """It has denied all pre-votes since then: it fetched from a leader all the time."""
         return machine.is_up and machine.level != OLDER and self._hears_leader(machine, since_us)

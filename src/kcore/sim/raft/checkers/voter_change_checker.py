@@ -83,24 +83,24 @@ class VoterChanges(Checker):
         went = [key for key in before.keys if not _is_in(voters, key)]
         if not came and not went:
             return
-        told = f"node {leader.index} makes {voters.keys} of {before.keys}"
+        message = f"node {leader.index} makes {voters.keys} of {before.keys}"
         if len(came) + len(went) > 1:
-            raise Violation("OneVoterAtATime", told)
+            raise Violation("OneVoterAtATime", message)
         asked = {(AddRaftVoterRequest, key) for key in came} | {(RemoveRaftVoterRequest, key) for key in went}
         if not asked <= self._asked:
-            raise Violation("VotersAsAsked", f"{told}, and nobody asked for it")
-        self._check_committed(leader, said.offset, told)
+            raise Violation("VotersAsAsked", f"{message}, and nobody asked for it")
+        self._check_committed(leader, said.offset, message)
         for key in came:
             self._check_caught_up(leader, key)
 
-    def _check_committed(self, leader: Machine, before_offset: int | None, told: str) -> None:
+    def _check_committed(self, leader: Machine, before_offset: int | None, message: str) -> None:
         """Behind a record of the own epoch and the change before, both committed; else majorities might not overlap."""
         node = leader.node
         start_offset, known = self.facts.epoch_starts.get(node.epoch), node.high_watermark
         if start_offset is None or known is None or known <= start_offset:
-            raise Violation("ChangesAreCommitted", f"{told}, with nothing of its epoch committed: {known}")
+            raise Violation("ChangesAreCommitted", f"{message}, with nothing of its epoch committed: {known}")
         if before_offset is None or known <= before_offset:
-            raise Violation("ChangesAreCommitted", f"{told}, at {known}; the change before is at {before_offset}")
+            raise Violation("ChangesAreCommitted", f"{message}, at {known}; the change before is at {before_offset}")
 
     def _check_caught_up(self, leader: Machine, key: ReplicaKey) -> None:
         """It has had all of the leader's log at some time in this epoch; a stranger's replica has no log at all."""
@@ -108,8 +108,8 @@ class VoterChanges(Checker):
         start_offset = self.facts.epoch_starts[leader.node.epoch]
         end = replica.log.durable_end if replica is not None else -1
         if end <= start_offset:
-            told = f"node {leader.index} adds {key}, which has {end}; the epoch began at {start_offset}"
-            raise Violation("VoterIsCaughtUp", told)
+            message = f"node {leader.index} adds {key}, which has {end}; the epoch began at {start_offset}"
+            raise Violation("VoterIsCaughtUp", message)
 
     # Requests for voter changes and their answers.
 
@@ -147,8 +147,8 @@ class VoterChanges(Checker):
         offset = said.offset
         is_committed = not waits or offset is None or offset < high_watermark
         if is_voter == isinstance(request, RemoveRaftVoterRequest) or not is_committed:
-            told = f"node {machine.index} says that {request} is done at {high_watermark}"
-            raise Violation("VotersAsAsked", f"{told}; its log says {said.voters.keys} at {offset}")
+            message = f"node {machine.index} says that {request} is done at {high_watermark}"
+            raise Violation("VotersAsAsked", f"{message}; its log says {said.voters.keys} at {offset}")
 
 
 def _is_in(voters: VoterSet, key: ReplicaKey) -> bool:
