@@ -97,7 +97,7 @@ async def test_who_comes_behind_a_connection_that_ended_in_a_batch_adds_what_is_
     whole = answer(big)
     talk = in_turn(says(whole[: len(whole) // 2], then_closes=True), says(whole[:1_000], whole[1_000:]))
     async with fetching(talk) as (watched, port):
-        await until(lambda: watched.told("closed"))
+        await until(lambda: watched.details("closed"))
         assert watched.bytes == b"" and watched.loop.position(0)[0] == 0
         row = another(watched, port)
         await until(lambda: watched.bytes)
@@ -163,8 +163,8 @@ async def test_records_that_claim_to_be_longer_than_the_answer_are_left_to_pytho
     longer = length.to_bytes(5, "big").lstrip(b"\0")
     body = whole[4:at] + longer + whole[at + 1 :]
     async with fetching(says(len(body).to_bytes(4, "big") + body)) as (watched, _):
-        await until(lambda: watched.told("answer"))
-        assert watched.told("answer") == [body]
+        await until(lambda: watched.details("answer"))
+        assert watched.details("answer") == [body]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ class Story:
         self.made, self.version = 0, self.dice.randrange(3)
         self.open = False
 
-    def told(self, count: int) -> list[bytes]:
+    def values(self, count: int) -> list[bytes]:
         # Bulk replay is for stretches of one kind.
         kinds = [self.topic, self.partition, self.change, self.config, self.broker, self.rare]
         values: list[bytes] = []
@@ -179,7 +179,7 @@ class Story:
 @pytest.mark.parametrize("seed", seeds(5, 12))
 def test_a_story_in_bulk_is_the_story_one_by_one(seed: int) -> None:
     story = Story(seed)
-    first, second = story.told(300), story.told(200)
+    first, second = story.values(300), story.values(200)
     codec = ("none", "zstd")[seed % 2]
     error = assert_like_twin(log_of(first[:150], codec), log_of(first[150:] + second, first=150))
     assert error is None
@@ -188,17 +188,17 @@ def test_a_story_in_bulk_is_the_story_one_by_one(seed: int) -> None:
 @pytest.mark.usefixtures("sizes")
 @pytest.mark.parametrize("seed", seeds(10, 30))
 def test_what_does_not_fit_ends_in_the_same_error(seed: int) -> None:
-    assert_like_twin(log_of(Story(seed, wild=4).told(400)))
+    assert_like_twin(log_of(Story(seed, wild=4).values(400)))
 
 
 def test_wild_stories_do_end_in_errors_of_both_kinds() -> None:
-    errors = {outcome(bulk.replay, log_of(Story(seed, wild=4).told(400)))[0] for seed in range(30)}
+    errors = {outcome(bulk.replay, log_of(Story(seed, wild=4).values(400)))[0] for seed in range(30)}
     assert {None, DecodeError, TableError} == {error and error[0] for error in errors}
 
 
 @pytest.fixture
 def story() -> list[bytes]:
-    return Story(1).told(200)
+    return Story(1).values(200)
 
 
 @pytest.mark.usefixtures("sizes")
@@ -241,8 +241,8 @@ def test_an_invalid_record_is_found_among_records_decoded_together(
 ) -> None:
     """In a transaction, too, which does not end."""
     begin = [encode_metadata_record(s.BeginTransactionRecord(), 0)] if in_transaction else []
-    settings = [value for value in Story(2).told(400) if value[1] == s.ConfigRecord.api_key]
-    topics = [value for value in Story(3).told(200) if value[1] == s.TopicRecord.api_key]
+    settings = [value for value in Story(2).values(400) if value[1] == s.ConfigRecord.api_key]
+    topics = [value for value in Story(3).values(200) if value[1] == s.TopicRecord.api_key]
     values = [*begin, *topics, *settings[:20]]
     told = assert_like_twin(log_of([*values, value, *settings[20:]]))
     assert told is not None and f"record {len(values)}:" in told[1] and said in told[1], told
@@ -250,7 +250,7 @@ def test_an_invalid_record_is_found_among_records_decoded_together(
 
 @pytest.mark.usefixtures("sizes")
 def test_reading_begins_at_an_offset() -> None:
-    values = Story(3).told(100)
+    values = Story(3).values(100)
     changes = [encode_metadata_record(s.NoOpRecord(), 0)] * 5
     assert_like_twin(log_of(values), log_of(values + changes), start_offset=0)
     image, again = (

@@ -31,7 +31,7 @@ from oracle.alike_requests import (
     SET,
     SUBTRACT,
     TOPIC,
-    Told,
+    Answers,
     alters,
     assigned,
     creates,
@@ -66,7 +66,7 @@ class Call(NamedTuple):
 
     name: str
     user: str
-    request: Message | Callable[[Told], Message]
+    request: Message | Callable[[Answers], Message]
     version: int | None = None  # The newest that both know.
     settles: bool = False
 
@@ -109,7 +109,7 @@ OF_TOPICS: Final = (
     Call("delete twice in one request", "admin", deletes("old", "old")),
     Call("delete without the right", "alice", deletes("t", "none")),
     Call("delete", "admin", deletes("a1", "d")),
-    Call("delete by id", "admin", lambda told: deletes(told["create with a null setting"].topics[0].topic_id)),
+    Call("delete by id", "admin", lambda answers: deletes(answers["create with a null setting"].topics[0].topic_id)),
     Call("delete in an old version", "admin", s.DeleteTopicsRequest(topic_names=["k4", "none"], timeout_ms=9_000), 4),
 )
 OF_CONFIGS: Final = (

@@ -33,7 +33,7 @@ class Recorder:
         self.led_epoch: int | None = None
         self.next_offset = -1
         self.committed = 0
-        self.told: list[tuple[Any, ...]] = []
+        self.calls: list[tuple[Any, ...]] = []
 
     def decide(self, records: Sequence[bytes]) -> Append:
         assert self.led_epoch is not None
@@ -41,17 +41,17 @@ class Recorder:
         return Append(records, self.led_epoch, self.next_offset - len(records))
 
     def on_leader(self, epoch: int, offset: int) -> Sequence[Append]:
-        self.told.append(("leader", epoch, offset))
+        self.calls.append(("leader", epoch, offset))
         self.led_epoch, self.next_offset = epoch, offset
         return ()
 
     def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Append]:
-        self.told.append(("committed", batches, end_offset))
+        self.calls.append(("committed", batches, end_offset))
         self.committed = end_offset
         return ()
 
     def on_resigned(self, epoch: int) -> Sequence[Append]:
-        self.told.append(("resigned", epoch))
+        self.calls.append(("resigned", epoch))
         self.led_epoch = None
         return ()
 
@@ -59,7 +59,7 @@ class Recorder:
         raise AssertionError(f"{append} was refused: {next_offset}")
 
     def on_snapshot(self, reader: SnapshotReader) -> Sequence[Append]:
-        self.told.append(("snapshot", reader.snapshot, b"".join(reader)))
+        self.calls.append(("snapshot", reader.snapshot, b"".join(reader)))
         self.committed = reader.snapshot.offset
         return ()
 

@@ -35,7 +35,7 @@ def hexed(value: bytes | None) -> str | None:
     return None if value is None else value.hex()
 
 
-def told(record: Record) -> dict[str, Any]:
+def as_recorded(record: Record) -> dict[str, Any]:
     """The record in the form of the recorded files."""
     plain: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp, "sequence": record.sequence}
     plain |= {"key": hexed(record.key), "value": hexed(record.value)}
@@ -70,7 +70,9 @@ def batch_of(body: bytes, count: int, attributes: int = 0) -> bytes:
 def test_every_recorded_field() -> None:
     for data, batches in recorded():
         records = decode_records(data)
-        assert [told(record) for record in records] == [record for batch in batches for record in batch["records"]]
+        assert [as_recorded(record) for record in records] == [
+            record for batch in batches for record in batch["records"]
+        ]
         assert records.batch.tolist() == [row for row, batch in enumerate(batches) for _ in batch["records"]]
         assert (records.end, records.problem) == (len(data), None)
         assert records.batches.last_offset.tolist() == [batch["lastOffset"] for batch in batches]

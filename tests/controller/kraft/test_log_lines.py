@@ -126,9 +126,9 @@ def test_a_warning_is_logged_once_its_decision_is_committed() -> None:
     stage.ask(a_registration(4, 4, cluster_id="a cluster"), "registered", version=4)
     stage.commit()
     stage.ask(a_heartbeat(stage.controller.context, 4, cordoned_log_dirs=[uuid(1004)]), "cordoned", version=2)
-    assert ALL_CORDONED not in stage.told
+    assert ALL_CORDONED not in stage.log_lines
     stage.commit()
-    assert stage.told.count(ALL_CORDONED) == 1
+    assert stage.log_lines.count(ALL_CORDONED) == 1
 
 
 def test_a_controlled_shutdown_of_20_000_leaders_is_three_lines(log: Log) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.zk import admin
-from controller.zk.clusters import told
+from controller.zk.clusters import states_of
 from controller.zk.tree import Cluster
 from kcore.controller.zk import events
 from kcore.controller.zk.effects import Send
@@ -109,7 +109,7 @@ def test_states_are_sent_again_though_nothing_changed() -> None:
     made.write_state("t", 0, 1, [1, 2])
     made.elect()
     assert made.state("t") == (1, (1, 2), 5)
-    orders = [told(request)["t-0"] for kind, _, request in made.requests() if kind == "LeaderAndIsr"]
+    orders = [states_of(request)["t-0"] for kind, _, request in made.requests() if kind == "LeaderAndIsr"]
     assert [(each["leaderEpoch"], each["isNew"]) for each in orders] == [(5, False)] * 2
 
 
@@ -120,7 +120,7 @@ def test_topics_without_a_state_get_one_and_are_new() -> None:
     made.elect()
     assert made.state("t", 0) == (1, (1, 2), 0)
     assert znodes.state_path("t", 1) not in made.tree.nodes, "no replica of it lives"
-    orders = [told(request) for kind, _, request in made.requests() if kind == "LeaderAndIsr"]
+    orders = [states_of(request) for kind, _, request in made.requests() if kind == "LeaderAndIsr"]
     assert [{name: state["isNew"] for name, state in each.items()} for each in orders] == [{"t-0": True}] * 2
 
 
@@ -152,7 +152,7 @@ def test_metadata_and_orders_carry_the_epochs_that_were_written() -> None:
     node = made.tree.nodes[znodes.state_path("t", 0)]
     state = znodes.decode_state("", node.data)
     for kind, _, request in made.requests():
-        shown = told(request)["t-0"]
+        shown = states_of(request)["t-0"]
         version = shown["zkVersion" if kind == "UpdateMetadata" else "partitionEpoch"]
         assert (shown["leader"], shown["leaderEpoch"], version) == (1, state.leader_epoch, node.version)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from controller.zk import admin
-from controller.zk.clusters import told
+from controller.zk.clusters import states_of
 from controller.zk.tree import Cluster, endpoint
 from kcore.controller.zk import events
 from kcore.controller.zk.effects import Send
@@ -93,7 +93,7 @@ def test_assumption_3_the_first_leader_and_isr_after_a_start_holds_everything() 
     made.sent.clear()
     bounce(made, 3)
     made.run()
-    orders = [told(request) for kind, to, request in made.requests() if kind == "LeaderAndIsr" and to == [3]]
+    orders = [states_of(request) for kind, to, request in made.requests() if kind == "LeaderAndIsr" and to == [3]]
     assert len(orders) == 1
     assert set(orders[0]) == {"t-0", "t-1", "t-2", *(f"u-{k}" for k in range(5))}
 
@@ -159,7 +159,7 @@ def test_a_broker_that_shuts_down_still_hears_of_what_it_leads() -> None:
     # A8, KAFKA-7482: the controller sends it the new leaders, so that it redirects clients to them.
     made = cluster()
     shut_down(made, 3, epoch_of(made, 3))
-    orders = {to[0]: told(request) for kind, to, request in made.requests() if kind == "LeaderAndIsr"}
+    orders = {to[0]: states_of(request) for kind, to, request in made.requests() if kind == "LeaderAndIsr"}
     assert orders[3]["t-2"]["leader"] == 1
     assert set(orders[3]) == {"t-2"}, "it gets StopReplica for its followers"
 
@@ -170,7 +170,7 @@ def test_b9_who_shuts_down_leaves_the_isrs_in_a_new_leader_epoch() -> None:
     made = cluster()
     shut_down(made, 3, epoch_of(made, 3))
     assert made.state("t", 0) == (1, (1, 2), 1)
-    orders = {to[0]: told(request) for kind, to, request in made.requests() if kind == "LeaderAndIsr"}
+    orders = {to[0]: states_of(request) for kind, to, request in made.requests() if kind == "LeaderAndIsr"}
     assert (orders[1]["t-0"]["isr"], orders[1]["t-0"]["leaderEpoch"]) == ([1, 2], 1)
 
 

@@ -91,7 +91,7 @@ class Story:
     longest_s: float = 0.0  # From a round's mending to a whole cluster.
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         kinds, mended = (", ".join(f"{n} {name}" for name, n in each.items()) for each in (self.struck, self.mended))
         return (
             f"seed {self.seed}: {self.struck.total()} faults in {self.rounds} rounds ({kinds}); lost disks:"

@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception:
         found = traceback.format_exc()
         print(found, file=sys.stderr)
-    print(f"{'FOUND' if found else 'good'}: {story.told}; {time.monotonic() - begin_s:.0f} s", flush=True)
+    print(f"{'FOUND' if found else 'good'}: {story.summary}; {time.monotonic() - begin_s:.0f} s", flush=True)
     if found:
         given = {"--no-mounts": options.no_mounts, "--any-broker": options.any_broker}
         flags = "".join(f" {name}" for name, is_given in given.items() if is_given)

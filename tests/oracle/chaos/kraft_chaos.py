@@ -53,7 +53,7 @@ class ChaosStory(Story):
     longest_s: float = 0.0  # From a kill to the next commit.
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The figures, a line."""
         of = Counter[str]()
         for name, count in self.answers.items():
@@ -228,7 +228,7 @@ async def play(cluster: Controllers, story: ChaosStory, moments: int, say: Calla
             if story.moments - last >= EVERY or story.moments >= moments:
                 last = story.moments
                 await chaos.check()
-                say(story.told)
+                say(story.summary)
     chaos.check_logs()
 
 
@@ -251,7 +251,7 @@ def main() -> int:
     except Violation as violation:
         print(f"bad: seed {given.seed}: {violation}")
         return 1
-    print(f"good: {story.told}; {time.monotonic() - begin:.0f} s")
+    print(f"good: {story.summary}; {time.monotonic() - begin:.0f} s")
     for name, count in sorted(story.answers.items()):
         print(f"  {name}: {count}")
     return 0

@@ -79,7 +79,7 @@ async def quorum(doors: list[QuorumListenerSettings]) -> AsyncIterator[Nodes]:
         yield nodes
 
 
-async def told(server: QuorumServer, security: Security, request: Any) -> Errors:
+async def error_of(server: QuorumServer, security: Security, request: Any) -> Errors:
     async with await connect("127.0.0.1", server.port, security=security) as connection:
         return Errors.of((await connection.send(request)).error_code)
 
@@ -96,15 +96,15 @@ async def test_nodes_know_each_other_and_others_are_refused(authority: Authority
         for server in nodes.servers:
             for kind in REQUESTS:
                 visitor = Security(tls, Sasl("PLAIN", "visitor", PASSWORD))
-                assert await told(server, visitor, kind()) is Errors.CLUSTER_AUTHORIZATION_FAILED, kind.__name__
+                assert await error_of(server, visitor, kind()) is Errors.CLUSTER_AUTHORIZATION_FAILED, kind.__name__
             node = Security(tls, Sasl("PLAIN", "controller", PASSWORD))
-            assert await told(server, node, s.VoteRequest()) is not Errors.CLUSTER_AUTHORIZATION_FAILED
+            assert await error_of(server, node, s.VoteRequest()) is not Errors.CLUSTER_AUTHORIZATION_FAILED
             with pytest.raises(AuthenticationError, match="Invalid username or password"):
-                await told(server, Security(tls, Sasl("PLAIN", "controller", "wrong")), s.VoteRequest())
+                await error_of(server, Security(tls, Sasl("PLAIN", "controller", "wrong")), s.VoteRequest())
             with pytest.raises(DisconnectedError):
-                await told(server, Security(tls), s.VoteRequest())
+                await error_of(server, Security(tls), s.VoteRequest())
             with pytest.raises(NetworkError):
-                await told(server, Security(), s.VoteRequest())
+                await error_of(server, Security(), s.VoteRequest())
         assert leader.node.epoch == epoch and leader is await nodes.leader()
 
 
@@ -119,7 +119,7 @@ async def test_certificates_alone_make_principals(authority: Authority) -> None:
         await committed_everywhere(nodes, append(leader, [b"one"]).expected_offset + 1)
         stranger = Security(client_tls(authority.trusted, authority.keystore("stranger")))
         for kind in REQUESTS:
-            assert await told(leader, stranger, kind()) is Errors.CLUSTER_AUTHORIZATION_FAILED, kind.__name__
+            assert await error_of(leader, stranger, kind()) is Errors.CLUSTER_AUTHORIZATION_FAILED, kind.__name__
 
 
 @story
@@ -150,7 +150,7 @@ async def test_certificates_that_are_replaced_are_for_new_peers(authority: Autho
         await asyncio.sleep(1.1)  # The files are looked at once a second.
         epoch = leader.node.epoch
         security = Security(client_tls(both.trusted), Sasl("PLAIN", "controller", PASSWORD))
-        assert await told(leader, security, s.VoteRequest()) is not Errors.CLUSTER_AUTHORIZATION_FAILED
+        assert await error_of(leader, security, s.VoteRequest()) is not Errors.CLUSTER_AUTHORIZATION_FAILED
         for lane in [lane for each in nodes.servers for lane in each._peers._lanes.values()]:
             if lane.connection is not None:
                 lane.connection.abort()

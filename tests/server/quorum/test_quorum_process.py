@@ -384,13 +384,13 @@ async def test_a_state_machine_is_given_what_others_appended_and_not_what_it_has
         offset = append(leader, RECORDS).expected_offset
         end = offset + len(RECORDS)
         await until(lambda: all(machine.committed >= end for machine in machines.values()))
-        assert ours.told[-2:] == [("leader", leader.node.epoch, offset), ("committed", b"", end)]
+        assert ours.calls[-2:] == [("leader", leader.node.epoch, offset), ("committed", b"", end)]
         for server, machine in machines.items():
-            given = b"".join(told[1] for told in machine.told if told[0] == "committed")
+            given = b"".join(told[1] for told in machine.calls if told[0] == "committed")
             assert (RECORDS[0] in given) == (server is not leader)
         epoch = leader.node.epoch
         leader.submit([Resign(epoch)])
-        await until(lambda: ("resigned", epoch) in ours.told)
+        await until(lambda: ("resigned", epoch) in ours.calls)
 
 
 @story
@@ -409,7 +409,7 @@ async def test_a_machine_that_is_far_behind_is_told_slice_by_slice(monkeypatch: 
     async with server:
         await nodes.leader()
         [machine] = nodes.heard
-        assert machine.told[-1] == ("leader", server.node.epoch, server.node.next_offset)
+        assert machine.calls[-1] == ("leader", server.node.epoch, server.node.next_offset)
         assert max(after - before for before, after in pairwise(turns)) == 1
 
 
