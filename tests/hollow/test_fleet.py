@@ -358,7 +358,7 @@ async def test_a_log_whose_end_no_controller_tells_is_not_taken_for_an_empty_one
 async def test_an_active_controller_at_an_impossible_address_is_named(host: str, port: int) -> None:
     node = Controller(3001)
     async with quorum_of([node], patience=0.025) as quorum:
-        told = [DescribeClusterBroker(broker_id=node.node_id, host=host, port=port)]
-        node.answers[s.DescribeClusterRequest] = s.DescribeClusterResponse(controller_id=node.node_id, brokers=told)
+        brokers = [DescribeClusterBroker(broker_id=node.node_id, host=host, port=port)]
+        node.answers[s.DescribeClusterRequest] = s.DescribeClusterResponse(controller_id=node.node_id, brokers=brokers)
         with pytest.raises(TargetError, match=r"no active controller at localhost:.*no connection to"):
             await quorum.open()

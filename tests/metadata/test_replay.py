@@ -48,9 +48,9 @@ def outcome(apply: Any, *logs: Records, start_offset: int = 0) -> tuple[Any, Clu
 
 
 def assert_like_twin(*logs: Records, start_offset: int = 0) -> Any:
-    told = outcome(bulk.replay, *logs, start_offset=start_offset)
-    assert told == outcome(twin.replay, *logs, start_offset=start_offset)
-    return told[0]
+    found = outcome(bulk.replay, *logs, start_offset=start_offset)
+    assert found == outcome(twin.replay, *logs, start_offset=start_offset)
+    return found[0]
 
 
 class Story:
@@ -219,8 +219,8 @@ def story() -> list[bytes]:
     ],
 )
 def test_the_first_error_ends_the_replay(story: list[bytes], value: bytes, said: str) -> None:
-    told = assert_like_twin(log_of([*story[:120], value, *story[120:], b"\3"]))
-    assert told is not None and said.replace("\\", "") in told[1] and "record 120:" in told[1]
+    error = assert_like_twin(log_of([*story[:120], value, *story[120:], b"\3"]))
+    assert error is not None and said.replace("\\", "") in error[1] and "record 120:" in error[1]
 
 
 @pytest.mark.usefixtures("sizes")
@@ -244,8 +244,8 @@ def test_an_invalid_record_is_found_among_records_decoded_together(
     settings = [value for value in Story(2).values(400) if value[1] == s.ConfigRecord.api_key]
     topics = [value for value in Story(3).values(200) if value[1] == s.TopicRecord.api_key]
     values = [*begin, *topics, *settings[:20]]
-    told = assert_like_twin(log_of([*values, value, *settings[20:]]))
-    assert told is not None and f"record {len(values)}:" in told[1] and said in told[1], told
+    error = assert_like_twin(log_of([*values, value, *settings[20:]]))
+    assert error is not None and f"record {len(values)}:" in error[1] and said in error[1], error
 
 
 @pytest.mark.usefixtures("sizes")
@@ -304,8 +304,8 @@ def test_what_topics_and_others_both_see_keeps_its_place() -> None:
         encode_metadata_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0),
         encode_metadata_record(s.PartitionRecord(topic_id=DIRECTORIES[1], partition_id=0, replicas=[1, 2]), 0),
     ]
-    told = s.PartitionChangeRecord(topic_id=DIRECTORIES[1], partition_id=0, leader=1, eligible_leader_replicas=[2])
-    changes = [encode_metadata_record(told, 2)] * 4
+    change = s.PartitionChangeRecord(topic_id=DIRECTORIES[1], partition_id=0, leader=1, eligible_leader_replicas=[2])
+    changes = [encode_metadata_record(change, 2)] * 4
     for record, is_error in (
         (s.RemoveTopicRecord(topic_id=DIRECTORIES[1]), True),
         (s.ClearElrRecord(topic_name="a"), False),
@@ -324,8 +324,8 @@ def test_an_end_of_a_transaction_with_bytes_left_over_is_none() -> None:
     """Found by ci/mutants: the transaction's records are not applied."""
     begin, end = (encode_metadata_record(each, 0) for each in (s.BeginTransactionRecord(), s.EndTransactionRecord()))
     topic = encode_metadata_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0)
-    told = assert_like_twin(log_of([begin, topic, end + b"\0"]))
-    assert told is not None and "bytes are left over" in told[1]
+    error = assert_like_twin(log_of([begin, topic, end + b"\0"]))
+    assert error is not None and "bytes are left over" in error[1]
     assert assert_like_twin(log_of([begin, topic, end])) is None
 
 

@@ -204,9 +204,9 @@ def producing(folder: Path, bootstrap: str, topic: str, run: int) -> Iterator[li
     to = ("--bootstrap-server", bootstrap, "--topic", topic, "--throughput", 200, "--acks", -1)
     prefix = ("--value-prefix", run)
     acknowledged: list[str] = []
-    with output.open("wb") as told:
+    with output.open("wb") as printed:
         command = tool_command(VERIFIABLE_PRODUCER, *to, *prefix, "--producer.config", properties)
-        process = subprocess.Popen(command, stdout=told, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, stdout=printed, stderr=subprocess.STDOUT)
         try:
             until(lambda: "producer_send_success" in output.read_text(), output.read_text)
             yield acknowledged

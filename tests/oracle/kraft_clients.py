@@ -301,18 +301,20 @@ class FakeBroker:
         if response is None:
             return
         for topic in response.topics:
-            for told in topic.partitions:
-                if told.error_code == Errors.NONE:
-                    self._claim(topic.topic_id, told, asked[topic.topic_id, told.partition_index])
+            for partition in topic.partitions:
+                if partition.error_code == Errors.NONE:
+                    self._claim(topic.topic_id, partition, asked[topic.topic_id, partition.partition_index])
 
-    def _claim(self, topic_id: Uuid, told: Any, isr: tuple[int, ...]) -> None:
+    def _claim(self, topic_id: Uuid, partition: Any, isr: tuple[int, ...]) -> None:
         def holds(seen: Seen) -> bool:
-            is_it = (seen.partition_epoch, seen.leader_epoch) == (told.partition_epoch, told.leader_epoch)
-            return is_it and seen.leader == told.leader_id and [*seen.isr] == told.isr
+            is_it = (seen.partition_epoch, seen.leader_epoch) == (partition.partition_epoch, partition.leader_epoch)
+            return is_it and seen.leader == partition.leader_id and [*seen.isr] == partition.isr
 
-        if not {*told.isr} <= {*isr}:  # Where that ends a reassignment, those that go are left out.
-            raise Violation(f"the ISR {isr} was asked for, and granted as {told}")
-        self._watch.claim(Claim(f"AlterPartition was granted as {told}", (topic_id, told.partition_index), holds))
+        if not {*partition.isr} <= {*isr}:  # Where that ends a reassignment, those that go are left out.
+            raise Violation(f"the ISR {isr} was asked for, and granted as {partition}")
+        self._watch.claim(
+            Claim(f"AlterPartition was granted as {partition}", (topic_id, partition.partition_index), holds)
+        )
 
     def _isr(self, seen: Seen) -> tuple[int, ...]:
         """All, or some of them."""
@@ -344,9 +346,9 @@ class FakeBroker:
         if response is None or response.error_code != Errors.NONE:
             return
         for topic in response.directories[0].topics:
-            for told in topic.partitions:
-                if told.error_code == Errors.NONE:
-                    self._claim_directory(topic.topic_id, told.partition_index, directory)
+            for partition in topic.partitions:
+                if partition.error_code == Errors.NONE:
+                    self._claim_directory(topic.topic_id, partition.partition_index, directory)
 
     def _claim_directory(self, topic_id: Uuid, index: int, directory: Uuid) -> None:
         def holds(seen: Seen) -> bool:

@@ -83,7 +83,7 @@ def test_a_machine_is_given_the_log_slice_by_slice(monkeypatch: pytest.MonkeyPat
         driver.catch_up()
         assert (len(machine.calls), driver.position) == (k, k)
     driver.catch_up()
-    assert [told[0] for told in machine.calls] == ["committed"] * 4 + ["leader"]
+    assert [call[0] for call in machine.calls] == ["committed"] * 4 + ["leader"]
     assert not driver.has_more and driver.catch_up() == ()
 
 

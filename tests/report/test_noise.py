@@ -44,9 +44,9 @@ def test_a_spread_has_the_quantiles_of_numpy():
 
 
 def test_the_load_is_told_only_above_the_limits():
-    def told(**load: float) -> list[str]:
+    def remarks(**load: float) -> list[str]:
         return noise.about_the_machine({"machine": {"cores": 4}, "load": load})
 
-    assert told(load_before=1.0, stolen_share=0.02) == [] and told() == [] and noise.about_the_machine({}) == []
-    assert "1.01 on 4 cores" in told(load_before=1.01)[0]
-    assert "3% of the cores" in told(stolen_share=0.03)[0]
+    assert remarks(load_before=1.0, stolen_share=0.02) == [] and remarks() == [] and noise.about_the_machine({}) == []
+    assert "1.01 on 4 cores" in remarks(load_before=1.01)[0]
+    assert "3% of the cores" in remarks(stolen_share=0.03)[0]

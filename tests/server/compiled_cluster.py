@@ -106,8 +106,8 @@ async def broker(server: KraftServer, broker_id: int = 1) -> AsyncIterator[Broke
         assert registered.error_code == 0
         made = Broker(broker_id, release, admin, registered.broker_epoch)
         await made.open(server.port)
-        told = await made.beat()
-        assert (told.error_code, told.is_fenced) == (0, False)
+        response = await made.beat()
+        assert (response.error_code, response.is_fenced) == (0, False)
         try:
             yield made
         finally:

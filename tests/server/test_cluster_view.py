@@ -115,8 +115,8 @@ def test_all_topics_are_those_with_states(topics: list[MetadataRequestTopic] | N
 
 
 def test_topics_that_are_unknown_new_or_going() -> None:
-    told = metadata(asked("c", "b", "__consumer_offsets", "c"), 12, hidden={"b"}).topics
-    assert [(each.error_code, each.name, each.is_internal) for each in told] == [
+    response = metadata(asked("c", "b", "__consumer_offsets", "c"), 12, hidden={"b"}).topics
+    assert [(each.error_code, each.name, each.is_internal) for each in response] == [
         (Errors.UNKNOWN_TOPIC_OR_PARTITION, "c", False),
         (Errors.UNKNOWN_TOPIC_OR_PARTITION, "b", False),
         (Errors.UNKNOWN_TOPIC_OR_PARTITION, "__consumer_offsets", True),
@@ -125,8 +125,8 @@ def test_topics_that_are_unknown_new_or_going() -> None:
 
 def test_topics_by_id() -> None:
     stranger = Uuid(b"x" * 16)
-    told = metadata(asked(ids=(B, stranger, B, B, stranger)), 12).topics  # Each once, as Kafka.
-    assert [(each.error_code, each.name, each.topic_id) for each in told] == [
+    response = metadata(asked(ids=(B, stranger, B, B, stranger)), 12).topics  # Each once, as Kafka.
+    assert [(each.error_code, each.name, each.topic_id) for each in response] == [
         (Errors.NONE, "b", B),
         (Errors.UNKNOWN_TOPIC_ID, None, stranger),
     ]
@@ -208,7 +208,7 @@ def test_a_request_for_many_topics_is_answered_in_turns(by_id: bool) -> None:
 
 
 def test_a_topic_is_what_it_is_when_its_turn_comes() -> None:
-    """One that went meanwhile, and came again under its name, is not told for the one before."""
+    """A topic that is deleted meanwhile and created again under its name is not shown under the old id."""
     found = view()
 
     async def ask() -> Any:

@@ -184,16 +184,16 @@ def test_a_quorum_of_three_tells_who_leads_and_what_each_took() -> None:
                 }
                 for server, made in pages_of.items()
             }
-            for server, told in found.items():
+            for server, samples in found.items():
                 is_leader = server is leader
                 state, other = ("leader", "follower") if is_leader else ("follower", "leader")
-                assert (told["current_state", state], told["current_state", other]) == (1, 0)
-                assert told["current_leader",] == leader.config.node_id and told["number_of_voters",] == 3
-                assert (told["kcore_raft_append_records_total",] >= 2) == is_leader
-                assert (told["kcore_raft_fetch_records_total",] >= 2) == (not is_leader)
-                assert (told["kcore_raft_commit_seconds_count",] >= 1) == is_leader
+                assert (samples["current_state", state], samples["current_state", other]) == (1, 0)
+                assert samples["current_leader",] == leader.config.node_id and samples["number_of_voters",] == 3
+                assert (samples["kcore_raft_append_records_total",] >= 2) == is_leader
+                assert (samples["kcore_raft_fetch_records_total",] >= 2) == (not is_leader)
+                assert (samples["kcore_raft_commit_seconds_count",] >= 1) == is_leader
                 kinds = ("Fetch",) if is_leader else ("FetchResponse",)
-                assert all(told["kcore_event_seconds_count", kind] > 0 for kind in kinds)
+                assert all(samples["kcore_event_seconds_count", kind] > 0 for kind in kinds)
 
     run_watched(run())
 
@@ -342,10 +342,10 @@ def test_all_that_wait_for_a_page_share_the_next_one() -> None:
                 loop = asyncio.get_running_loop()
                 found = await asyncio.gather(*(loop.run_in_executor(threads, read, page) for _ in range(10)))
             assert len(begun) < len(found)
-            told = [samples_of(each)["answers", ()] for each in found]
-            assert sorted(told) != [*range(1, 11)]
+            counts = [samples_of(each)["answers", ()] for each in found]
+            assert sorted(counts) != [*range(1, 11)]
             last = samples_of(await asyncio.to_thread(read, page))["answers", ()]
-            assert last == len(begun) and last > max(told), "never one that was begun before the request"
+            assert last == len(begun) and last > max(counts), "never one that was begun before the request"
 
     asyncio.run(run())
 

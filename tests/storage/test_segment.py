@@ -1,4 +1,4 @@
-"""Segments and their indexes: read over a mapping, problems told by position."""
+"""Segments and their indexes are read over a mapping; errors name the position."""
 
 import re
 import struct

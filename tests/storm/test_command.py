@@ -122,8 +122,8 @@ def test_an_interrupted_run_keeps_what_is_done(tmp_path: Path, monkeypatch: pyte
     assert result.exit_code == 3 and "interrupted: all is stopped" in result.output
     rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert [row["scenario"] for row in rows] == ["register", "create"]
-    told = json.loads((tmp_path / "medians.json").read_text())
-    assert [row["scenario"] for row in told["medians"]] == ["register", "create"]
+    kept = json.loads((tmp_path / "medians.json").read_text())
+    assert [row["scenario"] for row in kept["medians"]] == ["register", "create"]
     assert "missing: broker-lost on kafka-4.3.1" in " ".join(result.output.split())
 
 

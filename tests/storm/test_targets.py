@@ -61,8 +61,8 @@ def test_ids_begin_at_one_or_behind_all_that_are_taken():
 
 
 def test_what_is_left_is_named_with_how_it_goes_away():
-    told = str(Left("here:9093", ["kcore-storm-ab-000000", "kcore-storm-ab-000007"], [4001, 4002]))
-    assert told == (
+    text = str(Left("here:9093", ["kcore-storm-ab-000000", "kcore-storm-ab-000007"], [4001, 4002]))
+    assert text == (
         "2 topics, kcore-storm-ab-000000 to kcore-storm-ab-000007 (kafka-topics.sh --delete --topic 'kcore-storm-ab.*' "
         "--bootstrap-server of a broker) and brokers 4001, 4002 (kafka-cluster.sh unregister --bootstrap-controller "
         "here:9093 --id of each)"

@@ -415,8 +415,8 @@ def test_not_controller_can_be_told_in_every_version(kind: type[Message]) -> Non
         response = in_version(not_controller(request, controller_of().config, LEADER), version)
         decode(type(response), version, encode(response, version))
     if kind is partitions.ElectLeadersRequest:
-        told = in_version(not_controller(request, controller_of().config), 0)
-        assert errors(told) == [NONE, NOT_CONTROLLER]
+        oldest = in_version(not_controller(request, controller_of().config), 0)
+        assert errors(oldest) == [NONE, NOT_CONTROLLER]
 
 
 def test_a_fetch_by_names_is_refused_in_its_partitions_too() -> None:
@@ -424,8 +424,12 @@ def test_a_fetch_by_names_is_refused_in_its_partitions_too() -> None:
     partition = FetchPartition(partition=3, fetch_offset=0, partition_max_bytes=1)
     named = FetchRequest(topics=[FetchTopic(topic="t", partitions=[partition])])
     answer = decode("FetchResponse", 4, encode(refused(named, Errors.CLUSTER_AUTHORIZATION_FAILED), 4))
-    [told] = answer.responses[0].partitions
-    assert (told.partition_index, told.error_code, told.high_watermark) == (3, 31, -1)
+    [refused_partition] = answer.responses[0].partitions
+    assert (refused_partition.partition_index, refused_partition.error_code, refused_partition.high_watermark) == (
+        3,
+        31,
+        -1,
+    )
     by_id = FetchRequest(topics=[FetchTopic(topic_id=Uuid(b"i" * 16), partitions=[partition])], session_id=7)
     answer = decode("FetchResponse", 13, encode(refused(by_id, Errors.CLUSTER_AUTHORIZATION_FAILED), 13))
     assert (answer.error_code, answer.session_id, answer.responses) == (31, 7, [])

@@ -92,7 +92,7 @@ def test_a_new_replica_joins_once_its_broker_was_told_with_the_epochs_of_all_mem
     async def body(leaders: IsrLeaders, brokers: dict[int, Any], controller: Controller) -> None:
         brokers[1].on_accepted(brokers[1], leader_and_isr(0))
         await asyncio.sleep(0.05)
-        assert controller.asked == [], "broker 3 was not told: it has not caught up"
+        assert controller.asked == [], "broker 3 got no LeaderAndIsr: it has not caught up"
         brokers[3].on_accepted(brokers[3], leader_and_isr(0))
         await until(lambda: leaders.changed == 1)
         assert controller.asked == [(1, {0: [(1, 101), (2, 102), (3, 103)]})]

@@ -1,4 +1,4 @@
-"""What a listener asks for, told by one that knows nothing of it."""
+"""A client that knows nothing of a listener finds out which security it requires."""
 
 from pathlib import Path
 from random import Random

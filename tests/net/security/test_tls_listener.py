@@ -235,11 +235,11 @@ async def test_librdkafka_authenticates(over_tls: bool, mechanism: str, authorit
         seen.port = server.port
         for password in (PASSWORD, "wrong"):
             seen.contexts.clear()
-            told = await asyncio.to_thread(cluster_id, server, authority, mechanism, password)
+            found = await asyncio.to_thread(cluster_id, server, authority, mechanism, password)
             if password == PASSWORD:
-                assert told == "of the test" and {str(each.principal) for each in seen.contexts} == {"User:alice"}
+                assert found == "of the test" and {str(each.principal) for each in seen.contexts} == {"User:alice"}
             else:
-                assert told != "of the test" and not seen.contexts
+                assert found != "of the test" and not seen.contexts
 
 
 def cluster_id(server: Server, authority: Authority, mechanism: str, password: str) -> str:

@@ -278,10 +278,10 @@ class DiskChaos:
 
     def _await_noticed(self, node: Node, disk: Disk) -> None:
         """The broker that runs, or ran, has found the directory offline; or it has ended."""
-        told = (f"log directory {disk.path} goes offline", "stopping")
+        lines = (f"log directory {disk.path} goes offline", "stopping")
 
         def is_unknown() -> bool:
-            return node.is_running and not any(each in node.log_text() for each in told)
+            return node.is_running and not any(each in node.log_text() for each in lines)
 
         self.until(is_unknown, f"{node.name} notices that {disk.path} is lost ({disk.fault})", NOTICED_S)
 

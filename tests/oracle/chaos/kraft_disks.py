@@ -98,9 +98,9 @@ def _sorted(isr: re.Match[str]) -> str:
     return ",".join(sorted(isr[0].split(",")))
 
 
-def _replica(told: dict[str, Any]) -> str:
-    future = " (future)" if told["isFuture"] else ""
-    return f"{told['partition'].rpartition('-')[2]}{future} lag {told['offsetLag']}"
+def _replica(replica: dict[str, Any]) -> str:
+    future = " (future)" if replica["isFuture"] else ""
+    return f"{replica['partition'].rpartition('-')[2]}{future} lag {replica['offsetLag']}"
 
 
 async def ask(node: Node, request: Message) -> Any:

@@ -87,7 +87,7 @@ class Watched:
         self.addresses = {node.node_id: Address("127.0.0.1", node.port) for node in cluster.controllers}
         self.watch = Watch(cluster.cluster_id, [*self.addresses.values()], Random(story.seed))
         self.reference = Reference()
-        self._down = set[Node]()  # Killed or told to stop, and not started again.
+        self._down = set[Node]()  # Killed or stopped, and not started again.
 
     # Subclasses replace these two.
 
@@ -155,7 +155,7 @@ class Watched:
             if self.dice.random() < 0.5:
                 self.kill(active, "active")
             else:
-                await self.stop(active, "told to stop")
+                await self.stop(active, "stopped")
             await self.until(lambda: self.active not in (None, active), "another active controller")
             self.start(active)
             await self.until(lambda: self.watch.committed > before + 1, "a commit")  # noqa: B023
@@ -178,8 +178,8 @@ class Watched:
         addresses = [*self.addresses.values()]
         end_s = time.monotonic() + 60
         while True:
-            told = await describe_quorum(addresses, controllers=True, timeout_s=60.0, random=self.dice)
-            partition = told.partition
+            description = await describe_quorum(addresses, controllers=True, timeout_s=60.0, random=self.dice)
+            partition = description.partition
             ends = [each.log_end_offset for each in partition.current_voters]
             if min(ends, default=0) >= partition.high_watermark > 0 and len(ends) == len(addresses):
                 break
@@ -236,6 +236,6 @@ def shown_at_failure(nodes: Sequence[JavaProcess], characters: int = SHOWN) -> I
     except BaseException:
         for node in nodes:
             lines = node.log.read_text(errors="replace").splitlines()
-            told = "\n".join(line for line in lines if not line.startswith("\t"))  # Not Kafka's lists of settings.
-            sys.stderr.write(f"--- {node.name}\n{told[-characters:]}\n")
+            text = "\n".join(line for line in lines if not line.startswith("\t"))  # Not Kafka's lists of settings.
+            sys.stderr.write(f"--- {node.name}\n{text[-characters:]}\n")
         raise

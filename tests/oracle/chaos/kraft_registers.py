@@ -43,7 +43,7 @@ class Register(ABC):
             return
         if answer in self.anyway:
             return
-        left = {after for state in self.states for told, after in [outcome(state)] if _fits(told, answer)}
+        left = {after for state in self.states for expected, after in [outcome(state)] if _fits(expected, answer)}
         if not left:
             raise Violation(f"{self} can be {self.states}, and a request was answered {answer!r}")
         self.states = left
@@ -60,8 +60,8 @@ class Register(ABC):
         """Its state in an image."""
 
 
-def _fits(told: Hashable, answer: Hashable) -> bool:
-    return told == answer or (told == REFUSED and answer != Errors.NONE)
+def _fits(expected: Hashable, answer: Hashable) -> bool:
+    return expected == answer or (expected == REFUSED and answer != Errors.NONE)
 
 
 @dataclass
@@ -116,7 +116,7 @@ class TopicState:
 
 
 class Topic(Register):
-    """Its id is known where the answer to its creation told it."""
+    """A topic; its id is known if the answer to its creation had it."""
 
     # Brokers are fenced, or shut down.
     anyway = frozenset({Errors.INVALID_REPLICATION_FACTOR, Errors.INVALID_REPLICA_ASSIGNMENT})

@@ -143,7 +143,7 @@ class Loaded(Watched):
                 await asyncio.to_thread(self.check_records)
         await self.caught_up()
         for broker in self.cluster.brokers:
-            code = await self.stop(broker, "broker told to stop", 60.0)
+            code = await self.stop(broker, "broker stopped", 60.0)
             if code != 128 + signal.SIGTERM:
                 raise Violation(f"the controlled shutdown of {broker.name} ended with {code}")
         self.check_topics()

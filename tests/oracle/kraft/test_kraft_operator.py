@@ -32,8 +32,8 @@ class Operated(KraftCluster):
 
     def told_of(self, broker_id: int) -> list[str]:
         """The controller's lines of this run about a broker's fence."""
-        told = self.controller.log_text()
-        return re.findall(rf"broker {broker_id} (fenced: .*|.*, fenced: .*|unfenced)", told)
+        text = self.controller.log_text()
+        return re.findall(rf"broker {broker_id} (fenced: .*|.*, fenced: .*|unfenced)", text)
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +52,10 @@ def test_a_broker_that_stops_is_fenced_by_one_line(cluster: Operated) -> None:
     for broker in cluster.brokers:
         broker.start()
     until(lambda: all(cluster.told_of(each)[-1] == "unfenced" for each in (1, 2)), cluster.controller.log_text)
-    told = {each: cluster.told_of(each) for each in (1, 2)}
-    print(told)
-    assert told[2] == ["unfenced", "fenced: it has shut down", "unfenced"]
-    assert told[1] == ["unfenced", ended, "unfenced"]
+    lines = {each: cluster.told_of(each) for each in (1, 2)}
+    print(lines)
+    assert lines[2] == ["unfenced", "fenced: it has shut down", "unfenced"]
+    assert lines[1] == ["unfenced", ended, "unfenced"]
     cluster.create("fenced")
 
 

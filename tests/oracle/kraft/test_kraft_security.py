@@ -68,15 +68,15 @@ def test_users(cluster: KraftCluster) -> None:
     alice = ("--entity-type", "users", "--entity-name", "alice")
     at = (CONFIGS, *brokers(cluster))
     cluster.tool(*at, "--alter", *alice, "--add-config", "SCRAM-SHA-512=[password=secret]")
-    told = await_told(cluster, "SCRAM-SHA-512=iterations=4096", *at, "--describe", *alice)
-    assert "SCRAM-SHA-256=iterations=4096" in told
+    printed = await_told(cluster, "SCRAM-SHA-512=iterations=4096", *at, "--describe", *alice)
+    assert "SCRAM-SHA-256=iterations=4096" in printed
     until(lambda: may_come(cluster, as_user(cluster, "alice", PASSWORD)), str, within_s=120)
-    told = refusal(cluster, TOPICS, *as_user(cluster, "alice", "wrong"), "--list")
-    assert "SaslAuthenticationException" in told
+    printed = refusal(cluster, TOPICS, *as_user(cluster, "alice", "wrong"), "--list")
+    assert "SaslAuthenticationException" in printed
     cluster.tool(*at, "--alter", *alice, "--delete-config", "SCRAM-SHA-512")
     await_not_told(cluster, "SCRAM-SHA-512", *at, "--describe", *alice)
-    told = refusal(cluster, *at, "--alter", *alice, "--delete-config", "SCRAM-SHA-512")
-    assert "ResourceNotFoundException" in told
+    printed = refusal(cluster, *at, "--alter", *alice, "--delete-config", "SCRAM-SHA-512")
+    assert "ResourceNotFoundException" in printed
 
 
 def may_come(cluster: KraftCluster, who: tuple[object, ...]) -> bool:
@@ -121,9 +121,11 @@ def test_acls_are_told_alike_by_brokers_and_controllers(cluster: KraftCluster) -
 
 def can_create(cluster: KraftCluster, who: tuple[object, ...], topic: str) -> bool:
     """Or it is there already."""
-    code, told, complaints = cluster.try_tool(TOPICS, *who, "--create", "--topic", topic)
-    assert code == 0 or "uthorization" in told + complaints or "TopicExists" in told + complaints, told + complaints
-    return code == 0 or "TopicExists" in told + complaints
+    code, printed, complaints = cluster.try_tool(TOPICS, *who, "--create", "--topic", topic)
+    assert code == 0 or "uthorization" in printed + complaints or "TopicExists" in printed + complaints, (
+        printed + complaints
+    )
+    return code == 0 or "TopicExists" in printed + complaints
 
 
 def await_creation(cluster: KraftCluster, who: tuple[object, ...], topic: str) -> None:
@@ -149,8 +151,8 @@ def test_quotas(cluster: KraftCluster) -> None:
         name = quota.partition("=")[0]
         cluster.tool(*at, "--alter", *entity, "--delete-config", name)
         await_not_told(cluster, name, *at, "--describe", *entity)
-    told = refusal(cluster, *at, "--alter", *QUOTAS[0][0], "--add-config", "producer_byte_rate=-1")
-    assert "InvalidRequestException" in told, told
+    printed = refusal(cluster, *at, "--alter", *QUOTAS[0][0], "--add-config", "producer_byte_rate=-1")
+    assert "InvalidRequestException" in printed, printed
 
 
 def test_delegation_tokens(cluster: KraftCluster) -> None:
@@ -161,11 +163,11 @@ def test_delegation_tokens(cluster: KraftCluster) -> None:
     allowed = ("--allow-principal", "User:dave", "--topic", "t", "--operation", "Describe")
     cluster.tool(ACLS, *brokers(cluster), "--add", *allowed)
     await_told(cluster, "t", TOPICS, *dave, "--list")
-    told = cluster.tool(
+    printed = cluster.tool(
         *(DELEGATION_TOKENS, *dave, "--create", "--max-life-time-period", 3_600_000),
         *("--renewer-principal", "User:dave"),
     )
-    token_id, hmac = re.findall(r"(?m)^(\S{22}) +(\S+) +User:dave", told)[0]
+    token_id, hmac = re.findall(r"(?m)^(\S{22}) +(\S+) +User:dave", printed)[0]
     owned = ("--describe", "--owner-principal", "User:dave")  # 4.3.1 lists none without an owner.
     await_told(cluster, token_id, DELEGATION_TOKENS, *dave, *owned)
     with_token = as_user(cluster, token_id, hmac, token=True)

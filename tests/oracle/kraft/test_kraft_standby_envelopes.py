@@ -93,8 +93,8 @@ def removed_nobody(cluster: Cluster) -> Errors:
 
 def test_the_active_controller_describes_the_quorum(cluster: Cluster) -> None:
     cluster.move_away()
-    told = quorum_at(cluster.broker.address)
-    assert (Errors.of(told.error_code), told.leader_id) == (Errors.NONE, cluster.await_leader().node_id)
+    description = quorum_at(cluster.broker.address)
+    assert (Errors.of(description.error_code), description.leader_id) == (Errors.NONE, cluster.await_leader().node_id)
     cluster.tool(METADATA_QUORUM, "--bootstrap-server", cluster.broker.address, "describe", "--status")
 
 

@@ -29,8 +29,8 @@ def add(quorum: RaftQuorum, where: Member, joining: Member) -> None:
     ]
     path = joining.folder / "joining.properties"
     path.write_text("\n".join([*lines, ""]))
-    told = tool(where.address, "--command-config", path, "add-controller")
-    assert f"Added controller {joining.node_id} with directory id {joining.directory_id}" in told
+    printed = tool(where.address, "--command-config", path, "add-controller")
+    assert f"Added controller {joining.node_id} with directory id {joining.directory_id}" in printed
 
 
 def voters_of(quorum: RaftQuorum) -> set[int]:

@@ -96,11 +96,11 @@ class Story:
         body = {"clientSoftwareName": "story", "clientSoftwareVersion": "1"}
         data = self.connection.exchange(request_bytes("ApiVersions", 4, filled("ApiVersions", 4, body), 0))
         assert data is not None
-        told, _ = response_json("ApiVersions", 4, data)
+        versions, _ = response_json("ApiVersions", 4, data)
         names = {key: cls.__name__.removesuffix("Request") for key, cls in REQUESTS.items()}
-        rows = [each for each in told["apiKeys"] if each["apiKey"] in names]
+        rows = [each for each in versions["apiKeys"] if each["apiKey"] in names]
         self.api_versions = {names[each["apiKey"]]: (each["minVersion"], each["maxVersion"]) for each in rows}
-        features = told.get("supportedFeatures", [])
+        features = versions.get("supportedFeatures", [])
         self.supported = {each["name"]: (each["minVersion"], each["maxVersion"]) for each in features}
         if self.theme == "features" and self.random.random() < 0.4:
             low, high = self.supported["metadata.version"]

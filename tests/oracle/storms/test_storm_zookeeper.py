@@ -21,9 +21,9 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict
     sizes = ["--brokers", str(BROKERS), "--partitions", str(PARTITIONS), "--heap", "512m"]
     result = CliRunner().invoke(app, ["storm", *targets, *sizes, "--json", "--out", str(out)])
     assert result.exit_code == 0, result.output
-    told = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
-    assert pq.read_table(out / "results.parquet").num_rows == len(told) == 2 * len(SCENARIOS)
-    return {(row["target"], row["scenario"]): row for row in told}
+    printed = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    assert pq.read_table(out / "results.parquet").num_rows == len(printed) == 2 * len(SCENARIOS)
+    return {(row["target"], row["scenario"]): row for row in printed}
 
 
 @pytest.mark.parametrize("target", [KAFKA_ZK, KCORE_ZK])

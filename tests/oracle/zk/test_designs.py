@@ -138,8 +138,8 @@ async def test_a_watch_set_after_a_read_fires_for_what_changed_in_between(server
         await writer.write([SetData("/read", b"1"), Create("/missing")])
         watches = {"/read": True, "/still": True, "/missing": False}
         watch = reader.session.watch
-        told = [watch(path, lambda *told: fired.append(told), is_there=there) for path, there in watches.items()]
-        await reader.session.set_watches(zxid, told)
+        watched = [watch(path, lambda *event: fired.append(event), is_there=there) for path, there in watches.items()]
+        await reader.session.set_watches(zxid, watched)
         await reader.read_nodes(["/still"])  # Its answer comes after the events.
         assert sorted(fired) == [("/missing", "created"), ("/read", "changed")]
         await writer.write([Delete(path) for path in watches])

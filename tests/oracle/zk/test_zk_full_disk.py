@@ -119,8 +119,8 @@ def test_one_of_two_directories_then_the_other(cluster: Cluster) -> None:
         until(lambda: children_of(cluster.zookeeper, znodes.LOG_DIR_EVENT_NOTIFICATION) == [], cluster.story)
         until(lambda: topic_at(cluster.kcore[12].address, TOPIC) == cluster.seen(), cluster.story)
         assert broker.is_running and broker.said().count("goes offline") == 1
-        told = [try_to_produce(broker.address, TOPIC, each, b"late")[0] for each in first]
-        assert told == [Errors.KAFKA_STORAGE_ERROR] * 2
+        errors = [try_to_produce(broker.address, TOPIC, each, b"late")[0] for each in first]
+        assert errors == [Errors.KAFKA_STORAGE_ERROR] * 2
 
         full = next(each for each in second if REPLICAS[each][0] == 11)
         filled[full] = cluster.fill(11, full)

@@ -202,9 +202,9 @@ async def test_states_of_other_versions_are_refused_alone(server: ZookeeperProce
         assert [row for row, node in enumerate(nodes) if node and node.data == b"{}"] == others
         found = await client.read_states(table, np.arange(2_500, dtype=np.int32))
         assert len(found.changes) == 2_400 - len(others)
-        told = [str(error) for error in found.unreadable]
-        assert [line.split("/state: ")[0].rpartition("/")[2] for line in told] == [str(row) for row in others]
-        assert all("no 'leader'" in line for line in told)
+        messages = [str(error) for error in found.unreadable]
+        assert [line.split("/state: ")[0].rpartition("/")[2] for line in messages] == [str(row) for row in others]
+        assert all("no 'leader'" in line for line in messages)
         # As nobody writes them, but as JSON may be.
         data = b'{ "isr" : [2], "leader":2,\n"leader_epoch":1,"controller_epoch":4,"by":"hand" }'
         await client.write([SetData(znodes.state_path("t0", row), data) for row in others])

@@ -71,8 +71,8 @@ def test_a_broker_has_not_the_controllers_listener() -> None:
         broker_settings_of(given)
     settings = broker_settings_of(given | {"listeners": "PLAINTEXT://:1"})
     assert settings.controllers.outgoing() is None
-    told = "listener.name.controller.plain.sasl.jaas.config is missing"
-    with pytest.raises(SettingsError, match=told):
+    message = "listener.name.controller.plain.sasl.jaas.config is missing"
+    with pytest.raises(SettingsError, match=message):
         broker_settings_of(
             given
             | {"listeners": "PLAINTEXT://:1", MAP: "CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT"}

@@ -153,8 +153,8 @@ async def test_describe_quorum_knows_what_the_loop_knows(tmp_path: Path) -> None
         answer = await waits(server, one)
         await other.fetch(max_wait_ms=0)
         async with await connect("127.0.0.1", server.port) as admin:
-            told = await admin.send(describe_request())
-        found = {each.replica_id: each for each in told.topics[0].partitions[0].observers}
+            response = await admin.send(describe_request())
+        found = {each.replica_id: each for each in response.topics[0].partitions[0].observers}
         assert found[100].log_end_offset == found[101].log_end_offset == server.log.end_offset
         assert 0 <= found[101].last_fetch_timestamp - found[100].last_fetch_timestamp < 60_000
         assert found[100].last_caught_up_timestamp == found[100].last_fetch_timestamp

@@ -202,7 +202,7 @@ def client(authority: Authority, user: str, password: str = PASSWORD, **others: 
 
 
 @pytest.mark.parametrize(
-    ("others", "told"),
+    ("others", "expected"),
     [
         ({"security_protocol": "KERBEROS"}, "security.protocol=KERBEROS"),
         ({"sasl_mechanism": "GSSAPI"}, "sasl.mechanism=GSSAPI"),
@@ -220,13 +220,13 @@ def client(authority: Authority, user: str, password: str = PASSWORD, **others: 
     ],
 )
 def test_a_command_config_that_cannot_be(
-    others: dict[str, str], told: str, authority: Authority, tmp_path: Path
+    others: dict[str, str], expected: str, authority: Authority, tmp_path: Path
 ) -> None:
     path = tmp_path / "client.properties"
     path.write_text(client(authority, "controller", **others))
     arguments = ["quorum", "describe", "--bootstrap-controller", "a:1", "--status", "--command-config", str(path)]
     result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 2 and told in result.output and PASSWORD not in result.output
+    assert result.exit_code == 2 and expected in result.output and PASSWORD not in result.output
 
 
 def test_a_client_in_plaintext_needs_nothing_more() -> None:

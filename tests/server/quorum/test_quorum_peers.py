@@ -62,7 +62,7 @@ class Heard:
         self.peers = QuorumPeers(level, "raft-client-1", self._heard, self.refused.append, security)
 
     def _heard(self, correlation_id: int, response: Message | None) -> None:
-        assert correlation_id not in self.answers, "told once"
+        assert correlation_id not in self.answers, "one result each"
         self.answers[correlation_id] = response
 
     def ask(self, correlation_id: int, request: Message, address: Address, timeout_ms: int = 2_000) -> None:
@@ -173,7 +173,7 @@ async def test_nobody_there() -> None:
     heard, [port] = Heard(), free_ports(1)
     heard.ask(1, VoteRequest(), Address("127.0.0.1", port))
     await until(lambda: heard.refused == [1])
-    assert not heard.answers, "told of at once, and answered after the back-off"
+    assert not heard.answers, "refused at once, and answered after the back-off"
     assert await heard.answer(1) is None
     heard.peers.close()
 

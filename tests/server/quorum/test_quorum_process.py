@@ -276,9 +276,9 @@ async def test_what_only_a_newer_release_can_read_ends_the_process_with_a_senten
     server = QuorumServer(Nodes(1).config(1), log, MemoryElections(), host="127.0.0.1", port=0, machine=None)
     with pytest.raises(NewerReleaseError, match=r"kraft\.version 2"):
         await server.__aenter__()
-    (told,) = [record for record in caplog.records if record.levelname == "CRITICAL"]
-    assert told.getMessage().startswith("node 1 cannot go on: the control record at offset 0 has kraft.version 2")
-    assert not told.exc_info
+    (record,) = [record for record in caplog.records if record.levelname == "CRITICAL"]
+    assert record.getMessage().startswith("node 1 cannot go on: the control record at offset 0 has kraft.version 2")
+    assert not record.exc_info
 
 
 @story
@@ -386,7 +386,7 @@ async def test_a_state_machine_is_given_what_others_appended_and_not_what_it_has
         await until(lambda: all(machine.committed >= end for machine in machines.values()))
         assert ours.calls[-2:] == [("leader", leader.node.epoch, offset), ("committed", b"", end)]
         for server, machine in machines.items():
-            given = b"".join(told[1] for told in machine.calls if told[0] == "committed")
+            given = b"".join(call[1] for call in machine.calls if call[0] == "committed")
             assert (RECORDS[0] in given) == (server is not leader)
         epoch = leader.node.epoch
         leader.submit([Resign(epoch)])

@@ -123,7 +123,7 @@ def test_who_only_reads_has_a_line_where_a_right_is_missing(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("outcome", "told"),
+    ("outcome", "expected"),
     [
         ({"NONE": 3, "TOPIC_AUTHORIZATION_FAILED": 1}, True),
         ({"NONE": 3, "UNKNOWN_TOPIC_OR_PARTITION": 1}, False),
@@ -131,8 +131,8 @@ def test_who_only_reads_has_a_line_where_a_right_is_missing(tmp_path: Path) -> N
         ("no response", False),
     ],
 )
-def test_one_item_without_a_right_is_enough_for_a_line(outcome: dict[str, int] | str, told: bool) -> None:
-    assert is_logged("Metadata", outcome) is told
+def test_one_item_without_a_right_is_enough_for_a_line(outcome: dict[str, int] | str, expected: bool) -> None:
+    assert is_logged("Metadata", outcome) is expected
 
 
 @pytest.mark.parametrize("error", [Errors.NONE, Errors.NOT_CONTROLLER])
@@ -185,8 +185,8 @@ def test_a_forged_envelope_is_told_as_its_sender_s(tmp_path: Path) -> None:
     asks = [enveloped(ListPartitionReassignmentsRequest(topics=None), 0), registration(), s.FetchRequest(topics=[])]
     lines = kraft_lines(tmp_path, asks, has_authorizer=True, super_users=("User:other",))
     refused = {"CLUSTER_AUTHORIZATION_FAILED": 1}
-    told = [(line["principal"], line["request"], line["outcome"]) for line in lines]
-    assert told == [("User:ANONYMOUS", name, refused) for name in ("Envelope", "BrokerRegistration", "Fetch")]
+    found = [(line["principal"], line["request"], line["outcome"]) for line in lines]
+    assert found == [("User:ANONYMOUS", name, refused) for name in ("Envelope", "BrokerRegistration", "Fetch")]
     assert "alice" not in (tmp_path / "audit").read_text()
 
 
@@ -251,8 +251,8 @@ async def test_what_is_long_is_not_read_for_its_line(tmp_path: Path, monkeypatch
         monkeypatch.setattr("kcore.server.security.audited.MOST_BYTES", most)
         await relay.ask(1, frame)
     audit.close()
-    told = [(line.get("items"), line["outcome"]) for line in lines_of(tmp_path / "audit")]
-    assert told == [(1, {"NONE": 1}), (None, {"NONE": 1}), (None, {"NONE": 1}), (None, "not read")]
+    found = [(line.get("items"), line["outcome"]) for line in lines_of(tmp_path / "audit")]
+    assert found == [(1, {"NONE": 1}), (None, {"NONE": 1}), (None, {"NONE": 1}), (None, "not read")]
 
 
 @story

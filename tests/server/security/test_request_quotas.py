@@ -137,8 +137,8 @@ async def test_what_nodes_of_the_cluster_send_is_exempt(tmp_path: Path) -> None:
         assert adopted(server) == is_compiled
         for number in range(20):
             made.offset += number
-            told = await made.beat(want_fence=False)
-            assert (told.error_code, told.throttle_time_ms) == (0, 0)
+            response = await made.beat(want_fence=False)
+            assert (response.error_code, response.throttle_time_ms) == (0, 0)
         assert adopted(server) == is_compiled
         alter = s.AlterPartitionRequest(broker_id=1, broker_epoch=made.epoch, topics=[])
         for request in (s.DescribeQuorumRequest(topics=[]), alter, s.FetchSnapshotRequest(topics=[])):

@@ -82,10 +82,10 @@ def test_settings_are_altered_one_resource_at_a_time(
     has_groups = authorization is BrokerAuthorization
     assert [each.resource_name for each in checked.request.resources] == ["t", *([] if has_groups else ["g"])]
     assert checked.request.validate_only and not checked.is_empty
-    told = response(responses=[])
-    checked.complete(told)
+    answer = response(responses=[])
+    checked.complete(answer)
     assert [
-        (each.resource_type, each.resource_name, each.error_code, each.error_message) for each in told.responses
+        (each.resource_type, each.resource_name, each.error_code, each.error_message) for each in answer.responses
     ] == [(kind, name, error, None) for kind, name, error, _ in (REFUSED if has_groups else REFUSED[:-1])]
     everything = of(authorization, (ALTER_CONFIGS, *OF_CLUSTER), (ALTER_CONFIGS, GROUP, "g"))
     kept = everything._alter_configs(request_(resources=rows)).request.resources
@@ -100,9 +100,9 @@ def test_settings_are_told_one_resource_at_a_time() -> None:
         assert [each.resource_name for each in checked.request.resources] == ["t"]
         options = checked.request.include_synonyms, checked.request.include_documentation
         assert options == (option, not option) and not checked.is_empty
-    told = DescribeConfigsResponse(results=[])
-    checked.complete(told)
-    found = [(each.resource_type, each.resource_name, each.error_code, each.error_message) for each in told.results]
+    answer = DescribeConfigsResponse(results=[])
+    checked.complete(answer)
+    found = [(each.resource_type, each.resource_name, each.error_code, each.error_message) for each in answer.results]
     assert found == REFUSED
     assert of(BrokerAuthorization, (DESCRIBE, TOPIC, "t"))._describe_configs(request).is_empty
 
@@ -119,8 +119,8 @@ ID = Uuid(b"i" * 16)
 
 
 def cut(rights: Rights, request: MetadataRequest, response: MetadataResponse, version: int) -> None:
-    told = rights.topic_filter(request, version, any(each.topic_id != ZERO_UUID for each in request.topics or ()))
-    response.topics = [each for topic in response.topics if (each := told(topic)) is not None]
+    visible = rights.topic_filter(request, version, any(each.topic_id != ZERO_UUID for each in request.topics or ()))
+    response.topics = [each for topic in response.topics if (each := visible(topic)) is not None]
     rights.cut(response)
 
 
@@ -161,7 +161,7 @@ def test_operations_are_told_that_are_allowed_and_only_to_who_asks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rights", "bits", "told"),
+    ("rights", "bits", "expected"),
     [
         (((DESCRIBE, *OF_CLUSTER), (CREATE, *OF_CLUSTER)), 1 << CREATE | 1 << ALTER, 1 << CREATE),
         (((CREATE, *OF_CLUSTER),), 1 << CREATE | 1 << ALTER, 0),
@@ -169,8 +169,8 @@ def test_operations_are_told_that_are_allowed_and_only_to_who_asks() -> None:
         ((), NOBODY_ASKED, NOBODY_ASKED),
     ],
 )
-def test_a_described_cluster_tells_what_is_allowed(rights: tuple[Right, ...], bits: int, told: int) -> None:
+def test_a_described_cluster_tells_what_is_allowed(rights: tuple[Right, ...], bits: int, expected: int) -> None:
     """None without DESCRIBE (AuthHelper.computeDescribeClusterResponse)."""
     response = DescribeClusterResponse(cluster_authorized_operations=bits)
     of(Rights, *rights).cut(response)
-    assert response.cluster_authorized_operations == told
+    assert response.cluster_authorized_operations == expected

@@ -122,7 +122,7 @@ REFUSED = {
 @story
 async def test_nothing_is_taken_over(name: str, take_it_over: bool) -> None:
     """One sentence, before the first write."""
-    make, told = REFUSED[name]
+    make, message = REFUSED[name]
     zookeeper = kafkas()
     zookeeper.register(2, 9)
     zookeeper.elected(2)
@@ -131,7 +131,7 @@ async def test_nothing_is_taken_over(name: str, take_it_over: bool) -> None:
     with pytest.raises(ElectionRefusedError) as refused:
         async with server(zookeeper, take_over=take_it_over):
             pass
-    assert str(refused.value).startswith(told)
+    assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)
     assert zookeeper.tree.nodes == before
     assert not zookeeper.is_open
@@ -207,8 +207,8 @@ async def test_another_controller_of_our_id_is_told_of_and_ends_this_one_if_it_l
     zookeeper.elected(US)
     with caplog.at_level(logging.WARNING):
         async with server(zookeeper, take_over=True, session_timeout_ms=50) as started:
-            told = await ended(started)
-    assert told.startswith(f"another controller runs under id {US}, in ZooKeeper session {OTHERS:#x}: ")
+            message = await ended(started)
+    assert message.startswith(f"another controller runs under id {US}, in ZooKeeper session {OTHERS:#x}: ")
     warnings = [record.getMessage() for record in caplog.records]
     assert [line for line in warnings if "in another session" in line] == warnings[:1]
     assert (zookeeper.controller, zookeeper.epoch) == (US, 1), "it controls still"

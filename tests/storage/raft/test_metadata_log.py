@@ -51,16 +51,16 @@ def test_the_table_is_the_dump_replayed(path: Path, dump: Path):
     states = [table.state(row) for row in range(len(table))]
     assert {(state.topic, state.partition) for state in states} == set(expected["partitions"])
     for state in states:
-        told = expected["partitions"][state.topic, state.partition]
+        dumped = expected["partitions"][state.topic, state.partition]
         assert [list(each) for each in (state.replicas, state.isr, state.removing, state.adding)] == [
-            list(told[name]) for name in LISTS[:4]
+            list(dumped[name]) for name in LISTS[:4]
         ]
-        assert state.leader == told["leader"] and state.leader_epoch == told["leaderEpoch"]
-        assert state.partition_epoch == told["partitionEpoch"]
-        assert state.leader_recovery_state == told["leaderRecoveryState"]
+        assert state.leader == dumped["leader"] and state.leader_epoch == dumped["leaderEpoch"]
+        assert state.partition_epoch == dumped["partitionEpoch"]
+        assert state.leader_recovery_state == dumped["leaderRecoveryState"]
         more = image.partition(state.topic, state.partition)
-        assert [str(each) for each in more.directories] == told["directories"]
-        assert (list(more.elr), list(more.last_known_elr)) == tuple(list(told[name]) for name in LISTS[5:])
+        assert [str(each) for each in more.directories] == dumped["directories"]
+        assert (list(more.elr), list(more.last_known_elr)) == tuple(list(dumped[name]) for name in LISTS[5:])
     check_the_rest(image, expected)
 
 
@@ -71,17 +71,17 @@ def check_the_rest(image: LoadedMetadata, expected: dict[str, Any]) -> None:
     assert image.next_producer_id == expected["ids"] and not image.in_transaction
     assert image.brokers.keys() == expected["brokers"].keys()
     brokers = image.table.brokers
-    for broker_id, told in expected["brokers"].items():
+    for broker_id, dumped in expected["brokers"].items():
         broker, row = image.brokers[broker_id], brokers.row(broker_id)
-        assert (broker.fenced, broker.in_controlled_shutdown) == (told["fenced"], told["inControlledShutdown"])
+        assert (broker.fenced, broker.in_controlled_shutdown) == (dumped["fenced"], dumped["inControlledShutdown"])
         assert (bool(brokers.live[row]), bool(brokers.shutting_down[row])) == (
             not broker.fenced,
-            told["inControlledShutdown"],
+            dumped["inControlledShutdown"],
         )
-        assert brokers.epochs[row] == broker.epoch == told["brokerEpoch"]
-        assert [str(each) for each in broker.directories] == told["logDirs"]
+        assert brokers.epochs[row] == broker.epoch == dumped["brokerEpoch"]
+        assert [str(each) for each in broker.directories] == dumped["logDirs"]
         assert [(each.listener, each.host, each.port) for each in brokers.endpoints[row]] == [
-            (each["name"], each["host"], each["port"]) for each in told["endPoints"]
+            (each["name"], each["host"], each["port"]) for each in dumped["endPoints"]
         ]
 
 

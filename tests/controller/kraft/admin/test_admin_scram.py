@@ -176,5 +176,5 @@ def test_who_may_not_alter_changes_nothing_and_who_may_not_describe_is_told_noth
     assert errors(decision) == {"alice": Errors.CLUSTER_AUTHORIZATION_FAILED}
     assert not decision.records
     request = DescribeUserScramCredentialsRequest(users=None)
-    told = on_describe_user_scram_credentials(context, request, INFO).response
-    assert told.error_code == Errors.CLUSTER_AUTHORIZATION_FAILED and not told.results
+    answer = on_describe_user_scram_credentials(context, request, INFO).response
+    assert answer.error_code == Errors.CLUSTER_AUTHORIZATION_FAILED and not answer.results

@@ -214,9 +214,9 @@ def test_replicas_that_no_table_holds_are_refused(broker_ids: list[int]) -> None
 def test_replicas_by_hand_on_the_controller_itself_are_refused() -> None:
     """It is listed as a broker, and holds none. Dead brokers may come back; it never becomes one."""
     cluster = small()
-    told = "The replica assignment of topic 'new' includes brokers that may not hold its replicas: 1000."
+    message = "The replica assignment of topic 'new' includes brokers that may not hold its replicas: 1000."
     [result] = create(cluster, topic("new", manual={0: [1, 1000], 1: [1000, 2]}))
-    assert error(result) == (Errors.INVALID_REPLICA_ASSIGNMENT, told)
+    assert error(result) == (Errors.INVALID_REPLICA_ASSIGNMENT, message)
     assert "new" not in cluster.active.table.topics and znodes.topic_path("new") not in cluster.tree.nodes
 
 
@@ -227,8 +227,8 @@ def test_internal_topics_are_placed_where_groups_are_coordinated() -> None:
     cluster.elect()
     name = "__transaction_state"
     [none] = create(cluster, topic(name, manual={0: [1, 7]}))
-    told = f"The replica assignment of topic '{name}' includes brokers that may not hold its replicas: 7."
-    assert error(none) == (Errors.INVALID_REPLICA_ASSIGNMENT, told)
+    message = f"The replica assignment of topic '{name}' includes brokers that may not hold its replicas: 7."
+    assert error(none) == (Errors.INVALID_REPLICA_ASSIGNMENT, message)
     [too_many] = create(cluster, topic(name, 3, 4))
     assert error(too_many)[0] is Errors.INVALID_REPLICATION_FACTOR
     [made, other] = create(cluster, topic(name, 6, 3), topic("t", 6, 4))

@@ -35,14 +35,14 @@ def limited(path: str = "users/u", rate: str = "1.0") -> Cluster:
     return cluster
 
 
-def limit(cluster: Cluster, path: str, rate: str, *, told: bool = False) -> None:
-    """The quota's znode, as a broker writes it; `told`: with the notification."""
+def limit(cluster: Cluster, path: str, rate: str, *, is_noted: bool = False) -> None:
+    """The quota's znode, as a broker writes it; `is_noted`: with the notification."""
     where, data = f"{znodes.CONFIG}/{path}", znodes.encode_config({RATE: rate})
     if where in cluster.tree.nodes:
         cluster.tree.set_data(where, data)
     else:
         cluster.tree.create(where, data, parents=True)
-    if told:
+    if is_noted:
         cluster.tree.create_sequential(f"{znodes.CONFIG_CHANGES}/config_change_", znodes.encode_config_change(path))
         cluster.run()
 
@@ -173,10 +173,10 @@ def test_a_name_is_found_as_it_is_written_in_a_znode() -> None:
 def test_changes_of_brokers_and_of_this_controller_are_followed() -> None:
     cluster = small()
     assert create(cluster, "a", 100) == (Errors.NONE, 0), "no quota"
-    limit(cluster, "users/u", "1.0", told=True)
+    limit(cluster, "users/u", "1.0", is_noted=True)
     create(cluster, "b", BURST_S + 1)
     assert create(cluster, "c")[0] == REFUSED
-    limit(cluster, "users/u", "-1", told=True)
+    limit(cluster, "users/u", "-1", is_noted=True)
     assert create(cluster, "c")[0] == Errors.NONE, "no quota is negative"
     entry = AlterClientQuotasRequestEntryData(
         entity=[EntityData(entity_type="user", entity_name="u"), EntityData(entity_type="client-id", entity_name=None)],
