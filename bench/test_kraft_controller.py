@@ -76,7 +76,7 @@ class Pair:
         return parts
 
     def lose(self, lost: int) -> list[float]:
-        """All brokers but one are heard of, and its session ends."""
+        """All brokers but one send heartbeats, and the session of that one ends."""
         self.now_ms += self.active.config.broker_session_timeout_ms // 2
         for broker in {*BROKERS} - {lost}:
             self.beat(broker)

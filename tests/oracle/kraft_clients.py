@@ -51,31 +51,32 @@ UNSERVED: Final = DescribeUserScramCredentialsRequest  # Kafka's controllers adv
 INNER: Final = 7  # The correlation id in an envelope.
 
 
-class ZkControllerAuthorization:
-    """Closed, it lets no client begin another request."""
+class RequestPause:
+    """Counts the clients' requests under way, and lets no client begin another one during a pause."""
 
     def __init__(self) -> None:
-        self._open = asyncio.Event()
-        self._open.set()
-        self._inside = 0
+        self._may_begin = asyncio.Event()
+        self._may_begin.set()
+        self._under_way = 0
 
-    async def enter(self) -> None:
-        while not self._open.is_set():
-            await self._open.wait()
-        self._inside += 1
+    async def begin(self) -> None:
+        """Waits for the end of a pause, and counts one request."""
+        while not self._may_begin.is_set():
+            await self._may_begin.wait()
+        self._under_way += 1
 
-    def leave(self) -> None:
-        self._inside -= 1
+    def end(self) -> None:
+        self._under_way -= 1
 
     @property
-    def is_empty(self) -> bool:
-        return self._inside == 0
+    def is_idle(self) -> bool:
+        return self._under_way == 0
 
-    def open(self) -> None:
-        self._open.set()
+    def end_pause(self) -> None:
+        self._may_begin.set()
 
-    def close(self) -> None:
-        self._open.clear()
+    def begin_pause(self) -> None:
+        self._may_begin.clear()
 
 
 class Asker:
@@ -192,15 +193,15 @@ def _errors_in(message: Struct) -> set[int]:
     return found
 
 
-async def administer(own: Own, asker: Asker, gate: ZkControllerAuthorization) -> None:
+async def administer(own: Own, asker: Asker, pause: RequestPause) -> None:
     """Until it is cancelled."""
     while True:
-        await gate.enter()
+        await pause.begin()
         try:
             if (step := next_step(own)) is not None:
                 step.settle(await asker.ask(step.request, step.principal))
         finally:
-            gate.leave()
+            pause.end()
         await asyncio.sleep(own.dice.random() * PAUSE_S)
 
 
@@ -215,14 +216,14 @@ class FakeBroker:
         self._previous_epoch = -1
         self._is_fenced, self._is_stopping = True, False
 
-    async def run(self, gate: ZkControllerAuthorization) -> None:
+    async def run(self, pause: RequestPause) -> None:
         """Until it is cancelled."""
         while True:
-            await gate.enter()
+            await pause.begin()
             try:
                 await self._live()
             finally:
-                gate.leave()
+                pause.end()
             await asyncio.sleep(BEAT_S * self._dice.random())
 
     async def _live(self) -> None:

@@ -126,14 +126,14 @@ def test_what_is_no_file_in_the_cache_is_named(make: Callable[[Path], None], no_
 
 def test_several_at_once_fetch_once(central: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count = 3
-    gate, before = threading.Barrier(count), jars._missing
+    barrier, before = threading.Barrier(count), jars._missing
     first = threading.local()
 
     def missing(*arguments: object) -> object:
         found = before(*arguments)  # type: ignore[arg-type]
         if not hasattr(first, "looked"):
             first.looked = True
-            gate.wait(timeout=60)  # All have seen that everything is missing before one of them fetches.
+            barrier.wait(timeout=60)  # All have seen that everything is missing before one of them fetches.
         return found
 
     monkeypatch.setattr(jars, "_missing", missing)

@@ -204,7 +204,7 @@ def test_e2_a_restarted_leader_writes_in_another_epoch() -> None:
 
 @pytest.mark.covers("E5")
 def test_e5_a_state_machine_that_resigns_gets_another_leader_for_the_quorum() -> None:
-    """KAFKA-13104 (E5): raft did not hear of it, and went on as the leader without a controller."""
+    """KAFKA-13104 (E5): raft did not notice, and went on as the leader without a controller."""
     cluster = Cluster()
     first = cluster.elect()
     cluster.perform(first.local.id, first.resign(first.epoch, cluster.now_ms))

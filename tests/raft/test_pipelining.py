@@ -61,10 +61,12 @@ def test_fetches_while_its_disk_works_and_tells_of_the_flush() -> None:
     assert offsets(first) == (0, 0, 500)
     second, effects = received(node, first, counting(fetch_response(values(b"a", b"b"))))
     assert offsets(second) == (2, 0, 500)
-    news = open_fetch(flush(node, effects, 20))
-    assert (news.destination, offsets(news)) == (2, (2, 2, 0))
+    next_fetch = open_fetch(flush(node, effects, 20))
+    assert (next_fetch.destination, offsets(next_fetch)) == (2, (2, 2, 0))
     assert (
-        sent(node.on_response(news.correlation_id, counting(fetch_response(high_watermark=2), 2), 30), FetchRequest)
+        sent(
+            node.on_response(next_fetch.correlation_id, counting(fetch_response(high_watermark=2), 2), 30), FetchRequest
+        )
         == []
     )
     third, _ = received(node, second, counting(fetch_response(values(b"c", base_offset=2))))
@@ -76,8 +78,8 @@ def test_tells_the_high_watermark_that_it_has_heard() -> None:
     node, first = follows()
     second, effects = received(node, first, counting(fetch_response(values(b"a", b"b"), high_watermark=2)))
     assert second.request.topics[0].partitions[0].high_watermark == 2 and node.high_watermark is None
-    news = open_fetch(flush(node, effects, 20))
-    assert news.request.topics[0].partitions[0].high_watermark == node.high_watermark == 2
+    next_fetch = open_fetch(flush(node, effects, 20))
+    assert next_fetch.request.topics[0].partitions[0].high_watermark == node.high_watermark == 2
 
 
 @pytest.mark.parametrize("counts", [True, False], ids=["option off", "a leader of Kafka's"])
@@ -107,9 +109,9 @@ def test_counts_no_more_than_is_flushed() -> None:
 def test_the_same_records_by_both_fetches_are_written_once() -> None:
     node, first = follows()
     second, effects = received(node, first, counting(fetch_response(values(b"a"))))
-    news = open_fetch(flush(node, effects, 20))
+    next_fetch = open_fetch(flush(node, effects, 20))
     answer = counting(fetch_response(values(b"b", base_offset=1)))
-    node.on_response(news.correlation_id, answer, 30)
+    node.on_response(next_fetch.correlation_id, answer, 30)
     received(node, second, answer)
     assert node.log.end_offset == 2
 
@@ -117,9 +119,9 @@ def test_the_same_records_by_both_fetches_are_written_once() -> None:
 def test_a_high_watermark_counts_with_an_answer_that_was_overtaken() -> None:
     node, first = follows()
     second, effects = received(node, first, counting(fetch_response(values(b"a"))))
-    news = open_fetch(flush(node, effects, 20))
+    next_fetch = open_fetch(flush(node, effects, 20))
     received(node, second, counting(fetch_response(values(b"b", base_offset=1))))
-    effects = node.on_response(news.correlation_id, counting(fetch_response(high_watermark=1)), 30)
+    effects = node.on_response(next_fetch.correlation_id, counting(fetch_response(high_watermark=1)), 30)
     assert (of(Committed, effects), node.log.end_offset) == ([Committed(1)], 2)
 
 

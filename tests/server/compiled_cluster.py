@@ -119,7 +119,7 @@ def adopted(server: KraftServer) -> int:
     return len(server._handlers._server.adopted)
 
 
-def heard(server: KraftServer) -> int:
+def counted_heartbeats(server: KraftServer) -> int:
     """Heartbeats that the loop has answered."""
     assert server._handlers._compiled is not None
     return server._handlers._compiled.loop.counters()["heartbeats"]

@@ -74,7 +74,7 @@ def append(server: QuorumServer, records: Sequence[bytes]) -> Append:
 
 
 class Nodes:
-    """So many static voters; `heard` has their state machines, by node."""
+    """So many static voters; `recorders` has their state machines, by node."""
 
     def __init__(self, count: int, level: str = "4.3", **settings: Any) -> None:
         ports = free_ports(count)
@@ -83,7 +83,7 @@ class Nodes:
         )
         self.settings = {**QUICK, **settings, "level": level}
         self.servers: list[QuorumServer] = []
-        self.heard: list[Recorder] = []
+        self.recorders: list[Recorder] = []
         self.cluster_ids: list[tuple[int, str]] = []  # As they were to be stored: by which node.
 
     def config(self, node_id: int, **settings: Any) -> RaftConfig:
@@ -102,7 +102,7 @@ class Nodes:
         limits: Limits = LIMITS,
         **settings: Any,
     ) -> QuorumServer:
-        config, heard = self.config(node_id, **settings), Recorder()
+        config, recorder = self.config(node_id, **settings), Recorder()
         port = config.endpoints["CONTROLLER"].port if config.endpoints else 0
         made = QuorumServer(
             config,
@@ -110,14 +110,14 @@ class Nodes:
             MemoryElections(),
             host="127.0.0.1",
             port=port,
-            machine=heard,
+            machine=recorder,
             store_cluster_id=lambda cluster_id: self.cluster_ids.append((node_id, cluster_id)),
             stop_ms=500,
             limits=limits,
             **({} if answer_loop is None else {"answer_loop": answer_loop}),
         )
         self.servers.append(made)
-        self.heard.append(heard)
+        self.recorders.append(recorder)
         return made
 
     async def leader(self, *, but: QuorumServer | None = None) -> QuorumServer:
@@ -126,8 +126,8 @@ class Nodes:
         def leading() -> list[QuorumServer]:
             return [
                 server
-                for server, heard in zip(self.servers, self.heard, strict=True)
-                if heard.led_epoch == server.node.epoch and server is not but
+                for server, recorder in zip(self.servers, self.recorders, strict=True)
+                if recorder.led_epoch == server.node.epoch and server is not but
             ]
 
         await until(lambda: bool(leading()))

@@ -1,4 +1,4 @@
-"""Tests the simulation kernel: the order of events, time, gates of processes, links that are cut."""
+"""Tests the simulation kernel: the order of events, time, blocked processes, links that are cut."""
 
 from functools import partial
 from random import Random

@@ -108,7 +108,7 @@ class TimedLoop:
             self.ask(CreateTopicsRequest(topics=made), 7)
 
     def lose(self, lost: Iterable[int]) -> None:
-        """All other brokers are heard of until the sessions of these end."""
+        """All other brokers send heartbeats until the sessions of these end."""
         silent = {*lost}
         step_ms = self.controller.config.broker_session_timeout_ms // 8
         for _ in range(9):

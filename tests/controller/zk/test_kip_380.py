@@ -242,4 +242,4 @@ def test_endpoints_that_change_are_told_without_partitions() -> None:
     assert moved in made.active.table.brokers.endpoints[made.active.table.brokers.row(3)]
     made.tree.set_data(znodes.broker_path(3), data)
     made.run()
-    assert made.sent == [], "the same endpoints are no news"
+    assert made.sent == [], "the same endpoints change nothing"

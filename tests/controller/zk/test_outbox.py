@@ -354,7 +354,7 @@ class PacedWorld(AdministeredWorld):
         return waiting is not None
 
     def lose_directory(self, broker: int) -> None:
-        """Not of replicas that the broker has not heard of yet."""
+        """Not for replicas that the broker got no LeaderAndIsr for yet."""
 
 
 @pytest.mark.parametrize("seed", seeds(4, 12))

@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = options_of(arguments)
     folder = options.logs or Path(tempfile.mkdtemp(prefix="kcore-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
-    logging.disable(logging.WARNING)  # That ZooKeeper is away is no news here.
+    logging.disable(logging.WARNING)  # Lost connections to ZooKeeper are expected here.
     run = Run(options, folder)
     found = []
     try:

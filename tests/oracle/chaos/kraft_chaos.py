@@ -22,7 +22,7 @@ from oracle.chaos.kraft_kills import Controllers, Story, Watched, shown_at_failu
 from oracle.chaos.kraft_large import Large, alter_large
 from oracle.chaos.kraft_own import STABLE, Own
 from oracle.chaos.kraft_registers import Given, Violation
-from oracle.kraft_clients import Asker, FakeBroker, ZkControllerAuthorization, administer
+from oracle.kraft_clients import Asker, FakeBroker, RequestPause, administer
 from oracle.kraft_clusters import Node
 
 PROPERTIES: Final = """controller.quorum.election.timeout.ms=400
@@ -74,7 +74,7 @@ class Chaos(Watched):
 
     def __init__(self, cluster: Controllers, story: ChaosStory) -> None:
         super().__init__(cluster, story)
-        self.gate, self.given = ZkControllerAuthorization(), Given()
+        self.pause, self.given = RequestPause(), Given()
         self.askers = [
             Asker(self.addresses, self.watch, Random(self.dice.random()), story.answers, cluster.real)
             for _ in range(1 + CLIENTS + len(STABLE))
@@ -94,8 +94,10 @@ class Chaos(Watched):
     async def running(self) -> AsyncIterator[None]:
         """All clients work."""
         async with self.watch.server:
-            work = [administer(own, asker, self.gate) for own, asker in zip(self.owners, self.askers[1:], strict=False)]
-            work += [broker.run(self.gate) for broker in self.brokers]
+            work = [
+                administer(own, asker, self.pause) for own, asker in zip(self.owners, self.askers[1:], strict=False)
+            ]
+            work += [broker.run(self.pause) for broker in self.brokers]
             self._tasks = [asyncio.create_task(each) for each in work]
             try:
                 yield
@@ -200,8 +202,8 @@ class Chaos(Watched):
 
     async def check(self) -> None:
         """All clients pause; all is committed and at all nodes; what is there is right; all are killed and compared."""
-        self.gate.close()
-        await self.until(lambda: self.gate.is_empty, "an answer to every request")
+        self.pause.begin_pause()
+        await self.until(lambda: self.pause.is_idle, "an answer to every request")
         await self.caught_up()
         image = self.watch.image
         for own in self.owners:
@@ -214,7 +216,7 @@ class Chaos(Watched):
         self.story.claims += self.watch.partitions.check()
         await self.compare_all()
         self.story.checks += 1
-        self.gate.open()
+        self.pause.end_pause()
 
 
 async def play(cluster: Controllers, story: ChaosStory, moments: int, say: Callable[[str], None]) -> None:

@@ -143,7 +143,7 @@ async def make_users(zookeeper: str, *names: str) -> None:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp("zk-door")
+    folder = tmp_path_factory.mktemp("zk-listener")
     authority = Authority(folder / "authority")
     words = {"keystore": authority.keystore("node"), "trusted": authority.trusted, "password": PASSWORD}
     secure = SECURE.replace("{scram}", MODULES["SCRAM-SHA-512"])

@@ -57,10 +57,10 @@ STATIC = tuple(voter(node_id, kraft_version=0) for node_id in (1, 2, 3))  # As a
 NAMED = VoterSet.of(dynamic_voters(1, 2, 3))
 
 
-def static_leader(*heard: int, **settings: Any) -> RaftNode:
-    """Leader 1 of three in epoch 1, its first record committed; nodes `heard` (2, 3) have sent UpdateRaftVoter."""
+def static_leader(*updated: int, **settings: Any) -> RaftNode:
+    """Leader 1 of three in epoch 1, its first record committed; nodes `updated` (2, 3) have sent UpdateRaftVoter."""
     node = committed_leader(voters=STATIC, **settings)
-    for node_id in heard or (2, 3):
+    for node_id in updated or (2, 3):
         assert error(ask(node, update_request(node_id))) == Errors.NONE
     return node
 

@@ -183,7 +183,7 @@ async def test_what_an_observer_has_is_not_older_than_its_last_fetch(tmp_path: P
             answer.cancel()
             append(server, [b"newer"])
         await until(lambda: not adopted(server))
-        assert list(server.node.leading.observers)[-1] == key, "the last one that was heard of"
+        assert list(server.node.leading.observers)[-1] == key, "the last one that fetched"
 
 
 @story

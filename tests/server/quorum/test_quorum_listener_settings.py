@@ -59,23 +59,23 @@ def properties(authority: Authority, protocol: str = "SASL_SSL", **others: str) 
 
 
 @asynccontextmanager
-async def quorum(doors: list[QuorumListenerSettings]) -> AsyncIterator[Nodes]:
-    nodes = Nodes(len(doors))
+async def quorum(listeners: list[QuorumListenerSettings]) -> AsyncIterator[Nodes]:
+    nodes = Nodes(len(listeners))
     async with AsyncExitStack() as stack:
-        for voter, listener_settings in zip(nodes.voters, doors, strict=True):
-            heard = Recorder()
+        for voter, listener_settings in zip(nodes.voters, listeners, strict=True):
+            recorder = Recorder()
             config = nodes.config(voter.key.id)
             server = QuorumServer(
                 *(config, MemoryLog(), MemoryElections()),
                 host="127.0.0.1",
                 port=voter.endpoints[NAME].port,
-                machine=heard,
+                machine=recorder,
                 stop_ms=500,
                 security=listener_settings.security,
                 super_users=listener_settings.super_users,
             )
             nodes.servers.append(await stack.enter_async_context(server))
-            nodes.heard.append(heard)
+            nodes.recorders.append(recorder)
         yield nodes
 
 

@@ -72,7 +72,7 @@ async def test_a_leader_that_stops_hands_over() -> None:
         successor = await nodes.leader(but=leader)
         assert successor.node.epoch > epoch
         nodes.servers.remove(leader)
-        nodes.heard = [heard for heard in nodes.heard if heard.led_epoch != epoch]
+        nodes.recorders = [each for each in nodes.recorders if each.led_epoch != epoch]
         appended = append(successor, RECORDS)
         await committed_everywhere(nodes, appended.expected_offset + len(RECORDS))
         end_offset = leader.log.end_offset
@@ -379,7 +379,7 @@ async def test_a_state_machine_is_given_what_others_appended_and_not_what_it_has
     """The leader's state machine gets the high watermark, and the resignation that reverts uncommitted records."""
     async with started(3) as nodes:
         leader = await nodes.leader()
-        machines = dict(zip(nodes.servers, nodes.heard, strict=True))
+        machines = dict(zip(nodes.servers, nodes.recorders, strict=True))
         ours = machines[leader]
         offset = append(leader, RECORDS).expected_offset
         end = offset + len(RECORDS)
@@ -405,10 +405,10 @@ async def test_a_machine_that_is_far_behind_is_told_slice_by_slice(monkeypatch: 
     server = nodes.server(1, log)
     turns: list[int] = []
     run = server._run_machine
-    monkeypatch.setattr(server, "_run_machine", lambda: (turns.append(nodes.heard[0].committed), run())[1])
+    monkeypatch.setattr(server, "_run_machine", lambda: (turns.append(nodes.recorders[0].committed), run())[1])
     async with server:
         await nodes.leader()
-        [machine] = nodes.heard
+        [machine] = nodes.recorders
         assert machine.calls[-1] == ("leader", server.node.epoch, server.node.next_offset)
         assert max(after - before for before, after in pairwise(turns)) == 1
 
@@ -418,7 +418,7 @@ async def test_a_snapshot_is_written_while_the_leader_appends() -> None:
     """Slice by slice: what is committed meanwhile is not in it, and the node goes on between two slices."""
     async with started(1) as nodes:
         server = await nodes.leader()
-        [machine] = nodes.heard
+        [machine] = nodes.recorders
         append(server, RECORDS)
         await until(lambda: machine.committed == machine.next_offset)
         at = OffsetAndEpoch(machine.committed, server.node.epoch)
@@ -443,7 +443,7 @@ async def test_a_snapshot_is_written_while_the_leader_appends() -> None:
 async def test_a_snapshot_whose_state_machine_fails_leaves_nothing() -> None:
     async with started(1) as nodes:
         server = await nodes.leader()
-        at = OffsetAndEpoch(nodes.heard[0].committed, server.node.epoch)
+        at = OffsetAndEpoch(nodes.recorders[0].committed, server.node.epoch)
 
         def slices() -> Iterator[bytes]:
             yield encode_values([b"state"], base_offset=0, timestamp=0, partition_leader_epoch=0)

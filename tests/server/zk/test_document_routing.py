@@ -476,7 +476,7 @@ async def test_a_broker_shows_the_controller_who_it_is(request_: Message) -> Non
         return refused(routed.request, routed.header.request_api_version, Errors.POLICY_VIOLATION)
 
     async def handle(context: Any, request: Any) -> None:
-        raise AssertionError("all mutations are the door's")
+        raise AssertionError("the request handlers answer all mutations")
 
     apis = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
     listener_settings = DocumentRequests(decide, lambda: True, Nothing(), lambda session: True)

@@ -63,10 +63,10 @@ def test_c1_a_broker_with_directories_registers_where_the_version_has_none() -> 
     """KAFKA-16094: LogDirs could not be left out for a controller of 3.6."""
     for version in (0, 1):
         request = a_registration(9, 90, log_dirs=[uuid(7)])
-        heard = decode(BrokerRegistrationRequest, version, encode(request, version))
-        assert heard.log_dirs == []
-        assert error_of(ask(a_cluster(level=BEFORE), heard, version=version)) is Errors.NONE
-        assert error_of(ask(a_cluster(level=SINCE), heard, version=version)) is Errors.INVALID_REGISTRATION
+        registration = decode(BrokerRegistrationRequest, version, encode(request, version))
+        assert registration.log_dirs == []
+        assert error_of(ask(a_cluster(level=BEFORE), registration, version=version)) is Errors.NONE
+        assert error_of(ask(a_cluster(level=SINCE), registration, version=version)) is Errors.INVALID_REGISTRATION
 
 
 @pytest.mark.covers("KRaft C2", "KRaft C3", "KRaft C4")

@@ -67,7 +67,7 @@ def test_a_topic_is_made_and_led_before_the_answer() -> None:
     assert [each.path for each in configs_first.operations] == ["/config/topics/new", "/brokers/topics/new"]
     before = [type(each) for each in cluster.effects].index(SendResponse)
     assert sum(len(each.requests) for each in cluster.effects[:before] if hasattr(each, "requests")) >= 2
-    assert cluster.story(), "brokers heard of it"
+    assert cluster.story(), "the controller sent brokers requests about it"
 
 
 def test_the_placement_is_kafkas_from_a_start_that_is_handed_in() -> None:

@@ -52,7 +52,7 @@ def test_several_at_once_are_no_candidates_for_each_other() -> None:
 
 @pytest.mark.parametrize("brokers", [[], [99], [4]], ids=["nobody", "unknown", "dead already"])
 def test_no_news_changes_nothing(brokers: list[int]) -> None:
-    # Partition t-0 could elect broker 1: it must not do so because of a broker that is no news.
+    # Partition t-0 could elect broker 1: it must not do so because of a broker that had failed before.
     controller = cluster(("t", 0, [3, 1], [3, 1], -1), live=(1, 2))
     decision = controller.on_broker_failed(BrokerFailed(brokers))
     assert decision.is_nothing

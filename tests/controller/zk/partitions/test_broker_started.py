@@ -33,7 +33,7 @@ def test_a_broker_that_was_missed() -> None:
     }
     first, second, *others = requests
     assert (first[0], first[1], set(states_of(first[2]))) == ("UpdateMetadata", [3], set(led(controller)))
-    # The others hear of what is online again and of the live brokers.
+    # The others get UpdateMetadata with the partitions that are online again and the live brokers.
     assert (second[0], second[1], set(states_of(second[2]))) == (
         "UpdateMetadata",
         [1, 2],
