@@ -97,7 +97,7 @@ def test_bench_prints_keeps_and_draws_what_it_measured():
     assert Plan.of("here/plan.toml").cells() == Plan.of("mine.toml").cells()
 
 
-def test_bench_says_where_its_results_are_if_not_told():
+def test_bench_prints_the_default_folder_of_its_results():
     assert "Results in out/bench-" in kcore("bench", "mine.toml", "--no-spark").stdout
 
 

@@ -127,7 +127,7 @@ def test_a_new_leader_gives_every_broker_a_whole_session_however_late_it_looks()
     assert second.fenced == set()
 
 
-def test_a_new_incarnation_has_no_session_until_it_is_heard_of() -> None:
+def test_a_new_incarnation_has_no_session_before_its_first_heartbeat() -> None:
     """The session of the previous incarnation ends with it, however recent its last heartbeat is."""
     active = Timed((1,))
     active.turn(active.now_ms + 10)

@@ -99,7 +99,7 @@ async def test_brokers_register_and_run() -> None:
 
 
 @story
-async def test_a_refused_registration_is_told() -> None:
+async def test_a_refused_registration_is_reported() -> None:
     async with controllers(1) as ([node], quorum), Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
         node.answers[s.BrokerRegistrationRequest] = s.BrokerRegistrationResponse(error_code=Errors.INVALID_REGISTRATION)
         with pytest.raises(TargetError, match="broker 1: registration: INVALID_REGISTRATION"):
@@ -219,7 +219,7 @@ async def test_19_a_broker_started_again_while_its_old_registration_waits_is_the
 
 
 @story
-async def test_a_broker_told_to_shut_down_while_it_registers_anew_does_so() -> None:
+async def test_a_broker_may_shut_down_while_it_registers_again() -> None:
     async with registering_anew() as (node, fleet, broker, release):
         node.answers[s.BrokerHeartbeatRequest] = s.BrokerHeartbeatResponse(error_code=Errors.STALE_BROKER_EPOCH)
         beats = node.asked["BrokerHeartbeatRequest"]

@@ -72,7 +72,7 @@ async def test_a_port_where_nobody_listens() -> None:
 
 
 @story
-async def test_a_refused_heartbeat_is_told_and_the_next_one_goes_out_all_the_same() -> None:
+async def test_a_refused_heartbeat_is_reported_and_the_next_one_is_sent() -> None:
     async with served(s.BrokerHeartbeatResponse(error_code=41)) as (port, asked), watching(port) as watched:
         watched.beat(0, interval_ns=1_000_000)
         await until(lambda: len(asked) > 3)
@@ -81,7 +81,7 @@ async def test_a_refused_heartbeat_is_told_and_the_next_one_goes_out_all_the_sam
 
 
 @story
-async def test_a_state_is_told_when_it_changes_and_anew_in_another_life() -> None:
+async def test_a_state_is_reported_when_it_changes_and_again_after_a_registration() -> None:
     async with served(s.BrokerHeartbeatResponse(is_fenced=False)) as (port, asked), watching(port) as watched:
         watched.beat(0, epoch=5, interval_ns=1_000_000)
         await until(lambda: len(asked) > 5)
@@ -92,7 +92,7 @@ async def test_a_state_is_told_when_it_changes_and_anew_in_another_life() -> Non
 
 
 @story
-async def test_a_state_is_told_anew_on_another_connection() -> None:
+async def test_a_state_is_reported_again_on_another_connection() -> None:
     """The observer may have dropped the state that came on the previous connection."""
     async with served(s.BrokerHeartbeatResponse(is_fenced=False)) as (port, _), watching(port) as watched:
         watched.beat(0)

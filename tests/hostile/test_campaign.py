@@ -83,7 +83,7 @@ def answer(frame: Frame, **fields: object) -> str:
     return errors_in(frame, bytes(head) + bytes(encode(response(**fields), frame.version)))
 
 
-def test_what_attackers_are_told() -> None:
+def test_the_errors_that_attackers_get() -> None:
     frame = framed(MetadataRequest(topics=[]), 12)
     assert answer(frame) == "NONE of Metadata 12"
     refused = CreateTopicsRequest(topics=[])

@@ -41,7 +41,7 @@ def test_three_controllers_elect_one_and_another_when_that_is_killed() -> None:
     assert not quorum.folder.exists()
 
 
-def test_a_controller_that_does_not_start_is_told_with_the_end_of_its_log() -> None:
+def test_a_failed_start_of_a_controller_shows_the_end_of_its_log() -> None:
     quorum = KcoreQuorum(properties="broker.session.timeout.ms=soon")
     with pytest.raises(TargetError, match=r"not formatted: .*give a number from 1"), quorum:
         pass

@@ -51,7 +51,7 @@ def test_a_new_leader_tells_the_others_at_once() -> None:
     assert kinds.index("StoreElection") < kinds.index("Send")
 
 
-def test_who_does_not_fetch_is_told_again() -> None:
+def test_a_voter_that_does_not_fetch_gets_begin_quorum_epoch_again() -> None:
     """Each half of the fetch time-out; who fetches is not (4.x)."""
     node, effects = leader()
     for send in sent(effects, BeginQuorumEpochRequest):
@@ -70,7 +70,7 @@ def test_a_lost_begin_quorum_epoch_is_sent_again() -> None:
 
 
 @pytest.mark.parametrize("before", [ElectionState(0), ElectionState(1, -1, ReplicaKey(3, directory(3)))])
-def test_whoever_is_told_follows(before: ElectionState) -> None:
+def test_a_voter_follows_after_begin_quorum_epoch(before: ElectionState) -> None:
     """Stored before the answer; a vote that it gave in that epoch stays with it."""
     node, _ = started(election=before)
     effects = node.on_request(begin_request(1), 1, "a", 0)
@@ -83,7 +83,7 @@ def test_whoever_is_told_follows(before: ElectionState) -> None:
     assert node.state.leader_endpoints == {LISTENER: Address("host2", 9000)}
 
 
-def test_being_told_again_changes_nothing() -> None:
+def test_a_second_begin_quorum_epoch_changes_nothing() -> None:
     """Otherwise a leader that repeats BeginQuorumEpoch would keep its followers from standing for election."""
     node = follower()
     before = node.state
@@ -94,7 +94,7 @@ def test_being_told_again_changes_nothing() -> None:
     assert node.state.name == "Prospective"
 
 
-def test_an_old_leader_hears_of_the_epoch() -> None:
+def test_an_old_leader_gets_the_newer_epoch() -> None:
     node = follower(epoch=4)
     response = partition(answer(node.on_request(begin_request(3, 3), 1, "a", 0)))
     assert (response.error_code, response.leader_id, response.leader_epoch) == (Errors.FENCED_LEADER_EPOCH, 2, 4)
@@ -206,7 +206,7 @@ def test_a_leader_that_stops_tells_who_should_follow_it() -> None:
     assert [info.candidate_id for info in end.preferred_candidates] == [3, 2]
 
 
-def test_it_is_told_until_it_is_acknowledged() -> None:
+def test_end_quorum_epoch_is_sent_until_it_is_acknowledged() -> None:
     node, _ = leader()
     effects = node.resign(1, 1500)
     second, third = sent(effects, EndQuorumEpochRequest)

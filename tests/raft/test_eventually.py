@@ -14,7 +14,7 @@ from raft.replication import committed_leader, fetch, fetch_request, fetch_respo
 
 
 @pytest.mark.covers("KIP-595 fetch 2.1")
-def test_a_voter_of_a_smaller_epoch_is_told_of_this_one() -> None:
+def test_a_voter_of_a_smaller_epoch_gets_this_one() -> None:
     """ "If the leader epoch is smaller, then eventually this leader's BeginQuorumEpoch would reach the voter and that
     voter would update the epoch". Here the first request is lost, and the voter fetches all the time.
     """

@@ -73,7 +73,7 @@ def test_fetches_while_its_disk_works_and_tells_of_the_flush() -> None:
     assert offsets(third) == (3, 2, 500)
 
 
-def test_tells_the_high_watermark_that_it_has_heard() -> None:
+def test_sends_the_high_watermark_that_it_has_received() -> None:
     """Its disk has nothing yet: if it said so, the leader would answer each fetch at once until the flush."""
     node, first = follows()
     second, effects = received(node, first, counting(fetch_response(values(b"a", b"b"), high_watermark=2)))
@@ -161,7 +161,7 @@ def test_nobody_has_flushed_more_than_it_has_received() -> None:
     assert (leader.high_watermark, data.last_stable_offset) == (1, 1)
 
 
-def test_who_says_nothing_of_its_disk_hears_nothing_of_it() -> None:
+def test_a_fetch_without_a_flushed_end_gets_none() -> None:
     leader = committed_leader()
     data, _ = fetch(leader, fetch_request(1, max_wait_ms=0), 1010)
     assert data.last_stable_offset == -1

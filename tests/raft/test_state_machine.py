@@ -55,7 +55,7 @@ def test_a_machine_that_leads_no_more_takes_back_what_is_not_committed() -> None
     assert stage.machine.state == [(1, b"a"), (2, b"b")]
 
 
-def test_what_was_committed_before_it_resigned_is_told_before() -> None:
+def test_commits_before_a_resignation_are_delivered_before_it() -> None:
     stage = leading()
     effects = stage.decide(b"a")
     outputs = [*stage.driver.note(Committed(2)), *stage.driver.note(LeaderChanged(3, 5))]
@@ -203,7 +203,7 @@ def test_appends_behind_a_refused_one_are_refused_too() -> None:
     assert stage.node.log.read(4, 1000, 6) == values(b"first", b"second", base_offset=4)
 
 
-def test_a_machine_that_appends_elsewhere_than_it_was_told_has_a_bug() -> None:
+def test_an_append_at_an_unexpected_offset_is_a_bug_of_the_machine() -> None:
     stage = behind_a_control_record()
     wrong = stage.machine.decide(b"a")
     stage.machine.on_refused = lambda append, next_offset: [wrong]  # type: ignore[method-assign]

@@ -28,7 +28,7 @@ def test_many_samples_go_on_where_few_end():
     assert all(a <= b for a, b in pairwise([noise.interval(count)[0] for count in range(990, 1020)]))
 
 
-def test_what_is_noisy_is_told_in_words():
+def test_noise_is_described_in_words():
     steady = noise.spread([100.0] * 50 + [101.0] * 50)
     assert steady.noise == []
     tailed = noise.spread([100.0] * 90 + [350.0] * 10)
@@ -43,7 +43,7 @@ def test_a_spread_has_the_quantiles_of_numpy():
     assert its.p99 == pytest.approx(3.97)
 
 
-def test_the_load_is_told_only_above_the_limits():
+def test_the_load_is_named_only_above_the_limits():
     def remarks(**load: float) -> list[str]:
         return noise.about_the_machine({"machine": {"cores": 4}, "load": load})
 

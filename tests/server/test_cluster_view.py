@@ -223,7 +223,7 @@ def test_a_topic_is_what_it_is_when_its_turn_comes() -> None:
 
 
 @pytest.mark.parametrize(("request_", "by_id"), [(asked("a", "b"), False), (asked("a", ids=(B,)), True)])
-def test_of_each_topic_is_told_what_may_be(request_: MetadataRequest, by_id: bool) -> None:
+def test_each_topic_shows_what_the_filter_leaves(request_: MetadataRequest, by_id: bool) -> None:
     asks: list[tuple[int, bool]] = []
 
     def filter_of(request: MetadataRequest, version: int, has_ids: bool) -> Any:

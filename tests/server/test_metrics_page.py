@@ -126,7 +126,7 @@ def test_the_page_tells_of_the_cluster_in_kafkas_words() -> None:
     measured(story)
 
 
-def test_the_longest_slice_is_told_by_kind() -> None:
+def test_the_longest_slice_is_reported_by_kind() -> None:
     """An event that holds the loop is found in the page: in its kind, in the turn of the loop, and in the sums."""
 
     async def story(server: KraftServer, connection: Connection, page: MetricsPage) -> None:
@@ -220,14 +220,14 @@ def test_readiness_is_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
     measured(story)
 
 
-def test_an_address_that_is_taken_is_told_in_one_line() -> None:
+def test_an_address_in_use_is_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(NetworkError, match=rf"^cannot listen at 127.0.0.1:{port}: .*in use"):
             MetricsPage("127.0.0.1", port)
 
 
-def test_a_loop_that_is_held_is_told_and_holds_no_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blocked_loop_is_reported_and_blocks_no_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "LOOP_ANSWERS_S", 0.2)
 
     async def story(server: KraftServer, connection: Connection, page: MetricsPage) -> None:

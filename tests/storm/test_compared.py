@@ -116,7 +116,7 @@ def test_what_the_files_do_not_say_about_machine_and_plan_is_named() -> None:
     assert "The old and the new run kept no plan: whether the options were the same is not known." in remarks
 
 
-def test_plans_that_differ_and_single_repetitions_are_told() -> None:
+def test_plans_that_differ_and_single_repetitions_are_named() -> None:
     plans = ['[storm]\nmind = "full"\nseed = 1\n', '[storm]\nmetadata = "count"\nseed = 2\n']
     for folder, plan in zip(("old", "new"), plans, strict=True):
         keep_as(folder, rows(lost=[100.0], bounce=[100.0]), plan=plan)

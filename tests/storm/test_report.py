@@ -200,7 +200,7 @@ def test_rows_survive_parquet_and_json_and_the_plan_is_toml(tmp_path: Path):
     assert (plan["brokers"], plan["targets"], plan["heartbeat_s"]) == ([20, 100], ["kafka-4.3.1"], 2.0)
 
 
-def test_the_session_time_out_is_told_apart_from_the_controllers_work():
+def test_the_session_time_out_is_apart_from_the_controllers_work():
     """9 of 9.4 s are the session of the lost broker, 0.25 s until the controller looked: the ratio is one of work."""
     lost = row(first_ms=9300.0, last_ms=9400.0, session_ms=9000.0, append_gap_ms=50.0, known_ms=[9310.0, 9400.0])
     assert phases_of(lost) == Phases(session=9000.0, noticed=250.0, decided=0.0, first=50.0, spread=100.0)
@@ -259,7 +259,7 @@ def test_expected_errors_are_those_of_scenarios_that_there_are():
     assert set(EXPECTED_ERRORS) <= set(SCENARIOS)
 
 
-def test_repetitions_are_told_by_their_median_and_its_spread():
+def test_repetitions_are_described_by_their_median_and_its_spread():
     rows = [
         row(replace(CELL, repetition=at), last_ms=40.0 + at, session_ms=10.0, controller_cpu_s=1.0 + at)
         for at in (2, 0, 1)

@@ -11,7 +11,7 @@ from kcore.cli.commands import app
 
 
 @pytest.mark.parametrize(("average", "cores", "expected"), [(0.4, 2, False), (0.6, 2, True), (0.6, 4, False)])
-def test_a_busy_machine_is_told_on_stderr(
+def test_a_busy_machine_is_named_on_stderr(
     average: float, cores: int, expected: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "getloadavg", lambda: (average, 0.0, 0.0))

@@ -72,13 +72,13 @@ def clone(tmp_path: Path) -> Clone:
     return Clone(tmp_path)
 
 
-def test_little_space_is_told_once_and_stops_nothing(clone: Clone) -> None:
+def test_little_space_is_warned_of_once_and_stops_nothing(clone: Clone) -> None:
     printed, calls = clone.set_up(free_kb=2 << 20)
     assert printed.count("only 2.0 GB are free on the disk at /disk") == 1
     assert any(call.startswith("pip install") for call in calls)
 
 
-def test_much_space_is_not_told(clone: Clone) -> None:
+def test_much_space_causes_no_warning(clone: Clone) -> None:
     printed, _ = clone.set_up(free_kb=3 << 20)
     assert "GB" not in printed
 

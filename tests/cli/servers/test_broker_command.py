@@ -32,7 +32,7 @@ def broker(folder: Path, *arguments: str) -> Result:
         ((*QUORUM, "--config", MIGRATES, "--inter-broker-protocol", "3.3"), "a migration needs 3.4-IV0 or newer"),
     ],
 )
-def test_what_makes_no_sense_is_told_with_what_would(tmp_path: Path, arguments: tuple[str, ...], expected: str) -> None:
+def test_invalid_options_are_refused_with_valid_ones(tmp_path: Path, arguments: tuple[str, ...], expected: str) -> None:
     result = broker(tmp_path, *arguments)
     assert result.exit_code == 2
     assert expected in result.output

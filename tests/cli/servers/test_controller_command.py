@@ -33,7 +33,7 @@ def controller(*arguments: str) -> Result:
         (("--config", "broker.id=3"), "--config broker.id=3: it takes NAME=VALUE"),
     ],
 )
-def test_what_makes_no_sense_is_told_with_what_would(arguments: tuple[str, ...], expected: str) -> None:
+def test_invalid_options_are_refused_with_valid_ones(arguments: tuple[str, ...], expected: str) -> None:
     result = controller(*arguments)
     assert result.exit_code == 2
     assert expected in result.output
@@ -49,7 +49,7 @@ def test_what_makes_no_sense_is_told_with_what_would(arguments: tuple[str, ...],
         ("authorizer.class.name=a.B", (), "authorizer.class.name=a.B"),
     ],
 )
-def test_a_door_that_cannot_be_is_one_line(
+def test_invalid_listener_settings_are_one_line(
     lines: str | None, options: tuple[str, ...], expected: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "server.properties"

@@ -164,7 +164,7 @@ def users_of(folder: Path) -> list[UserScramCredentialRecord]:
 MINIMAL = "controller.quorum.bootstrap.servers=a:1\ncontroller.listener.names=CONTROLLER\nlisteners=CONTROLLER://a:1\n"
 
 
-def test_users_whom_a_cluster_begins_with(tmp_path: Path) -> None:
+def test_users_that_format_creates(tmp_path: Path) -> None:
     controller = Controller(7, tmp_path / "node", MINIMAL)
     salted = b64encode(salted_password("SCRAM-SHA-512", b"geheim", b"0123456789abcdef", 8192)).decode()
     salt = b64encode(b"0123456789abcdef").decode()

@@ -62,7 +62,7 @@ def test_describe_refuses_what_makes_no_sense(arguments: tuple[str, ...], expect
         ("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users is missing"),
     ],
 )
-def test_a_door_that_cannot_be_is_one_line(lines: str | None, expected: str, tmp_path: Path) -> None:
+def test_invalid_listener_settings_are_one_line(lines: str | None, expected: str, tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     if lines is not None:
         path.write_text(lines)

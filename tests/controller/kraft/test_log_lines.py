@@ -142,7 +142,7 @@ def test_a_controlled_shutdown_of_20_000_leaders_is_three_lines(log: Log) -> Non
     assert lines == [f"{20_000 - SHUT_DOWN_AT_ONCE:,} partitions have other leaders"]
 
 
-def test_a_lost_broker_is_told_with_the_reason(log: Log) -> None:
+def test_a_lost_broker_is_logged_with_the_reason(log: Log) -> None:
     for broker_id in (2, 3, 4):
         take_effect(log.context, ask(log.context, a_heartbeat(log.context, broker_id), BEGIN_MS + SESSION_MS))
         log.context.heartbeats.touch(broker_id, BEGIN_MS + SESSION_MS, fenced=False)
@@ -159,7 +159,7 @@ def test_partitions_go_offline_and_come_back(log: Log) -> None:
     assert beat(log, 4) == ["broker 4 unfenced", "3 partitions have leaders again"]
 
 
-def test_an_unclean_leader_is_told(log: Log) -> None:
+def test_an_unclean_leader_is_logged(log: Log) -> None:
     a_topic(log.context, 1, [4, 3], isr=[4], number=2)
     put(
         log.context,
@@ -173,7 +173,7 @@ def test_an_unclean_leader_is_told(log: Log) -> None:
     ]
 
 
-def test_a_lost_directory_is_told(log: Log) -> None:
+def test_a_lost_directory_is_logged(log: Log) -> None:
     put(log.context, _with_directories(log, [uuid(1001), uuid(2001)]))
     lines = beat(log, 1, offline_log_dirs=[uuid(2001)])
     assert lines[:1] == ["broker 1 lost 1 of its 2 log directories"]

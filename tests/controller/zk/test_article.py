@@ -45,7 +45,7 @@ def test_broker_1_fails_step_by_step() -> None:
 
 
 @pytest.mark.covers("article A.4", "article affected brokers")
-def test_replica_2_leads_and_replica_3_follows_as_they_are_told() -> None:
+def test_replica_2_leads_and_replica_3_follows_after_leader_and_isr() -> None:
     made = partition_1()
     machines = {each: Broker(each, made.tree.nodes[znodes.broker_path(each)].czxid) for each in (2, 3)}
     made.unregister(1)

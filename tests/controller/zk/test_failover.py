@@ -60,7 +60,7 @@ def test_nothing_is_lost_between_reading_and_watching() -> None:
 
 
 @pytest.mark.covers("A9")
-def test_brokers_hear_who_lives_before_they_are_told_whom_to_follow() -> None:
+def test_brokers_get_the_live_brokers_before_leader_and_isr() -> None:
     # A9, KAFKA-4443
     made = brokers()
     made.write_topic("t", [1, 2, 3])
@@ -232,7 +232,7 @@ def test_only_another_controller_ends_ours() -> None:
     ],
     ids=lambda event: type(event).__name__,
 )
-def test_before_it_is_elected_nothing_is_news(event: events.Event) -> None:
+def test_before_its_election_events_change_nothing(event: events.Event) -> None:
     made = brokers()
     made.write_topic("t", [1, 2])
     made.run(event)

@@ -207,7 +207,7 @@ def test_a_failover_tells_what_it_finds() -> None:
     ]
 
 
-def test_nothing_is_told_of_what_was_not_written() -> None:
+def test_unwritten_changes_are_not_logged() -> None:
     cluster = started([1, 2])
 
     def depose(effect: object) -> None:

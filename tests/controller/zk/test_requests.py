@@ -78,7 +78,7 @@ def test_every_version_says_the_same(level: str) -> None:
             assert list(read.live_brokers.v0_host) == ["host-1", "host-2", "host-3", "host-4"]
 
 
-def test_version_0_is_told_the_plaintext_listener() -> None:
+def test_version_0_gets_the_plaintext_listener() -> None:
     table = cluster(("t", 0, [1, 2], [1, 2], 1)).table
     plain, inner = Endpoint(5, "plain", "PLAINTEXT", 0), Endpoint(6, "inner", "SSL", 1)
     table.brokers.endpoints = [(inner, plain), (inner,), (), (plain,)]

@@ -86,7 +86,7 @@ def test_update_metadata_says_what_kafkas_said(event: Any, step: int) -> None:
     assert {each["id"]: each for each in request["liveBrokers"]} == brokers
 
 
-def test_a_killed_broker_hears_nothing() -> None:
+def test_a_killed_broker_gets_no_requests() -> None:
     controller, decision = killed()
     controller.replay(decision)
     receivers = np.concatenate([each.broker_ids for each in controller.requests(decision)])

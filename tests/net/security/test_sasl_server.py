@@ -115,7 +115,7 @@ def test_who_knows_the_password_is_let_in(mechanism: str) -> None:
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 @pytest.mark.parametrize(("username", "password"), [(ALICE, "wrong"), ("nobody", PASSWORD), ("bob", PASSWORD)])
-def test_who_does_not_is_told_as_kafka_tells(mechanism: str, username: str, password: str) -> None:
+def test_a_failed_authentication_has_kafkas_message(mechanism: str, username: str, password: str) -> None:
     talk = Talk(listener())
     step, answer = talk.login(Sasl(mechanism, username, password))
     assert answer.error_code == Errors.SASL_AUTHENTICATION_FAILED and step.is_delayed and step.failure
@@ -146,7 +146,7 @@ def test_a_version_that_nobody_has_is_answered_and_another_may_follow() -> None:
     assert talk.login(Sasl("PLAIN", ALICE, PASSWORD))[1].error_code == 0
 
 
-def test_a_mechanism_that_is_not_enabled_is_refused_and_the_others_are_told_as_kafka_lists_them() -> None:
+def test_a_disabled_mechanism_is_refused_and_the_others_are_listed_as_by_kafka() -> None:
     """In the order of a HashSet of Java, in which the two of a bucket come as they were put."""
     for known, listed in ((("PLAIN",), ["PLAIN"]), ((), ["PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256"])):
         talk = Talk(listener(*known))

@@ -91,7 +91,7 @@ async def test_requests_are_those_of_who_has_authenticated(
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize(("username", "password"), [("alice", "Swordfish"), ("bob", PASSWORD)])
 @story
-async def test_who_cannot_prove_it_is_told_late_and_closed(
+async def test_a_failed_authentication_is_answered_late_and_closed(
     mechanism: str, username: str, password: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

@@ -30,7 +30,7 @@ CLUSTERS: Final = (
     ("kafka", "kcore", "kafka"),
     ("kcore", "kafka", "kcore"),
 )
-TOLD: Final = json.loads(Path(__file__).with_name("kraft_disks_told.json").read_text())
+PRINTED: Final = json.loads(Path(__file__).with_name("kraft_disks_printed.json").read_text())
 
 
 @pytest.fixture(scope="module", params=CLUSTERS, ids="-".join)
@@ -98,7 +98,7 @@ def test_a_directory_is_lost_and_an_empty_one_takes_its_place(cluster: Disks, na
         lines["back"] = cluster.tell(name, other)
     cluster.delete(name)
     assert cluster.tracebacks() == []
-    assert lines == TOLD[name], json.dumps(lines, indent=2)
+    assert lines == PRINTED[name], json.dumps(lines, indent=2)
 
 
 def is_lost(seen: dict[int, Seen], lost: Sequence[int], loss: Loss) -> bool:
@@ -140,4 +140,4 @@ def test_every_replica_moves_to_another_directory(cluster: Disks) -> None:
         lines["moved"] = cluster.tell("moved", cluster.broker(2))
     cluster.delete("moved")
     assert cluster.tracebacks() == []
-    assert lines == TOLD["moved"], json.dumps(lines, indent=2)
+    assert lines == PRINTED["moved"], json.dumps(lines, indent=2)

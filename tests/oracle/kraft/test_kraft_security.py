@@ -113,7 +113,7 @@ def test_acls(cluster: KraftCluster) -> None:
         assert not can_create(cluster, bob, f"{prefix}-3")
 
 
-def test_acls_are_told_alike_by_brokers_and_controllers(cluster: KraftCluster) -> None:
+def test_brokers_and_controllers_describe_the_same_acls(cluster: KraftCluster) -> None:
     of_brokers, of_controllers = (cluster.tool(ACLS, *way, "--list") for way in ways(cluster))
     assert "ResourcePattern(" in of_brokers
     assert sorted(of_controllers.splitlines()) == sorted(of_brokers.splitlines())

@@ -90,7 +90,7 @@ def test_settings_of_topics(cluster: KraftCluster) -> None:
         assert "UnknownTopicOrPartitionException" in refusal(cluster, CONFIGS, *way, "--alter", *nowhere)
 
 
-def test_all_settings_of_a_topic_are_told_alike_by_brokers_and_controllers(cluster: KraftCluster) -> None:
+def test_brokers_and_controllers_describe_the_same_settings_of_a_topic(cluster: KraftCluster) -> None:
     topic = ("--entity-type", "topics", "--entity-name", "t", "--all")
     of_broker, of_controller = (cluster.tool(CONFIGS, *asked, "--describe", *topic) for asked in ways(cluster))
     assert len(of_broker.splitlines()) > 25

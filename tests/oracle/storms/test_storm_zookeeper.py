@@ -28,7 +28,9 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict
 
 @pytest.mark.parametrize("target", [KAFKA_ZK, KCORE_ZK])
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_everyone_is_told(rows: dict[tuple[str, str], dict[str, object]], target: str, scenario: str) -> None:
+def test_every_broker_gets_the_requests(
+    rows: dict[tuple[str, str], dict[str, object]], target: str, scenario: str
+) -> None:
     row = rows[target, scenario]
     assert row["valid"] and row["error"] is None
     assert 0 <= row["first_ms"] <= row["p50_ms"] <= row["last_ms"]  # type: ignore[operator]
@@ -61,7 +63,7 @@ def test_every_scenario_changes_what_is_in_zookeeper_or_nothing_of_it(
 
 
 @pytest.mark.parametrize("target", [KAFKA_ZK, KCORE_ZK])
-def test_the_session_of_a_broker_that_dies_is_told_apart(
+def test_the_session_of_a_dead_broker_is_a_part_of_its_own(
     rows: dict[tuple[str, str], dict[str, object]], target: str
 ) -> None:
     lost = rows[target, "broker-lost"]

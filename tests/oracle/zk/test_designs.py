@@ -82,7 +82,7 @@ def test_without_a_controller_every_in_sync_replica_tries_to_lead(rows: dict[str
 
 
 @pytest.mark.covers("article v2 queue", "article F.4")
-def test_one_brain_writes_each_state_once_and_every_replica_is_told(rows: dict[str, Row], lost: tuple[int, int]):
+def test_one_brain_writes_each_state_once_and_sends_it_to_every_replica(rows: dict[str, Row], lost: tuple[int, int]):
     led, held = lost
     commands = 2 * (B - 1)  # Put into the queue, taken out again.
     assert rows[V2].writes == held + commands
@@ -90,7 +90,7 @@ def test_one_brain_writes_each_state_once_and_every_replica_is_told(rows: dict[s
     assert rows[V2].reads == 1 + held + held * (RF - 1) + led + commands
 
 
-def test_a_controller_is_told_once_and_writes_each_state_once(rows: dict[str, Row], lost: tuple[int, int]):
+def test_a_controller_gets_one_event_and_writes_each_state_once(rows: dict[str, Row], lost: tuple[int, int]):
     led, held = lost
     for name in (V3, SLOW):
         assert (rows[name].reads, rows[name].writes, rows[name].events) == (1 + held, held, 1)

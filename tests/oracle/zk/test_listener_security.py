@@ -122,7 +122,7 @@ def test_brokers_register_and_replicate(cluster: KraftCluster, authority: Author
     assert sorted(cluster.tool(CONSOLE_CONSUMER, *admin, "--topic", "t", *read).split()) == values
 
 
-def test_who_has_the_right_may_and_who_has_not_is_told(cluster: KraftCluster, authority: Authority) -> None:
+def test_rights_are_required_and_refusals_are_answered(cluster: KraftCluster, authority: Authority) -> None:
     """By way of brokers, whose envelopes carry the user's name, and at controllers."""
     admin, alice = (at_brokers(cluster, authority, name) for name in ("admin", "alice"))
     creates = (TOPICS, *alice, "--create", "--topic", "alices")

@@ -180,7 +180,7 @@ async def decided(server: ControllerServer, who: str, request: Message, version:
 
 
 @story
-async def test_a_token_opens_a_brokers_door_until_it_expires(tmp_path: Path) -> None:
+async def test_a_token_authenticates_until_it_expires(tmp_path: Path) -> None:
     """With Kafka's own client: a token is shown by SCRAM."""
     [sasl] = free_ports(1)
     async with cluster(config=SECRET, sasl_port=sasl) as (_, _, connection, server):

@@ -110,7 +110,7 @@ def test_a_topic_grows(cluster: Cluster) -> None:
     cluster.clients_go_on()
 
 
-def test_settings_of_a_topic_are_changed_and_told(cluster: Cluster) -> None:
+def test_settings_of_a_topic_are_changed_and_described(cluster: Cluster) -> None:
     cluster.tool(CONFIGS, "--alter", "--topic", TOPIC, "--add-config", "retention.ms=3600000")
     assert "retention.ms=3600000" in cluster.tool(CONFIGS, "--describe", "--topic", TOPIC)
 

@@ -137,7 +137,7 @@ def test_brokers_are_controlled_and_replicate(secured: Secured) -> None:
 
 
 @pytest.mark.parametrize("at", ["brokers", "the controller"])
-def test_who_has_the_right_may_and_who_has_not_is_told(at: str, secured: Secured) -> None:
+def test_rights_are_required_and_refusals_are_answered(at: str, secured: Secured) -> None:
     """At kcore's controller, and at brokers, which read the same znodes."""
     where = secured.controller.address if at != "brokers" else ""
     user, topic = ("alice", "alices") if where else ("bob", "bobs")

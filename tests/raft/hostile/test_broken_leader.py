@@ -216,7 +216,7 @@ def test_a_cut_that_changes_nothing_is_not_asked_for_at_once() -> None:
         node, open_ = committed_follower()
 
 
-def test_damage_is_told_once() -> None:
+def test_damage_is_logged_once() -> None:
     node, _ = started(voters=(1, 2))
     open_ = open_fetch(node.on_request(begin_request(1), 1, "begin", 0))
     notices: list[Effect] = []

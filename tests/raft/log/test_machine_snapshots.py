@@ -126,7 +126,7 @@ def with_snapshot() -> tuple[RaftNode, OffsetAndEpoch]:
     return node, at
 
 
-def test_a_machine_that_reads_a_snapshot_is_told_nothing_else() -> None:
+def test_a_machine_that_reads_a_snapshot_gets_no_other_call() -> None:
     """In its own time, slice by slice; then the log behind it, and only then that it leads."""
     node, at = with_snapshot()
     stage = Stage(node, Ledger(reads=False))

@@ -265,7 +265,7 @@ def piece(
     return FetchSnapshotResponse(topics=[topic])
 
 
-def test_asks_for_the_snapshot_that_it_is_told_of() -> None:
+def test_asks_for_the_snapshot_that_the_leader_names() -> None:
     node, send = loading()
     asked = send.request.topics[0].partitions[0]
     assert (send.destination, send.request.cluster_id, send.request.replica_id) == (2, CLUSTER, 1)

@@ -282,7 +282,7 @@ def test_who_is_not_known_yet_is_neither_refused_nor_let_in(authority: Authority
     quorum(story, authority, running=IDS[:1], extra=extra)
 
 
-def test_nobody_is_heard_without_authentication_nor_without_tls(authority: Authority) -> None:
+def test_requests_without_authentication_or_without_tls_are_refused(authority: Authority) -> None:
     async def story(servers: list[KraftServer], authority: Authority) -> None:
         async with await connect(
             "127.0.0.1", servers[0].port, security=Security(client_tls(authority.trusted))
@@ -336,7 +336,7 @@ def test_quotas_of_addresses_hold_at_every_controller(authority: Authority) -> N
     quorum(story, authority)
 
 
-def test_tokens_let_in_whom_they_are_of_where_their_key_is_known() -> None:
+def test_a_token_authenticates_its_owner_where_the_key_is_known() -> None:
     image = ClusterImage()
     image.apply(DelegationTokenRecord(owner="User:a:b", requester="User:c", token_id="id", expiration_timestamp=7))
     assert LogCredentials(lambda: image, None, lambda: True).token("id") is None

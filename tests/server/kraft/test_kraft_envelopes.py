@@ -125,7 +125,7 @@ KEY, VERSION, REST = WHOLE.request_data[:2], WHOLE.request_data[2:4], WHOLE.requ
         ({"request_data": NO_ACL.request_data}, Errors.UNSUPPORTED_VERSION),
     ],
 )
-def test_what_is_no_envelope_is_told_so_and_is_no_fault_of_ours(changed: dict[str, bytes], error: Errors) -> None:
+def test_an_invalid_envelope_is_refused_and_logs_no_fault(changed: dict[str, bytes], error: Errors) -> None:
     """EnvelopeUtils.handleEnvelopeRequest"""
     envelope = enveloped(CREATION, 7)
     assert isinstance(unwrapped(envelope), Forwarded)

@@ -94,7 +94,7 @@ def test_a_listener_may_have_any_name_that_is_none_of_a_protocol() -> None:
     assert settings_of(MINIMAL | given | {"listener.security.protocol.map": "MINE:PLAINTEXT"}).listener == "MINE"
 
 
-def test_others_are_told_what_is_advertised() -> None:
+def test_others_get_the_advertised_address() -> None:
     for given, address in (("CONTROLLER://far:5", Address("far", 5)), ("CONTROLLER://:5", Address("localhost", 5))):
         settings = settings_of(MINIMAL | {"advertised.listeners": given})
         assert (settings.listen, settings.advertised) == (Address("", 9093), address)
@@ -122,7 +122,7 @@ def test_a_controller_has_an_id() -> None:
         settings_of({key: value for key, value in MINIMAL.items() if key != "node.id"})
 
 
-def test_a_static_voter_is_told_to_others_by_its_place_among_the_voters() -> None:
+def test_others_get_a_static_voters_address_from_the_voters() -> None:
     given = {key: value for key, value in MINIMAL.items() if "bootstrap" not in key}
     given["controller.quorum.voters"] = "7@a:1,8@b:2"
     for host, address in (("", Address("a", 1)), ("0.0.0.0", Address("a", 1)), ("c", Address("c", 9093))):

@@ -97,7 +97,7 @@ async def test_a_request_of_another_kind_is_answered_by_the_server(tmp_path: Pat
 
 @pytest.mark.parametrize("by_a_newer_epoch", [False, True])
 @story
-async def test_who_waits_when_the_leader_resigns_is_told_so(tmp_path: Path, by_a_newer_epoch: bool) -> None:
+async def test_a_waiting_fetch_is_answered_when_the_leader_resigns(tmp_path: Path, by_a_newer_epoch: bool) -> None:
     """In the words of the epoch that it fetched in, as the node tells those that wait there (`leading.end`)."""
     async with leader(tmp_path) as server, following(server) as one, following(server, 101, 17) as other:
         waiting = [await waits(server, made, version) for made, version in ((one, 18), (other, 17))]

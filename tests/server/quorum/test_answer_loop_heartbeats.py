@@ -207,7 +207,7 @@ async def test_the_plain_front_keeps_all_heartbeats(tmp_path: Path) -> None:
 
 
 @story
-async def test_what_a_connection_was_last_heard_of_outlives_it(tmp_path: Path) -> None:
+async def test_the_last_heartbeat_of_a_connection_outlives_it(tmp_path: Path) -> None:
     async with active(tmp_path) as server, broker(server) as made:
         state = server.controller.context.heartbeats.brokers[1]
         made.offset += 5

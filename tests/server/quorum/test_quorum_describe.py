@@ -175,7 +175,7 @@ async def test_two_nodes_that_point_at_each_other_are_left_for_the_next_try() ->
 
 
 @story
-async def test_errors_that_stay_are_told_at_once() -> None:
+async def test_permanent_errors_are_reported_at_once() -> None:
     refusing = Controller(DescribeQuorumResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED.value))
     with pytest.raises(ApiException, match="DescribeQuorum to 127"):
         await served([refusing], lambda: ask(refusing.address))

@@ -55,7 +55,7 @@ def features_answer(node: RaftNode, request: UpdateFeaturesRequest) -> UpdateFea
     return Controller(node).answer(request)
 
 
-def test_an_administrator_hears_of_it_when_it_is_committed() -> None:
+def test_an_administrator_is_answered_when_it_is_committed() -> None:
     """Version 1 has a result for each feature, version 2 one for all (KIP-1022)."""
     controller = Controller(static_leader())
     effects = controller.ask(features(1), 2, "change")
@@ -72,7 +72,7 @@ def test_an_administrator_hears_of_it_when_it_is_committed() -> None:
     assert controller.features.waiting == []
 
 
-def test_an_administrator_hears_that_it_leads_no_more() -> None:
+def test_an_administrator_is_answered_when_it_leads_no_more() -> None:
     controller = Controller(static_leader())
     assert of(SendResponse, controller.ask(features(1), 2, "change")) == []
     lost = controller.hear_of(controller.node.on_request(begin_request(2, leader_id=3), 1, "begin", 1000))

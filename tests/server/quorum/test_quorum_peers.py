@@ -240,7 +240,7 @@ async def test_14_what_waits_for_a_connection_is_bounded(monkeypatch: pytest.Mon
 
 
 @story
-async def test_a_peer_that_comes_back_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_peer_that_comes_back_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     results, [port], there = Results(), free_ports(1), Peer()
     results.ask(1, VoteRequest(), Address("127.0.0.1", port))

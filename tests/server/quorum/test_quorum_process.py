@@ -394,7 +394,7 @@ async def test_a_state_machine_is_given_what_others_appended_and_not_what_it_has
 
 
 @story
-async def test_a_machine_that_is_far_behind_is_told_slice_by_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_machine_that_is_far_behind_gets_slice_by_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each in its own turn of the loop, so that no heartbeat waits for all of it."""
     monkeypatch.setattr("kcore.raft.driver.SLICE_BYTES", 100)
     log = MemoryLog()

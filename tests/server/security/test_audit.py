@@ -181,7 +181,7 @@ def test_behind_an_envelope_the_original_principal_is_named(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("either_front")
-def test_a_forged_envelope_is_told_as_its_sender_s(tmp_path: Path) -> None:
+def test_a_forged_envelope_is_logged_under_its_sender(tmp_path: Path) -> None:
     asks = [enveloped(ListPartitionReassignmentsRequest(topics=None), 0), registration(), s.FetchRequest(topics=[])]
     lines = kraft_lines(tmp_path, asks, has_authorizer=True, super_users=("User:other",))
     refused = {"CLUSTER_AUTHORIZATION_FAILED": 1}

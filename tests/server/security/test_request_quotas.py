@@ -181,7 +181,7 @@ async def test_who_lacks_the_right_is_not_exempt(tmp_path: Path, *, is_direct: b
 
 
 @story
-async def test_a_forwarded_request_counts_for_its_client_who_is_told(tmp_path: Path) -> None:
+async def test_a_forwarded_request_throttles_its_client(tmp_path: Path) -> None:
     """The broker's connection is not muted: the broker mutes the client."""
     async with limited(tmp_path, {"user": "alice"}) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

@@ -92,7 +92,7 @@ def test_settings_are_altered_one_resource_at_a_time(
     assert [each.resource_name for each in kept] == ["1", "g"]
 
 
-def test_settings_are_told_one_resource_at_a_time() -> None:
+def test_settings_are_described_one_resource_at_a_time() -> None:
     rows = [DescribeConfigsResource(resource_type=kind, resource_name=name) for kind, name in RESOURCES]
     for option in (False, True):
         request = DescribeConfigsRequest(resources=rows, include_synonyms=option, include_documentation=not option)
@@ -128,7 +128,7 @@ def cut(rights: Rights, request: MetadataRequest, response: MetadataResponse, ve
     ("topics", "version", "is_told"),
     [(None, 1, False), (None, 12, False), ([], 0, False), ([], 1, True), (["t", "u"], 0, True), (["t", "u"], 12, True)],
 )
-def test_who_asks_for_all_topics_does_not_hear_of_those_that_it_may_not_describe(
+def test_a_request_for_all_topics_gets_only_those_that_it_may_describe(
     topics: list[str] | None, version: int, is_told: bool
 ) -> None:
     """Version 0 asks for all by naming none."""
@@ -146,7 +146,7 @@ def test_a_topic_whose_id_nobody_knows_stays_in_the_answer() -> None:
     assert [(each.name, each.topic_id, each.error_code) for each in response.topics] == [(None, ID, Errors.NONE)]
 
 
-def test_operations_are_told_that_are_allowed_and_only_to_who_asks() -> None:
+def test_allowed_operations_are_answered_only_on_request() -> None:
     rights = of(Rights, (DESCRIBE, TOPIC, "t"), (READ, TOPIC, "t"), (CREATE, *OF_CLUSTER), (WRITE, *OF_CLUSTER))
     for bits, of_topic, of_cluster in (
         (NOBODY_ASKED, NOBODY_ASKED, NOBODY_ASKED),

@@ -171,7 +171,7 @@ def test_no_secret_is_shown(ssl: dict[str, str]) -> None:
         ({"sasl.server.max.receive.size": "0"}, "sasl.server.max.receive.size=0: give a number"),
     ],
 )
-def test_what_cannot_be_of_sasl_is_told_in_one_line(changed: dict[str, str], expected: str) -> None:
+def test_an_invalid_sasl_setting_is_one_line(changed: dict[str, str], expected: str) -> None:
     assert expected in refusal(SASL | changed)
 
 
@@ -194,11 +194,11 @@ def test_what_cannot_be_of_sasl_is_told_in_one_line(changed: dict[str, str], exp
         ({"ssl.endpoint.identification.algorithm": "ldap"}, "give https, or nothing"),
     ],
 )
-def test_what_cannot_be_of_tls_is_told_in_one_line(changed: dict[str, str], expected: str, ssl: dict[str, str]) -> None:
+def test_an_invalid_tls_setting_is_one_line(changed: dict[str, str], expected: str, ssl: dict[str, str]) -> None:
     assert expected in refusal(ssl | changed)
 
 
-def test_a_key_that_is_none_is_told_in_one_line(tmp_path: Path, ssl: dict[str, str]) -> None:
+def test_an_invalid_key_is_one_line(tmp_path: Path, ssl: dict[str, str]) -> None:
     path = tmp_path / "keystore.pem"
     path.write_text(f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----\n")
     assert "certificate or key" in refusal(ssl | {"ssl.keystore.location": str(path)})

@@ -436,7 +436,7 @@ async def test_before_the_second_roll_no_version_is_routed(tmp_path: Path) -> No
 
 @pytest.mark.covers("KIP-590 9")
 @story
-async def test_the_new_versions_are_told_to_clients() -> None:
+async def test_clients_get_the_new_versions() -> None:
     async with controller(Zookeeper()) as server, await connect("127.0.0.1", server.port) as connection:
         assert connection.versions is not None
         versions = {kind: connection.versions.by_key[kind.api_key].highest for kind in BUMPED}

@@ -199,7 +199,7 @@ async def test_a_migration_that_began_since_ends_a_controller_at_its_next_electi
 
 
 @story
-async def test_another_controller_of_our_id_is_told_of_and_ends_this_one_if_it_lives_on(
+async def test_another_controller_of_our_id_is_logged_and_ends_this_one_if_it_lives_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(holder, "GRACE_S", 0.0)

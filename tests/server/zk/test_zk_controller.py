@@ -78,7 +78,7 @@ async def test_requests_that_change_nothing_do_not_fill_the_log(caplog: pytest.L
 
 @pytest.mark.covers("article F.2", "article B.1")
 @story
-async def test_brokers_hear_of_a_new_topic_and_clients_can_ask() -> None:
+async def test_brokers_and_clients_learn_of_a_new_topic() -> None:
     async with cluster() as (zookeeper, server, broker):
         assert zookeeper.controller == US
         state = znodes.decode_state("", zookeeper.tree.nodes[znodes.state_path("t", 1)].data)
@@ -146,7 +146,7 @@ async def test_an_answer_from_which_nothing_follows_is_no_event() -> None:
 
 
 @story
-async def test_a_broker_that_is_gone_is_told_nothing_more() -> None:
+async def test_a_lost_broker_gets_no_more_requests() -> None:
     async with cluster() as (zookeeper, server, _):
         zookeeper.tree.delete(znodes.broker_path(BROKER))
         zookeeper.tell()
@@ -273,7 +273,7 @@ async def test_it_stops_though_zookeeper_says_nothing(monkeypatch: pytest.Monkey
 
 
 @story
-async def test_a_fault_that_nothing_can_be_done_about_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fault_without_a_remedy_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     zookeeper = Zookeeper()
     async with controller(zookeeper) as server:
         await until(lambda: server.active.is_active)

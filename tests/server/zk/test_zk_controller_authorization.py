@@ -242,7 +242,7 @@ def test_who_names_a_topic_by_its_id_must_be_allowed_to_know_it() -> None:
     assert a_gate(binding(DESCRIBE, "t", TOPIC)).check(growth, names_by_id).is_empty
 
 
-def test_settings_are_changed_and_told_by_who_may() -> None:
+def test_settings_are_changed_and_described_with_the_rights() -> None:
     kinds = [(ConfigResourceType.TOPIC, "a"), (ConfigResourceType.TOPIC, "b"), (ConfigResourceType.BROKER, "1000")]
     altered = s.IncrementalAlterConfigsRequest(
         resources=[
@@ -278,7 +278,7 @@ def metadata(
     return [(each.name, each.topic_id, each.error_code, each.topic_authorized_operations) for each in rows]
 
 
-def test_only_topics_that_may_be_described_are_told_of() -> None:
+def test_only_topics_that_may_be_described_are_shown() -> None:
     authorization = a_gate(binding(WRITE, "a", TOPIC))
     bits = sum(1 << code for code in (DESCRIBE, WRITE, DELETE))
 

@@ -169,7 +169,7 @@ def _counted(views: list[int], served: Served) -> ClusterView | None:
 
 @pytest.mark.parametrize("api", OWNED)
 @story
-async def test_not_controller_can_be_told_in_every_version(api: str) -> None:
+async def test_every_version_can_answer_not_controller(api: str) -> None:
     """ElectLeaders 0 has no error at its top."""
     async with opened() as served, await connect("127.0.0.1", served.port) as connection:
         lowest, highest = OWNED[api]
@@ -334,7 +334,7 @@ async def test_while_another_controls_a_live_broker_tells_of_the_cluster() -> No
 
 
 @story
-async def test_without_brokers_nobody_is_told_of_any_while_another_controls() -> None:
+async def test_without_brokers_none_is_described_while_another_controls() -> None:
     """Kafka's clients take no notice of an answer without brokers, and ask somebody else."""
     async with opened() as served, await connect("127.0.0.1", served.port) as connection:
         served.is_active = False

@@ -85,7 +85,7 @@ def check_the_rest(image: LoadedMetadata, expected: dict[str, Any]) -> None:
         ]
 
 
-def test_where_the_log_ends_is_told():
+def test_the_end_of_the_log_is_reported():
     image = load_metadata(METADATA_43)
     assert (image.end_offset, image.epoch, image.problem) == (384, 3, "")
 
@@ -153,7 +153,7 @@ def test_reading_stops_or_raises_at_a_torn_tail(tmp_path: Path):
     assert names(image) == ["t0", "t1"] and "a torn record batch" in image.problem
 
 
-def test_what_is_no_metadata_is_told_with_its_place(tmp_path: Path):
+def test_invalid_metadata_is_an_error_with_its_offset(tmp_path: Path):
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(topics_from(0, 1) + batch(1, [b"no frame"]))
     with pytest.raises(DecodeError, match=r"log: record 1: a frame of version 110, not 1"):

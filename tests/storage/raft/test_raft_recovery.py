@@ -461,7 +461,7 @@ print(log.end_offset)
 """
 
 
-def test_a_full_disk_is_told_and_leaves_the_log_whole(tmp_path: Path) -> None:
+def test_a_full_disk_is_logged_and_leaves_the_log_whole(tmp_path: Path) -> None:
     command = [sys.executable, "-c", textwrap.dedent(FULL), str(tmp_path)]
     said = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=True).stdout
     notice, after = said.splitlines()

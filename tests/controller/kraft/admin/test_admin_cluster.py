@@ -39,7 +39,7 @@ def a_world(**settings: object) -> ControllerContext:
     return context
 
 
-def test_controllers_are_told_at_the_listener_on_which_one_asks() -> None:
+def test_controllers_are_described_at_the_listener_of_the_request() -> None:
     answer = on_describe_cluster(a_world(), OF_CONTROLLERS, ALICE).response
     assert (answer.error_code, answer.endpoint_type, answer.controller_id) == (Errors.NONE, 2, 3000)
     assert answer.cluster_id == a_context().config.cluster_id
@@ -72,7 +72,7 @@ def test_controllers_are_known_since_3_7(level: int, error: Errors) -> None:
     assert on_describe_cluster(a_world(level=level), OF_CONTROLLERS, ALICE).response.error_code == error
 
 
-def test_what_the_principal_may_do_is_told_where_it_may_describe_the_cluster() -> None:
+def test_authorized_operations_need_the_right_to_describe_the_cluster() -> None:
     request = DescribeClusterRequest(endpoint_type=2, include_cluster_authorized_operations=True)
     every = {CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE}
 

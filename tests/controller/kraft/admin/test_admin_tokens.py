@@ -210,7 +210,7 @@ def test_renewers_are_users() -> None:
 
 
 @pytest.mark.parametrize(("version", "requester"), [(2, ("", "")), (3, ("User", "alice"))])
-def test_who_asked_is_told_since_version_3(version: int, requester: tuple[str, str]) -> None:
+def test_the_requester_is_reported_since_version_3(version: int, requester: tuple[str, str]) -> None:
     for settings in ({}, {"delegation_token_secret_key": None}):
         info = asked_by(version=version)
         made = created(a_world(**settings), info, owner_principal_type="User", owner_principal_name="bob").response

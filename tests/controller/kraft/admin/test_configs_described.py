@@ -47,7 +47,7 @@ def test_all_settings_of_a_controller() -> None:
     assert [each.name for each in described(context, "")] == ["min.insync.replicas"]
 
 
-def test_values_are_told_as_kafka_reads_them() -> None:
+def test_values_are_described_as_kafka_reads_them() -> None:
     given = {"log.dirs": " a , b", "num.io.threads": " 08", "auto.leader.rebalance.enable": "FALSE", "x.y": " z"}
     context = a_context(static_configs=given)
     found = {each.name: each.value for each in described(context, "3000", *given)}

@@ -84,7 +84,7 @@ def test_what_changes_nothing_agrees_with_the_handler() -> None:
                 assert (response.error_code, response.is_caught_up, response.is_fenced) == (0, True, False)
 
 
-def test_every_change_of_a_registration_is_told() -> None:
+def test_every_change_of_a_registration_is_reported() -> None:
     context = a_cluster(range(3))
     context.heartbeats.changed.clear()
     beat(context, 2, BEGIN_MS + 1, want_fence=True)

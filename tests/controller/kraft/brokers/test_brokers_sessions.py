@@ -130,7 +130,7 @@ def test_a_fencing_that_was_not_written_is_decided_again(kafka_way: frozenset[st
     assert context.heartbeats.next_deadline_ms() is None
 
 
-def test_a_broker_that_is_heard_again_before_its_fencing_is_written_stays() -> None:
+def test_a_heartbeat_before_the_fencing_is_written_keeps_the_broker() -> None:
     context = a_cluster((1,))
     assert look(context, LATER_MS) is not None, "and the append is refused"
     beat(context, 1, LATER_MS)

@@ -288,7 +288,7 @@ def test_an_answer_waits_for_the_last_leader() -> None:
     assert not cluster.active.waiting
 
 
-def test_who_waits_for_leaders_hears_of_the_end_of_the_office() -> None:
+def test_a_client_that_waits_for_leaders_is_answered_at_the_resignation() -> None:
     cluster = small()
     assert create(cluster, topic("new", manual={0: [9]})) is None
     [request_id] = cluster.active.waiting
@@ -299,7 +299,7 @@ def test_who_waits_for_leaders_hears_of_the_end_of_the_office() -> None:
     assert not cluster.active.leaders_awaited
 
 
-def test_whoever_does_not_wait_is_told_that_time_is_up() -> None:
+def test_a_creation_without_a_timeout_is_answered_with_request_timed_out() -> None:
     cluster = small()
     assert error(create(cluster, topic("new", 1, 1), timeout_ms=0)[0]) == (Errors.REQUEST_TIMED_OUT, None)
     assert cluster.state("new")[2] == 0
@@ -415,7 +415,7 @@ def test_two_wait_for_one_deletion() -> None:
     assert [errors_of(each) for each in cluster.answers.values()] == [{"t": Errors.NONE}] * 2
 
 
-def test_whoever_waits_for_a_deletion_is_told_when_the_controller_resigns() -> None:
+def test_a_client_that_waits_for_a_deletion_is_answered_at_the_resignation() -> None:
     # KAFKA-10193
     cluster = small([1, 2])
     assert delete(cluster, "t") is None

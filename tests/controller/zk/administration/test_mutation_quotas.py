@@ -93,7 +93,7 @@ def test_a_bucket_may_be_overdrawn_once_and_is_refused_until_it_is_at_zero_again
 
 
 @pytest.mark.parametrize("version", [5, 6])
-def test_versions_before_6_of_a_creation_are_only_told_to_wait(version: int) -> None:
+def test_creations_before_version_6_are_throttled_and_not_refused(version: int) -> None:
     cluster = limited()
     create(cluster, "a", BURST_S + 3, version=version)
     is_strict = version >= 6
@@ -102,7 +102,7 @@ def test_versions_before_6_of_a_creation_are_only_told_to_wait(version: int) -> 
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_versions_before_3_of_a_growth_are_only_told_to_wait(version: int) -> None:
+def test_growths_before_version_3_are_throttled_and_not_refused(version: int) -> None:
     cluster = limited()
     assert grow(cluster, 10 + BURST_S + 1, version=version)[0] == Errors.NONE, "only what is added counts"
     assert grow(cluster, 10 + BURST_S + 2, version=version) == (
@@ -113,7 +113,7 @@ def test_versions_before_3_of_a_growth_are_only_told_to_wait(version: int) -> No
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_versions_before_5_of_a_deletion_are_only_told_to_wait(version: int) -> None:
+def test_deletions_before_version_5_are_throttled_and_not_refused(version: int) -> None:
     cluster = limited()
     create(cluster, "a", BURST_S + 2)
     errors, wait_ms = delete(cluster, "t", version=version)

@@ -51,7 +51,7 @@ def test_several_at_once_are_no_candidates_for_each_other() -> None:
 
 
 @pytest.mark.parametrize("brokers", [[], [99], [4]], ids=["nobody", "unknown", "dead already"])
-def test_no_news_changes_nothing(brokers: list[int]) -> None:
+def test_a_known_failure_changes_nothing(brokers: list[int]) -> None:
     # Partition t-0 could elect broker 1: it must not do so because of a broker that had failed before.
     controller = cluster(("t", 0, [3, 1], [3, 1], -1), live=(1, 2))
     decision = controller.on_broker_failed(BrokerFailed(brokers))
@@ -88,7 +88,7 @@ def test_an_unclean_leader_is_recovering_since_kip_704(level: str, recovering: i
     assert states_of(request)["t-0"].get("leaderRecoveryState", 0) == recovering
 
 
-def test_a_recovering_leader_from_before_a_downgrade_is_not_told_as_such() -> None:
+def test_a_recovering_leader_from_before_a_downgrade_is_sent_without_its_state() -> None:
     table = cluster(("t", 0, [3, 1, 2], [3, 1], 3)).table
     set_state(table, 0, leader_recovery_state=1)
     controller = ZkController(9, 7, table, inter_broker_protocol="2.2")

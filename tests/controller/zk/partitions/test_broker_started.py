@@ -62,7 +62,7 @@ def test_a_new_broker_has_no_partitions_yet() -> None:
 
 
 @pytest.mark.parametrize("epoch", [104, 3])
-def test_an_incarnation_that_is_known_is_no_news(epoch: int) -> None:
+def test_a_known_incarnation_changes_nothing(epoch: int) -> None:
     controller = cluster(("t", 0, [3, 4], [3], -1))
     assert controller.on_broker_started(started(4, epoch)).is_nothing
 
@@ -78,7 +78,7 @@ def test_a_bounce_is_a_failure_and_a_start() -> None:
     assert [request["brokerEpoch"] for request in to_it] == [104, 104]
 
 
-def test_partitions_without_a_state_and_removed_topics_are_not_told() -> None:
+def test_partitions_without_a_state_and_removed_topics_are_not_sent() -> None:
     controller = cluster(
         ("gone", 0, [1, 3], [1, 3], 1), ("new", 0, [1, 3], [], -1), ("t", 0, [1, 3], [1], 1), live=(1,)
     )

@@ -59,7 +59,7 @@ def test_only_the_lost_directory_is_concerned() -> None:
     assert made.active.offline_dirs == {1: {0}}
 
 
-def test_the_same_news_twice_is_none() -> None:
+def test_the_same_failure_twice_changes_nothing() -> None:
     made = cluster()
     answer(made, 1, {0: LOST})
     made.sent.clear()
@@ -81,7 +81,7 @@ def test_after_11_and_77_nothing_is_sent_again(error: Errors) -> None:
     assert made.sent == [] and made.active.offline_dirs == {}
 
 
-def test_an_equal_leader_epoch_is_no_news() -> None:
+def test_an_equal_leader_epoch_changes_nothing() -> None:
     # Every failover sends states again; brokers answer 11 for each partition under a top-level 0.
     made = cluster()
     answer(made, 1, {0: Errors.STALE_CONTROLLER_EPOCH})

@@ -146,7 +146,7 @@ def test_it_is_mended_at_failover_too_but_never_once_there_is_a_state() -> None:
     assert made.state("t", 1) == (2, (2,), 5)
 
 
-def test_what_is_moved_off_the_controller_is_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_replicas_that_move_off_the_controller_are_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
     made = Cluster()
     for broker in (1, 2, 3):
         made.register(broker)
@@ -297,7 +297,7 @@ def test_only_new_notes_of_a_change_are_read() -> None:
     assert len([path for path in read if path.startswith("/config/changes/")]) == 1
 
 
-def test_an_unclean_election_of_a_topic_that_is_unknown_is_no_news() -> None:
+def test_an_unclean_election_of_an_unknown_topic_changes_nothing() -> None:
     made = cluster()
     made.run(events.TopicUncleanLeaderElectionEnable("nobody"))
     assert made.sent == []
