@@ -13,7 +13,7 @@ from controller.kraft.active import Active, read_snapshot
 from controller.kraft.hostile import KINDS, STATES, TEXTS, log_of, requests, settings_of
 from controller.kraft.runtime import controller_of
 from kcore.controller.kraft.handlers import HANDLERS
-from kcore.controller.kraft.slices import snapshot_slices
+from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.controller.rules.long_messages import fitting
 from kcore.controller.rules.parsed import is_parsed
 from kcore.metadata.image.image import ClusterImage

@@ -13,7 +13,7 @@ from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.outputs import RequestAnswer
 from kcore.controller.kraft.periodic import Task
-from kcore.controller.kraft.slices import snapshot_slices
+from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.controller.rules.long_messages import fitting
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replay

@@ -20,7 +20,7 @@ from kcore.controller.kraft.departures import KILLED_LEADERS
 from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.outputs import Clocks, LogLine, ReadSnapshotSlice, RequestAnswer, WorkOn
-from kcore.controller.kraft.slices import snapshot_slices
+from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.net.limits.bounded_log import BoundedLog

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from kcore.raft.transitions import transitions
 from kcore.sim.raft.answers import name_of
+from kcore.sim.raft.crash_points import MOMENTS
 from kcore.sim.raft.options import FAULTS
-from kcore.sim.raft.timed_crashes import MOMENTS
 from kcore.sim.raft.world import World
 
 FAULT: Final = "fault: "

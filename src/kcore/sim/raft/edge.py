@@ -23,7 +23,7 @@ from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
 from kcore.sim.kernel.events import EXPIRY, FLUSHED, REQUEST, RESPONSE, STORED, TIMER, Handler
 from kcore.sim.kernel.simulated_process import NEVER_US, STORING
-from kcore.sim.raft import faults, processes, timed_crashes
+from kcore.sim.raft import crash_points, faults, processes
 from kcore.sim.raft.answers import Kind, kind_of_answer
 from kcore.sim.raft.damage import damaged, mistaken
 from kcore.sim.raft.processes import REFUSED_US
@@ -345,7 +345,7 @@ class Edge:
     def _stopped(self, machine: Machine, effect: Stopped) -> None:
         world = self._world
         processes.stopped(world, machine)
-        timed_crashes.restart_later(world, machine, faults.duration_us(world))
+        crash_points.restart_later(world, machine, faults.duration_us(world))
 
     def _tell_trap(self, machine: Machine, moment: str) -> None:
         if machine.trap is not None:

@@ -7,7 +7,7 @@ from typing import Final
 from kcore.raft.state_machine import Resign
 from kcore.raft.states import Follower, Leader
 from kcore.sim.kernel.simulated_process import PAUSED
-from kcore.sim.raft import processes, timed_crashes
+from kcore.sim.raft import crash_points, processes
 from kcore.sim.raft.clients import alive
 from kcore.sim.raft.disk import WatchedLog
 from kcore.sim.raft.options import WEIGHTS
@@ -71,7 +71,7 @@ def kill(world: RunningWorld) -> None:
     if machine is not None:
         note(world, "kill")
         processes.kill(world, machine, peers_know=world.dice() < 0.5)
-        timed_crashes.restart_later(world, machine, duration_us(world))
+        crash_points.restart_later(world, machine, duration_us(world))
 
 
 def power_cut(world: RunningWorld) -> None:
@@ -83,7 +83,7 @@ def power_cut(world: RunningWorld) -> None:
         is_up = machine.is_up
         processes.cut_power(world, machine)
         if is_up:
-            timed_crashes.restart_later(world, machine, duration_us(world))
+            crash_points.restart_later(world, machine, duration_us(world))
 
 
 def outage(world: RunningWorld) -> None:
@@ -94,7 +94,7 @@ def outage(world: RunningWorld) -> None:
         note(world, "outage")
     for machine in machines:
         processes.cut_power(world, machine)
-        timed_crashes.restart_later(world, machine, duration_us(world))
+        crash_points.restart_later(world, machine, duration_us(world))
 
 
 def mid_write(world: RunningWorld) -> None:
@@ -102,7 +102,7 @@ def mid_write(world: RunningWorld) -> None:
     machine = chosen(world)
     if machine is not None:
         note(world, "mid_write")
-        timed_crashes.lay_in_files(world, machine, duration_us(world))
+        crash_points.lay_in_files(world, machine, duration_us(world))
 
 
 def full_disk(world: RunningWorld) -> None:
@@ -126,7 +126,7 @@ def trap(world: RunningWorld) -> None:
     share = world.random.choice((0.2, 0.7))
     for machine in world.machines:
         if world.dice() < share:
-            timed_crashes.lay(world, machine, duration_us(world))
+            crash_points.lay(world, machine, duration_us(world))
 
 
 def stop(world: RunningWorld) -> None:
@@ -292,7 +292,7 @@ def lost_disk(world: RunningWorld) -> None:
         note(world, "lost_disk")
         processes.cut_power(world, machine, peers_know=True)
         processes.replace_disk(world, machine)
-        timed_crashes.restart_later(world, machine, duration_us(world))
+        crash_points.restart_later(world, machine, duration_us(world))
 
 
 def may_lose_disk(world: RunningWorld, machine: Machine) -> bool:

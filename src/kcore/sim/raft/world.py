@@ -6,7 +6,7 @@ from kcore.errors import StorageError
 from kcore.sim.kernel.clock import Clock
 from kcore.sim.kernel.file_system import NEVER, CrashError
 from kcore.sim.kernel.simulated_process import NEVER_US, PAUSED
-from kcore.sim.raft import clients, faults, foreign_requests, processes, timed_crashes, upgrades
+from kcore.sim.raft import clients, crash_points, faults, foreign_requests, processes, upgrades
 from kcore.sim.raft.checkers import Checkers
 from kcore.sim.raft.edge import Edge
 from kcore.sim.raft.options import DISK_FACTORS, MIXED, RELEASES, Options
@@ -57,13 +57,13 @@ class World(RunningWorld):
                 return super().take(last - self.count, until_us)
             except CrashError as crash:
                 [machine] = [machine for machine in self.machines if machine.disk is crash.files]
-                timed_crashes.crash_in_event(self, machine)
+                crash_points.crash_in_event(self, machine)
             except StorageError:
                 refused = [machine for machine in self.machines if machine.disk.has_refused]
                 if not refused:
                     raise
                 processes.fail(self, refused[0])
-                timed_crashes.restart_later(self, refused[0], faults.duration_us(self))
+                crash_points.restart_later(self, refused[0], faults.duration_us(self))
 
     def _on_do(self, _: None, do: Any) -> None:
         do()
