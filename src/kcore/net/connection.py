@@ -99,12 +99,12 @@ class Connection(Framed):
         self._queue: deque[Call] = deque()
         self._in_flight: deque[Call] = deque()
         self._unwritten: deque[Piece] = deque()  # The unwritten rest of the last request in flight.
-        self._timer: asyncio.TimerHandle | None = None  # At the first deadline, or before it.
+        self._timer: asyncio.TimerHandle | None = None  # Fires at the first deadline, or before it.
         self._ended = ""  # The reason, once the connection has ended.
-        self._again_s: float | None = None  # When the client should authenticate again, where its session ends.
+        self._again_s: float | None = None  # When the client should authenticate again, if its session ends.
 
     def begin_session(self, lasts_s: float | None) -> None:
-        """The client is authenticated, and should be so again after that time; None for never."""
+        """The client has authenticated; it should do so again after that time, or never if None."""
         self._again_s = None if lasts_s is None else self._loop.time() + lasts_s
 
     @property

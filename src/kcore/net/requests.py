@@ -78,7 +78,7 @@ class Serving(Protocol):
     metrics: Metrics
     versions_answer: ApiVersionsResponse
     fetched: SharedBody
-    reading: asyncio.Lock  # Held while a request with many values is read.
+    reading: asyncio.Lock  # One request with many values is decoded at a time.
     is_node: Callable[[ClientSession], bool]  # Whether the client has the rights of a cluster node.
 
 

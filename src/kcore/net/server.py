@@ -411,9 +411,9 @@ class AcceptedSocket:
         self.socket, self.address = accepted, address
         self.rank = Rank.SILENT
         self.returned: Returned | None = None
-        self.is_counted = False  # Among the connections that were opened.
-        self.silent: SilentConnections[AcceptedSocket] | None = None  # Where it is silent.
-        self.handshakes: Handshakes[AcceptedSocket] | None = None  # Where it waits, or runs.
+        self.is_counted = False  # Whether the metrics count it as an opened connection.
+        self.silent: SilentConnections[AcceptedSocket] | None = None  # Waits for its first bytes, while it is silent.
+        self.handshakes: Handshakes[AcceptedSocket] | None = None  # Runs its TLS handshake, or has it in the queue.
         self.task: asyncio.Task[None] | None = None
 
     @property

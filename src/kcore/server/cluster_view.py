@@ -183,7 +183,7 @@ class ClusterView:
         return topic_id == ZERO_UUID or (name in topics and topics.ids[topics.row(name)] == topic_id)
 
     def _topic(self, name: str, version: int, nodes: Collection[int]) -> MetadataResponseTopic | None:
-        """None where brokers would not know it: it is new, or going."""
+        """None if Kafka's brokers would not know the topic: it is new, or is being deleted."""
         table = self.table
         if name not in table.topics or name in self.hidden:
             return None

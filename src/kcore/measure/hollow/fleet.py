@@ -65,7 +65,7 @@ class HollowBroker:
     begun_ns: list[int] = field(default_factory=lambda: [0, 0])  # When the connections began.
     reconnecting: set[int] = field(default_factory=set)
     last_sent_ns: int = 0  # When the previous incarnation sent its last heartbeat; 0: unknown.
-    deaths: int = 0  # Kills so far: a registration ends when the count changes.
+    deaths: int = 0  # Kills so far. A registration that is under way gives up when the count changes.
     registering: bool = False
 
 
@@ -83,14 +83,14 @@ class Options:
 class Fleet:
     """Hollow brokers against one quorum. `async with` stops the loop and ends every connection, as kill -9 would.
 
-    What goes wrong behind the scenes of a scenario ends the body of the `async with`, by a TargetError.
+    A failure in a task of the fleet ends the body of the `async with` by a TargetError.
     """
 
     def __init__(self, quorum: Quorum, *, random: Random, options: Options | None = None) -> None:
         self.quorum, self.options = quorum, options or Options()
         self.brokers: dict[int, HollowBroker] = {}
         self.timeline = Timeline()
-        self.clock_ns = 0  # By which the clock of another process may be off ours, at most.
+        self.clock_ns = 0  # The largest possible difference between the clocks of another process and this one.
         self.lost = ""  # The brokers that were lost with their process, if any.
         self.errors: dict[str, int] = {}
         self.false_fencings = 0  # Fenced brokers that were running and sent heartbeats.

@@ -240,7 +240,7 @@ def lane_label(chart: Chart, lane: float, text: str) -> None:
     """Above the lane, from the left edge: it takes no room beside the bars, also on a narrow screen."""
     place = blended_transform_factory(chart.axis.transAxes, chart.axis.transData)
     label = chart.axis.text(0.0, lane - 0.27, text, transform=place, va="bottom", ha="left", fontsize=9, color=FAINT)
-    label.set_in_layout(False)  # A long label gets no room beside the axis.
+    label.set_in_layout(False)  # Otherwise a long label would make the axis narrower.
 
 
 def lane_note(chart: Chart, end: float, lane: float, text: str) -> None:

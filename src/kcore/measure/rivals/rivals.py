@@ -82,7 +82,7 @@ BYTES: Final = ("codec", "messages")  # The results of these groups are the inpu
 FIRST_CALL_CASES: Final = ("offline:uniform", "fence:uniform")
 ONLY: Final = {
     "scan": (KCORE, PLAIN_C),  # Kafka's loop asks every partition: that is `full`.
-    **dict.fromkeys(("full", "preferred"), (KCORE, "java")),  # Plain C reads the data that the others decide about.
+    **dict.fromkeys(("full", "preferred"), (KCORE, "java")),  # Plain C only reads the data, and elects nobody.
     "fanout_copy": (KCORE, MEMCPY),
     "decode_nogc": (OBJECTS, "kio"),
     "read_nogc": (OBJECTS, "kio"),

@@ -112,7 +112,7 @@ def _sample(operation: Operation, duration_s: float) -> tuple[list[int], Any]:
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
-    """No garbage collection on the clock, as `timeit` has it."""
+    """Turns garbage collection off while times are taken, as `timeit` does."""
     gc.collect()
     was_on = gc.isenabled()
     gc.disable()

@@ -124,7 +124,7 @@ class PlainUsers:
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
-    """The end of an exchange: who the client is. `expires_ms`: when what it showed expires, since 1970, or None."""
+    """The result of an exchange: the client's principal. `expires_ms`: when its credential expires, since 1970."""
 
     principal: KafkaPrincipal
     is_token: bool = False

@@ -322,7 +322,7 @@ def _named(api_key: int) -> str:
 
 
 def _illegal(frame: bytes) -> list[Piece] | None:
-    """ILLEGAL_SASL_STATE as the answer to a request of SASL or for versions; others are not parsed for a stranger."""
+    """ILLEGAL_SASL_STATE as the answer to SaslHandshake or ApiVersions; None for others, which stay unparsed."""
     api_key, version = _key_and_version(frame)
     kind = {each.api_key: each for each in (SaslHandshakeRequest, ApiVersionsRequest)}.get(api_key)
     if kind is None or version not in kind.versions:

@@ -139,7 +139,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
     """The server of a controller."""
 
     _urgent = frozenset({BrokerHeartbeatRequest.api_key})
-    _tells_itself = True  # The principal may be that of an envelope.
+    _audits_itself = True  # The principal may be that of an envelope.
 
     def __init__(
         self,

@@ -210,8 +210,8 @@ class _Server(WSGIServer):
         self._most = max(2, min(MOST_CONNECTIONS, kept_for_files() // 4))
         self._most_threads = self._most - max(1, self._most // 4)
         self._threads: list[Thread] = []
-        self._changed = Condition()  # Guards all below.
-        self._clients: list[_Client] = []  # The oldest first.
+        self._changed = Condition()  # Guards the attributes below.
+        self._clients: list[_Client] = []  # Clients that wait or are served, the oldest first.
         self._is_closed = False
         super().__init__((host, port), _Handler)
 

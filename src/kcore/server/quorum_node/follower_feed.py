@@ -236,7 +236,7 @@ class FollowerFeed:
 
 
 def _is_good(response: FetchResponse) -> bool:
-    """No error, and not another way to go."""
+    """Whether the response has no error, no diverging epoch and no snapshot to fetch."""
     if response.error_code or len(response.responses) != 1:
         return False
     [data] = response.responses[0].partitions

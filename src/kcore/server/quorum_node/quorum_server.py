@@ -209,7 +209,7 @@ class QuorumServer:
 
     @property
     def network(self) -> Metrics:
-        """What the clients of its listener did."""
+        """The metrics of the listener's connections."""
         self._handlers.count()
         return self._handlers.metrics
 
@@ -381,7 +381,7 @@ class QuorumServer:
     # The state machine.
 
     def _run_machine(self) -> None:
-        """Makes one call of the machine, and performs what it returned; further calls have their own turn."""
+        """Makes one call of the state machine and performs its outputs; further calls run in later loop iterations."""
         if self._driver is None or self._stopped.is_set():
             self._outputs.clear()
             return

@@ -72,7 +72,7 @@ from kcore.zookeeper.session import SessionEvent
 logger = logging.getLogger(__name__)
 SLOW_S: Final = 0.1  # An event that takes longer is logged.
 TICK_S: Final = 0.5
-FIRST_REBALANCE_S: Final = 5.0  # After the failover, as KafkaController has it.
+FIRST_REBALANCE_S: Final = 5.0  # From the failover to the first preferred election, as in KafkaController.
 REELECT_AFTER_FAULT_S: Final = 1.0
 STOP_S: Final = 5.0
 

@@ -170,14 +170,14 @@ class _Descriptor:
 
 
 class SimFileSystem:
-    """One disk, and the descriptors of the one process that uses it. OSError as an operating system has it."""
+    """One disk, and the descriptors of the one process that uses it. It raises OSError as an operating system does."""
 
     def __init__(self) -> None:
         self.root = SimFolder()
         self.count = 0  # Operations that change something, so far.
         self.unsynced: dict[SimFile, None] = {}  # Files that a power cut would change.
         self.is_full = False
-        self.has_refused = False  # It has, since somebody last looked.
+        self.has_refused = False  # Whether an operation has failed for lack of space since this was last reset.
         self._crash_at = NEVER
         self._folders_by_path: dict[str | Path, SimFolder] = {}  # Those found so far; a power cut may take one.
         self._parents: dict[
@@ -401,7 +401,7 @@ class SimFileSystem:
             self._change(found, len(found.data), b"", bytes(size - len(found.data)))
 
     def protect(self, file: int) -> None:
-        """There are no rights."""
+        """Does nothing: the simulated files have no permissions."""
 
     def fsync(self, file: int) -> None:
         self._before_change()

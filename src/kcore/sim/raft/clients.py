@@ -32,7 +32,7 @@ def begin(world: RunningWorld) -> None:
 
 
 def audit(world: RunningWorld) -> None:
-    """Does nothing but look, and count how much of its time the quorum has a leader that works."""
+    """Runs the audits of the checkers, and counts whether the quorum has a leader with a high watermark."""
     world.checkers.audit()
     led = any(machine.node.high_watermark is not None for machine in leaders(world))
     world.seen["audit: a leader works" if led else "audit: nobody leads"] += 1
@@ -88,7 +88,7 @@ def snapshot(world: RunningWorld) -> None:
     incarnation = machine.incarnation
 
     def go_on() -> None:
-        """While the node does other things; a crash in between leaves nothing of it."""
+        """Ends the snapshot after other events of the node; nothing of it is left if the node has crashed meanwhile."""
         if not machine.is_up or machine.incarnation != incarnation:
             world.seen["snapshot lost by a crash"] += 1
         elif machine.blocked:

@@ -50,7 +50,7 @@ class World(RunningWorld):
         vars(self).clear()
 
     def take(self, events: int, until_us: int = NEVER_US) -> None:
-        """As a kernel does; where a machine crashes in the middle of an event, the event ends there."""
+        """As `Kernel.take`; a machine that crashes in the middle of an event ends the event."""
         last = self.count + events
         while True:
             try:

@@ -302,7 +302,7 @@ class LiveSegment:
             if len(batches):
                 position += batches.end
             elif int.from_bytes(data[:8], signed=True) + int.from_bytes(data[23:27], signed=True) >= offset:
-                return position  # Larger than what was read of it.
+                return position  # The batch is larger than READ_AHEAD.
             else:
                 position += self._size_of(data, position)
 

@@ -343,7 +343,7 @@ class Measure:
         result.heartbeat_p999_ms, result.heartbeat_max_ms = (percentile_ms(latency, share) for share in (0.999, 1))
         result.lag_max_ms = percentile_ms(lag, 1)
         result.own_cpu_s = self.storm.fleet.cpu_s() - self._own
-        if usage and self._usage and usage.cpu_s >= self._usage.cpu_s:  # Lower if a process was replaced.
+        if usage and self._usage and usage.cpu_s >= self._usage.cpu_s:  # A replaced process makes it lower.
             result.controller_cpu_s = usage.cpu_s - self._usage.cpu_s
             result.controller_rss_mb = usage.peak_rss_bytes / 1e6
         if result.lag_max_ms > _LATE_MS:

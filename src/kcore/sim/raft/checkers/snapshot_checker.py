@@ -1,4 +1,4 @@
-"""Where logs begin, and that a snapshot is the same wherever it is."""
+"""Checks that snapshots of one id are equal on all nodes and committed, and that each log begins at a snapshot."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ class Snapshots(Checker):
         self._whole: set[OffsetAndEpoch] = set()  # Snapshots with checked batches.
 
     def on_open(self, machine: Machine) -> None:
-        """Each snapshot that is found is whole, and the same as elsewhere; the log begins where one ends, or before."""
+        """After a start each snapshot is whole and equals its copies, and the log begins at the end of one, or before."""
         log = machine.log
         for snapshot in log.damaged_snapshots:  # No crash damages a snapshot that is durable before it has its name.
             raise Violation("SameSnapshots", f"node {machine.index} finds {snapshot} damaged")
