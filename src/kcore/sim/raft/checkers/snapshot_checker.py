@@ -22,7 +22,7 @@ class Snapshots(Checker):
         self._whole: set[OffsetAndEpoch] = set()  # Snapshots with checked batches.
 
     def on_open(self, machine: Machine) -> None:
-        """After a start each snapshot is whole and equals its copies, and the log begins at the end of one, or before."""
+        """After a start each snapshot is whole and equals its copies, and the log begins at its end or before."""
         log = machine.log
         for snapshot in log.damaged_snapshots:  # No crash damages a snapshot that is durable before it has its name.
             raise Violation("SameSnapshots", f"node {machine.index} finds {snapshot} damaged")
