@@ -9,13 +9,13 @@ STORING: Final = 2  # and all but the end of the write itself while it waits for
 
 
 class Process:
-    """`index` is its place in the world and in the hash of the events."""
+    """`index`: the process's place in the world and in the hash of the events."""
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.reset_blocked()
 
     def reset_blocked(self) -> None:
-        """Nothing waits, as when the process starts."""
+        """Clears `blocked` and the waiting events, as when the process starts."""
         self.blocked = 0
         self.inbox: deque[tuple[Any, ...]] = deque()

@@ -1,4 +1,4 @@
-"""What the world wants of its quorum: appends, snapshots, other voters."""
+"""The clients of a quorum: appends, snapshots, changes of the voters."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -15,14 +15,14 @@ from kcore.sim.raft.simulated_machine import LISTENER, Machine
 from kcore.wire.record_building import encode_values
 
 AUDIT_US: Final = 250_000
-AT_ONCE: Final = 0.5  # So often several appends are decided in one event.
+AT_ONCE: Final = 0.5  # The share of events that decide several appends.
 PAD_BYTES: Final = 300  # The size of a snapshot's second record.
 SLICE_US: Final = 20_000  # Between two slices of a snapshot.
-MOST_WRITING: Final = 2  # Snapshots of one node at a time.
+MOST_WRITING: Final = 2  # Snapshots that one node writes at a time.
 
 
 def begin(world: RunningWorld) -> None:
-    """They come at random times, each by its own mean."""
+    """Starts the clients, each with its own mean interval."""
     options = world.options
     world.every_us(options.append_every_us, lambda: append(world))
     world.every_us(options.snapshot_every_us, lambda: snapshot(world))
@@ -46,7 +46,7 @@ def leaders(world: RunningWorld) -> list[Machine]:
 
 
 def append(world: RunningWorld) -> None:
-    """One to three records, one by one or in one batch, to one that leads; to one that does not if nobody does."""
+    """Appends one to three records, alone or in one batch, to a leader; to another node if none leads."""
     machines = leaders(world) or [each for each in world.machines if each.is_up and not each.blocked]
     if machines:
         machine = world.random.choice(machines)
@@ -64,7 +64,7 @@ def append(world: RunningWorld) -> None:
 
 
 def snapshot(world: RunningWorld) -> None:
-    """A node begins one of what it knows to be committed; or drops the log before its latest one."""
+    """A node begins a snapshot of records that it knows to be committed; or cuts its log up to the latest one."""
     machine = world.random.choice(world.machines)
     if not machine.is_up or machine.blocked or len(machine.node.writing) >= MOST_WRITING:
         return
@@ -116,7 +116,7 @@ def _move_start(world: RunningWorld, machine: Machine, snapshot: OffsetAndEpoch)
 
 
 def change_voters(world: RunningWorld) -> None:
-    """An administrator adds or removes one; never so that the disks that are left would be too few."""
+    """An administrator adds or removes a voter, and keeps enough voters whose disks are not lost."""
     machines = leaders(world)
     if not machines or world.is_healing:
         return
@@ -125,7 +125,7 @@ def change_voters(world: RunningWorld) -> None:
     request: Message
     if voter is not None:
         rest = leader.node.voters.without_voter(voter.key)
-        # The others must be able to elect one of themselves even if none of them hears of it: who is removed does not
+        # The rest must be able to elect a leader even if none of it knows of the removal: a removed voter does not
         # stand (KAFKA-17067), and may refuse its vote to logs that lack its removal. So a quorum of two keeps both.
         if rest is None or len(alive(world, rest.keys)) < leader.node.voters.majority:
             return
@@ -146,5 +146,5 @@ def change_voters(world: RunningWorld) -> None:
 
 
 def alive(world: RunningWorld, keys: Iterable[ReplicaKey]) -> list[ReplicaKey]:
-    """Those whose disk is still there."""
+    """Voters whose disk is not lost."""
     return [key for key in keys if world.machines[key.id].key == key]

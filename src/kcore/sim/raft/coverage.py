@@ -15,7 +15,7 @@ TRAP: Final = "trap: "
 
 
 def coverage_of(world: World) -> dict[str, int]:
-    """Ways between states, faults, answers, and what else the world has counted."""
+    """State transitions, faults, kinds of answers, and other counted events of the world."""
     found = {key if isinstance(key, str) else f"answer: {name_of(key)}": n for key, n in world.seen.items()}
     taken: Counter[Any] = world.taken.copy()
     for machine in world.machines:

@@ -1,4 +1,4 @@
-"""A world with its checkers and its edge, as faults, clients and the other subjects act on it."""
+"""A world with its checkers and its edge, for the code that acts on it: faults, clients and others."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol

@@ -1,4 +1,4 @@
-"""Describes a world's last events, a line each."""
+"""Describes a world's last events, one line each."""
 
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ MOST_LETTERS: Final = 300
 
 
 def story(world: World) -> list[str]:
-    """The last events, and where all the nodes are now."""
+    """The last events, and the present state of all nodes."""
     return [_line(event) for event in world.recent] + [_node(machine) for machine in world.machines]
 
 
@@ -44,7 +44,7 @@ def _short(message: Message | None) -> str:
 
 
 def _brief(value: Any) -> str:
-    """Fields that differ from their defaults; structs within by their fields alone."""
+    """The fields that are not defaults; nested structs without their names."""
     if isinstance(value, Struct):
         fields = ((field, getattr(value, field.name)) for field in value.__fields__)
         parts = (f"{field.name}={_brief(held)}" for field, held in fields if held != field.default())

@@ -1,4 +1,4 @@
-"""An administrator takes kraft.version from 0 to 1, until it is so: then the log names the voters (KIP-853)."""
+"""An administrator upgrades kraft.version from 0 to 1 until it succeeds: then the log names the voters (KIP-853)."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from kcore.sim.raft import clients, faults
 from kcore.sim.raft.running_world import RunningWorld
 
 UPGRADE_US: Final = 300_000
-CUT: Final = 0.5  # So often nobody hears of it at first: then it is truncated again, or comes late.
+CUT: Final = 0.5  # The share of upgrades whose record reaches no other node at first: it comes late, or is cut.
 
 
 def begin(world: RunningWorld) -> None:

@@ -1,6 +1,6 @@
-"""One simulated world: machines, what passes between them, and what is asked of them."""
+"""One simulated world: machines, messages between them, and requests of clients."""
 
-from typing import Any, Final
+from typing import Any
 
 from kcore.errors import StorageError
 from kcore.sim.kernel.clock import Clock
@@ -13,11 +13,9 @@ from kcore.sim.raft.options import DISK_FACTORS, MIXED, RELEASES, Options
 from kcore.sim.raft.running_world import RunningWorld
 from kcore.sim.raft.simulated_machine import FsyncTimes, Machine
 
-ELSEWHERE: Final = 0.05  # So often, beside an append.
-
 
 class World(RunningWorld):
-    """All that a seed makes; `take` ends with a Violation where an invariant does not hold."""
+    """The world of a seed; `take` ends with a Violation if an invariant does not hold."""
 
     def __init__(self, seed: int, options: Options) -> None:
         super().__init__(seed, options)
@@ -33,7 +31,7 @@ class World(RunningWorld):
         self.handlers = (*edge.handlers, self._on_do)
 
     def begin(self) -> None:
-        """All machines start."""
+        """Starts all machines."""
         for machine in self.machines:
             processes.boot(self, machine)
         clients.begin(self)
@@ -42,7 +40,7 @@ class World(RunningWorld):
         upgrades.begin(self)
 
     def forget(self) -> None:
-        """All of it is over: what knows each other lets go, so that the garbage collector need not find it."""
+        """Breaks the references between the world's objects, so that no garbage collection is needed."""
         for machine in self.machines:
             if "node" in vars(machine):
                 del machine.node.quorum
@@ -78,7 +76,7 @@ class World(RunningWorld):
         return Machine(index, self.new_directory(), clock, fsync_times, level)
 
     def heal(self) -> None:
-        """No more faults, and all that is broken works again."""
+        """Ends all faults and repairs everything."""
         self.is_healing = True
         self.network.be_reliable()
         for machine in self.machines:

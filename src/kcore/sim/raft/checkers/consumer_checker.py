@@ -66,7 +66,7 @@ class Consumers(Checker):
     # Both.
 
     def after_event(self, machine: Machine) -> None:
-        """The machine gets exactly the committed records; the node keeps none back, except behind a barrier."""
+        """The state machine gets exactly the committed records; the node delays none, except behind a barrier."""
         consumer = machine.consumer
         if consumer.given:
             self._check_given(machine, consumer)
@@ -96,7 +96,7 @@ class Consumers(Checker):
             raise Violation("LeaderIsTold", f"node {machine.index} is {state}, its state machine got {consumer.leader}")
 
     def _check_leads(self, machine: Machine, consumer: Consumer) -> None:
-        """The state machine leads what the node leads, as soon as it has all that is in the log."""
+        """A state machine leads with its node, as soon as it has all records of the log."""
         node = machine.node
         has_all = node.high_watermark is not None and consumer.position == node.next_offset
         if has_all and consumer.reader is None:

@@ -10,7 +10,7 @@ from kcore.sim.raft.simulated_machine import Machine
 from kcore.sim.raft.world_state import WorldState
 
 WHOLE: Final = 1 << 40
-FIRST: Final = OffsetAndEpoch(0, 0)  # That a dynamic quorum is formatted with (KIP-853).
+FIRST: Final = OffsetAndEpoch(0, 0)  # The snapshot with which a dynamic quorum is formatted (KIP-853).
 
 
 class Snapshots(Checker):
@@ -18,7 +18,7 @@ class Snapshots(Checker):
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
-        self._starts: dict[int, int] = {}  # By machine: where its log begins.
+        self._starts: dict[int, int] = {}  # By machine: the start offset of its log.
         self._whole: set[OffsetAndEpoch] = set()  # Snapshots with checked batches.
 
     def on_open(self, machine: Machine) -> None:
