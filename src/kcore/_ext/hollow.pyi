@@ -114,7 +114,7 @@ class Receivers:
         """`max_frame_bytes` bounds a frame. ValueError for an invalid layout.
 
         A layout: API key, version, whether the head has `is_kraft_controller`, the lists of the answer ("nothing",
-        "partitions" or "topics"), and the steps that read the body behind its head. A constant: API key, version, and
+        "partitions" or "topics"), and the steps that read the body after its head. A constant: API key, version, and
         the body that answers it.
         """
 

@@ -78,7 +78,7 @@ class Call:
 
 def correlation_id_of(frame: bytes, header_version: int) -> tuple[int, int]:
     """The correlation id of a response, and where its body begins; DecodeError. Tags of the header are rare."""
-    at = CORRELATION_BYTES + header_version  # Version 1 has the number of tags behind it.
+    at = CORRELATION_BYTES + header_version  # Version 1 has the number of tags after it.
     if len(frame) >= at and (header_version == 0 or frame[at - 1] == 0):
         return int.from_bytes(frame[:CORRELATION_BYTES], "big", signed=True), at
     header, at = decode_from(ResponseHeader, header_version, frame)

@@ -67,7 +67,7 @@ class Throttle(Protocol):
         """Counts the time of a session's request so far. For how many ms its client is throttled, and muted."""
 
     def sent(self, session: ClientSession) -> None:
-        """Counts what has come behind that, if it counts; throttles nobody."""
+        """Counts what has come after that, if it counts; throttles nobody."""
 
 
 class Serving(Protocol):
@@ -174,7 +174,7 @@ def _name(api_key: int) -> str:
 
 
 def started_watch(throttle: Throttle | None, session: ClientSession) -> Stopwatch | None:
-    """Where the time of requests is counted. The time of SASL counts with the first request behind it, as in Kafka."""
+    """Where the time of requests is counted. The time of SASL counts with the first request after it, as in Kafka."""
     if throttle is None or not throttle.is_on:
         return None
     watch = session.watch = session.watch or Stopwatch(throttle.clock_ns)

@@ -144,7 +144,7 @@ def read_response(kind: type[Message], data: bytes) -> Message:
 
 
 def read_response_body(kind: type[Message], data: bytes | memoryview, at: int = 0) -> Message:
-    """As `read_response`, behind the header. DecodeError."""
+    """As `read_response`, after the header. DecodeError."""
     found: Message
     found, _ = decode_from(response_of(kind), layout_of(kind, BUMPED[kind]), data, at)
     return found

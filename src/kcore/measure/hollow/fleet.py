@@ -217,7 +217,7 @@ class Fleet:
         self._beat(broker)
 
     def replace_directories(self, broker: HollowBroker, directories: int) -> tuple[Uuid, ...]:
-        """A broker that is off gets fresh directories behind its first one, so many in all; which it has now."""
+        """A broker that is off gets fresh directories after its first one, so many in all; which it has now."""
         self.set_directories(broker, (broker.directories[0], *(self._uuid() for _ in range(directories - 1))))
         return broker.directories
 

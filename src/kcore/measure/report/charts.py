@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A quantity, from zero. Its label stands above it; `note` behind its end, or at the label if a bound is there."""
+    """A quantity, from zero. Its label stands above it; `note` after its end, or at the label if a bound is there."""
 
     label: str
     value: float
@@ -81,7 +81,7 @@ def _bar(chart: Chart, lane: float, bar: Bar) -> None:
     chart.tip(mark, bar.tip)
     if bar.bound is not None:
         chart.axis.plot([bar.bound], [lane], color=INK, marker="D", ms=5, ls="", mec=PAGE)
-    if (bar.bound or 0.0) > bar.value:  # Behind the bound the note would be taken for the bound's.
+    if (bar.bound or 0.0) > bar.value:  # After the bound the note would be taken for the bound's.
         lane_label(chart, lane, f"{bar.label}: {bar.note}" if bar.note else bar.label)
     else:
         lane_label(chart, lane, bar.label)
@@ -244,7 +244,7 @@ def lane_label(chart: Chart, lane: float, text: str) -> None:
 
 
 def lane_note(chart: Chart, end: float, lane: float, text: str) -> None:
-    """Writes text behind the end of a lane."""
+    """Writes text after the end of a lane."""
     chart.axis.annotate(text, (end, lane), (6, 0), textcoords="offset points", va="center", fontsize=9)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 PACKAGES: Final = ("kcore", "numpy", "numba", "pyarrow", "pyspark")
 _IDLE: Final = (3, 4)  # Fields of /proc/stat: idle, and waiting for a disk.
 _STOLEN: Final = 7
-_TIMES: Final = 8  # Guests' times behind these are part of them.
+_TIMES: Final = 8  # Guests' times after these are part of them.
 _JAVA_TIMEOUT_S: Final = 30.0
 _JVM_PROPERTY: Final = re.compile(r"^\s*java\.(vm\.name|vm\.version|vendor) = (.+)$", re.MULTILINE)
 

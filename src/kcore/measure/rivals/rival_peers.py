@@ -76,7 +76,7 @@ def _java(sources: Path, cache: Path) -> list[str]:
 
 
 def _newest_java(sources: Path, cache: Path) -> list[str]:
-    """The same classes with the newest clients in front; what those dropped (StopReplica) is still found behind."""
+    """The same classes with the newest clients in front; what those dropped (StopReplica) is still found later."""
     *options, classes, main = _java(sources, cache)
     newest = _jars(sources / "java" / "newest.xml", cache / "java" / "newest")
     return [*options, os.pathsep.join([f"{newest}/*", classes]), main]

@@ -282,7 +282,7 @@ class _Group:
         operation, message, version, shape = case.split(":")
         data = (self.directory / f"{message}.{version}.{shape}.bin").read_bytes()
         if operation.startswith("fanout"):
-            at = 9 if int(version) >= 7 else 8  # Behind controller id, isKRaftController and controller epoch.
+            at = 9 if int(version) >= 7 else 8  # After controller id, isKRaftController and controller epoch.
             data = data[:at] + FURTHER_BROKER_EPOCH.to_bytes(8, "big") + data[at + 8 :]
         return _sha256(data)
 

@@ -144,7 +144,7 @@ def _point(panel: Chart, place: tuple[float, float], row: Row, figure: Figure, s
 
 
 def _name_lines(panel: Chart) -> None:
-    """Each line's name behind its end; names that would touch are moved apart, each with a thin line to its end."""
+    """Each line's name after its end; names that would touch are moved apart, each with a thin line to its end."""
     low, high = (log10(end) for end in panel.axis.get_ylim())
     step = (high - low) * _LABEL / (_PANEL * _DRAWN)
     ordered = sorted(panel.ends, key=lambda end: end[1])

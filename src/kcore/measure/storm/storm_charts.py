@@ -138,7 +138,7 @@ def heartbeat_chart(scenario: str, groups: Mapping[str, Sequence[Row]]) -> str:
 
 
 def quantiles(lines: Sequence[Shares]) -> tuple[list[str], list[tuple[list[str], bool]]]:
-    """The numbers behind such a chart: head and lines of a table."""
+    """The numbers after such a chart: head and lines of a table."""
     head = ["target", "number", *(f"{share:.0%}" for share in _SHARES)]
     rows = [(line.name, line.total or len(line.times), sorted(line.times)) for line in lines]
     times = [[duration(quantile(ordered, share)) for share in _SHARES] for _, _, ordered in rows]

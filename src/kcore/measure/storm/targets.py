@@ -28,7 +28,7 @@ from kcore.schema.topics import DeleteTopicsRequest, DeleteTopicState
 ZK_TARGETS: Final = (KAFKA_ZK, KCORE_ZK)
 _KAFKA: Final = "kafka-"
 _MOST_ID: Final = 2**31 - 1
-_ROUND: Final = 1_000  # Ids behind others begin at a round number, so that a person sees whose they are.
+_ROUND: Final = 1_000  # Ids after others begin at a round number, so that a person sees whose they are.
 _DELETED_AT_ONCE: Final = 1_000
 _DELETE_TIMEOUT_MS: Final = 60_000
 _CLEARINGS: Final = 3
@@ -125,7 +125,7 @@ def _is_address(text: str) -> bool:
 
 
 def free_ids(count: int, taken: Collection[int]) -> range:
-    """So many broker ids in a row: from 1 if none of them is taken, else behind all that are."""
+    """So many broker ids in a row: from 1 if none of them is taken, else after all that are."""
     ids = range(1, count + 1)
     if any(each in taken for each in ids):
         first = (max(taken) // _ROUND + 1) * _ROUND + 1

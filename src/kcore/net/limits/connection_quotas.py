@@ -47,7 +47,7 @@ class ConnectionQuotas:
         return None
 
     def pause_s(self, now_s: float) -> float:
-        """How long no other connection is to be accepted behind one more."""
+        """How long no other connection is to be accepted after one more."""
         limit = self._limits.connections_a_second
         return 0.0 if limit is None else _wait_s(self._all, limit, now_s)
 

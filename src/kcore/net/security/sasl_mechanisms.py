@@ -137,11 +137,11 @@ class Mechanism(Protocol):
     authenticated: Authenticated | None
 
     def evaluate(self, token: bytes, wall_ms: int) -> bytes:
-        """The answer to the client's next token; SaslFailure. `authenticated` is set behind the last one."""
+        """The answer to the client's next token; SaslFailure. `authenticated` is set after the last one."""
 
 
 class Plain:
-    """PLAIN: one token with name and password, each behind a NUL."""
+    """PLAIN: one token with name and password, each after a NUL."""
 
     def __init__(self, users: PlainUsers) -> None:
         self.authenticated: Authenticated | None = None
@@ -189,7 +189,7 @@ class Scram:
         self._credentials, self._tokens, self._new_nonce = credentials, tokens, new_nonce
         self._unknown = unknown
         self._why_refused = ""  # The exchange ends so, whatever proof the client sends.
-        self._found: tuple[Authenticated, ScramCredential] | None = None  # Behind the first message.
+        self._found: tuple[Authenticated, ScramCredential] | None = None  # After the first message.
         self._messages = self._nonce = ""  # The client's first and the server's, as the proof has them.
 
     def evaluate(self, token: bytes, wall_ms: int) -> bytes:

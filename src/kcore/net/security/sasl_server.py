@@ -116,7 +116,7 @@ class SaslListener:
 
 
 class Step(NamedTuple):
-    """What follows from a frame. With a `failure` the connection is closed behind the answer: both late if delayed."""
+    """What follows from a frame. With a `failure` the connection is closed after the answer: both late if delayed."""
 
     answer: list[Piece] | None
     failure: str = ""
@@ -133,7 +133,7 @@ class SaslServer:
         self.authenticated: Authenticated | None = None  # The last that was: also while it is authenticated anew.
         self._mechanism, self._exchange = "", _NO_EXCHANGE
         self._previous: tuple[str, KafkaPrincipal] | None = None  # Mechanism and principal, when that happens anew.
-        self._has_headers = False  # SaslHandshake 0 has bare tokens behind it, later versions SaslAuthenticate.
+        self._has_headers = False  # SaslHandshake 0 has bare tokens after it, later versions SaslAuthenticate.
         self._expires_s: float | None = None
         self._began_again_s: float | None = None
 
@@ -298,7 +298,7 @@ class SaslServer:
 
 
 class _NoExchange:
-    """Before and behind an exchange."""
+    """Before and after an exchange."""
 
     authenticated: Authenticated | None = None
 

@@ -160,7 +160,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         super().__init__(level, take, DescribeClusterResponse, listener)
         self._release, self._control, self._context = release, control, context
         self._clocks, self._leader_id, self._has_loaded = clocks, leader_id, has_loaded
-        self._decided = -1, -1  # How many records of features, and the offset behind the last one's batch.
+        self._decided = -1, -1  # How many records of features, and the offset after the last one's batch.
         self._advertised: tuple[dict[str, int], int] | None = None
         self._heartbeat_receiver: tuple[KraftController, Clock] | None = None
         self._heartbeats: HeartbeatFeed | None = None

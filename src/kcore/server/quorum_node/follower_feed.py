@@ -50,7 +50,7 @@ class FollowerFeed:
         self._log = node.log if isinstance(node.log, DiskRaftLog) else None  # Others are not in files.
         self._leading: Leader | None = None  # The leader that the loop answers for.
         self._end = self._high_watermark = -1
-        self._written = Place(-1, 0)  # Behind the last batch that was passed to the loop.
+        self._written = Place(-1, 0)  # After the last batch that was passed to the loop.
         self._said: Hashable = None  # The state that the templates were made from.
         self._voters: object = None  # The voters: the loop has no connection of theirs.
         self._refusals: dict[int, FetchResponse] = {}  # By version: to those that wait when the node resigns.

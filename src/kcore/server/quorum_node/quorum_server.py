@@ -232,7 +232,7 @@ class QuorumServer:
     ) -> bool:
         """Writes the state at `snapshot`: slices of whole batches, of which the node waits for one at a time.
 
-        False where the log has such a snapshot, can begin at none there, or begins behind it in the end.
+        False where the log has such a snapshot, can begin at none there, or begins after it in the end.
         """
         first_s = begin_s = time.monotonic()
         writer = self.node.begin_snapshot(snapshot, last_contained_log_timestamp, self._clock.now_ms())

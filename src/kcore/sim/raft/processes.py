@@ -53,7 +53,7 @@ def boot(world: RunningWorld, machine: Machine) -> None:
 def open_directory(world: RunningWorld, machine: Machine) -> None:
     """As `kcore quorum serve` does it: the log recovered and durable, and the last election that was stored.
 
-    Whatever crashes have left of it can be opened: a power cut may leave whole batches behind a damaged one.
+    Whatever crashes have left of it can be opened: a power cut may leave whole batches after a damaged one.
     """
     options, files = world.options, machine.disk
     named = () if options.dynamic or not machine.is_configured else range(options.voters)

@@ -117,7 +117,7 @@ class Machine(Process):
         self.level = level  # The release of its process.
         self.stored: ElectionState | None = None  # The election state on the disk.
         self.crash: tuple[int, int] | None = (
-            None  # The kind of crash of `lay_in_files`, and the time until the restart.
+            None  # A crash of `lay_in_files`: its kind, and the time until the restart.
         )
         self.is_configured = True  # Whether its configuration names the static voters, if the world has any.
         self.is_up = False

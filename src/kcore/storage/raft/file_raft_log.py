@@ -208,7 +208,7 @@ class DiskRaftLog:
     # Where it begins and ends.
 
     def _find_end(self) -> None:
-        """Behind each change of it; `last_epoch` as RaftLog has it."""
+        """After each change of it; `last_epoch` as RaftLog has it."""
         self.end_offset = self._log.end_offset
         entries = self._log.epochs.entries
         self.last_epoch = entries[-1].epoch if entries else self._rules().last_fetched_epoch

@@ -9,7 +9,7 @@ from kcore.measure.processes.local_process import usage_of
 
 _NS: Final = 1e9
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-_UTIME: Final = 11  # In /proc/PID/task/TID/stat behind the name; the next field is the time in the kernel.
+_UTIME: Final = 11  # In /proc/PID/task/TID/stat after the name; the next field is the time in the kernel.
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,7 +193,7 @@ class ZkMeasure:
     async def end(self, what: str, so: Callable[[], bool], timeout_s: float | None = None) -> ScenarioResult:
         """Waits until the condition holds and no more requests come, and returns the measured result."""
         storm, result = self.storm, self.result
-        most_s = timeout_s or storm.timeout_s  # Kafka's controller may be minutes behind with what it has decided.
+        most_s = timeout_s or storm.timeout_s  # Kafka's controller may be minutes late with its decisions.
         await storm.fleet.until(what, so, most_s)
         await storm.fleet.quiet(QUIET_S, most_s)
         arrivals = [(broker_id, each) for broker_id, each in storm.fleet.arrivals() if each.at_ns >= self.intended_ns]

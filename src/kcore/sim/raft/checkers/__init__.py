@@ -1,4 +1,4 @@
-"""The invariants that every simulated world must keep under any fault: one class per subject, behind common hooks.
+"""The invariants that every simulated world must keep under any fault: one class per subject, with common hooks.
 
 | subject | invariants |
 |---|---|
@@ -8,7 +8,7 @@
 | `consumers` | a state machine gets each committed record once, in order; and its node's leadership once |
 | `logs` | one batch an offset and epoch; what is cut, what is flushed, what a node says that its disk has |
 | `snapshots` | where a log begins; the same snapshots everywhere |
-| `voter_changes` | one voter at a time, as asked, caught up, behind what is committed (KIP-853) |
+| `voter_changes` | one voter at a time, as asked, caught up, after what is committed (KIP-853) |
 | `requests` | each answered once and in time; retries that back off; nothing grows without bound |
 
 Sources: Raft's properties (figure 3.2 of the dissertation), Kafka's RaftEventSimulationTest, KIP-595, 630, 853 and 996.

@@ -66,7 +66,7 @@ class Consumers(Checker):
     # Both.
 
     def after_event(self, machine: Machine) -> None:
-        """The state machine gets exactly the committed records; the node delays none, except behind a barrier."""
+        """The state machine gets exactly the committed records; the node delays none, except after a barrier."""
         consumer = machine.consumer
         if consumer.given:
             self._check_given(machine, consumer)

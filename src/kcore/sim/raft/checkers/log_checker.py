@@ -39,7 +39,7 @@ class Logs(Checker):
             raise Violation("DurableIsFound", message)
 
     def _check_found(self, machine: Machine, looked: Looked, before: int | None) -> int | None:
-        """Each batch of a segment equals the written one, behind a batch of epoch `before`; its last epoch.
+        """Each batch of a segment equals the written one, after a batch of epoch `before`; its last epoch.
 
         Batches that an earlier start has compared are skipped while they are unchanged.
         """
