@@ -29,7 +29,7 @@ CORRELATION_BYTES = 4
 
 
 class Reply(Protocol):
-    """Where the end of a call goes: a future, or an object whose methods are called as soon as the answer is here.
+    """Gets the result of a call: a future, or an object whose methods are called as soon as the answer arrives.
 
     Such an object's methods run inside the connection: they may ask again, and must not raise.
     """

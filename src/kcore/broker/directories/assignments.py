@@ -265,7 +265,7 @@ class AssignmentQueue:
                     partition, code = (topic_id, each.partition_index), each.error_code
                     wanted = sent.pop(partition, None)
                     if wanted is None:
-                        continue  # It was not in the request.
+                        continue  # The response names a partition that the request did not have.
                     if code in _GONE:
                         self._sent.pop(partition, None)
                         self._settle(tickets.pop(partition, ()), Outcome.DROPPED)

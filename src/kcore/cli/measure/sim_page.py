@@ -27,9 +27,9 @@ from kcore.sim.raft.campaign import SCHEMA, Row
 from kcore.sim.raft.coverage import counted, never_seen
 
 _MOST_STORIES: Final = 20
-_MOST_SEEDS: Final = 300  # In the table; all are in the results. Those that failed come first.
+_MOST_SEEDS: Final = 300  # Seeds in the table, failed ones first; the results have all.
 _MOST_BARS: Final = 12
-_LEAST_SEEDS: Final = 20  # A histogram needs so many; fewer values are listed.
+_LEAST_SEEDS: Final = 20  # Fewer values are listed instead of drawn as a histogram.
 _KIND: Final = ResultKind(
     SCHEMA, ("seed", "events", "committed", "seconds", "invariant"), own=("invariant", "coverage")
 )

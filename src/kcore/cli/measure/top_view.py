@@ -142,7 +142,7 @@ def _replicas(replicas: Sequence[Replica], most: int, *, is_wide: bool) -> Table
 
 
 def _brokers(brokers: Sequence[Broker], most: int) -> Table:
-    """Those that are not active first."""
+    """The table of brokers, with those that are not active first."""
     table = _table("broker", "state", "leaders", "replicas", "rack")
     for each in sorted(brokers, key=lambda each: (each.state == "active", each.id))[:most]:
         state = Text(each.state, style=STATES[each.state])

@@ -198,7 +198,7 @@ async def _run(
     try:
         made = ZkBrokerServer(config, zookeeper, log_dirs, **options)
         made.audit = audit
-        with rare_collections():  # One that looks at ten thousand connections holds up all that they ask.
+        with rare_collections():  # A collection with ten thousand connections blocks the event loop.
             async with made as server:
                 logging.info("broker %s listens at port %s", server.config.broker_id, server.port)
                 ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]

@@ -113,7 +113,7 @@ def _open(
 
 
 def departures_of(names: list[str]) -> frozenset[str]:
-    """Those that --kafka-way switches back; ends the command for others."""
+    """The departures of these names, for --kafka-way; ends the command if a name is unknown."""
     if names == ["all"]:
         return KAFKA_WAY
     for name in names:

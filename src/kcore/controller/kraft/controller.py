@@ -435,7 +435,7 @@ class KraftController:
             self._decide(again.popleft(), outputs)
         self._waiting += again
         outputs += self._work_on_waiting()
-        return [each for each in outputs if not (was_busy and isinstance(each, WorkOn))]  # It has one.
+        return [each for each in outputs if not (was_busy and isinstance(each, WorkOn))]  # The server has one already.
 
     def _undecided(self) -> list[Pending]:
         """Remove and return all requests and tasks without a decision, in order."""

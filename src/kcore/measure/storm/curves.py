@@ -22,7 +22,7 @@ TITLE: Final = (
 )
 TIME: Final = "time"
 CPU: Final = "CPU"
-_LEAST_NS: Final = 1e5  # Where axes begin.
+_LEAST_NS: Final = 1e5  # The least value of an axis.
 _WIDTH, _PANEL = 2.1, 1.75  # Inches of a panel.
 _LEAST_WIDTH: Final = 9.4  # Inches of the whole; fewer would make the text too large on the page.
 _ENDS: Final = 1.2  # Inches to the left of the panels.

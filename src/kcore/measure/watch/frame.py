@@ -77,7 +77,7 @@ class Measured:
     events_per_s: float | None
     busy: float | None  # Recent share of the time in which the event loop worked.
     longest_event_ms: float | None  # Recently.
-    longest_event: str | None  # Its kind.
+    longest_event: str | None  # The kind of the longest event.
     longest_turn_ms: float | None
     commit_avg_ms: float | None
     commit_max_ms: float | None

@@ -39,7 +39,7 @@ class ConnectionQuotas:
             if len(self._of_address) > MOST_ADDRESSES:
                 del self._of_address[next(iter(self._of_address))]
             if wait_s := _wait_s(rate, limit, now_s):
-                rate.record(-1, _ms(now_s))  # It does not count.
+                rate.record(-1, _ms(now_s))  # A refused connection does not count.
                 return Refused("connection rate of an address", f"more than {limit:g} connections a second", wait_s)
         most = self._limits.connections_of_address.get(address, self._limits.connections_per_address)
         if has >= most:

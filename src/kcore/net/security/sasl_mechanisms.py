@@ -102,7 +102,7 @@ class UnknownUsers:
 
 
 class PlainUsers:
-    """Users and passwords of PLAIN. It shows neither."""
+    """Users and passwords of PLAIN, which `repr` does not show."""
 
     __slots__ = ("_passwords",)
 
@@ -148,7 +148,7 @@ class Plain:
         self._users = users
 
     def evaluate(self, token: bytes, wall_ms: int) -> bytes:
-        """As Mechanism has it; the answer is empty."""
+        """See `Mechanism`; the answer is empty."""
         texts = token.decode("utf-8", "replace").split("\0", 3)
         if len(texts) != 3:
             client_message = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(texts)}"
@@ -193,7 +193,7 @@ class Scram:
         self._messages = self._nonce = ""  # The client's first and the server's, as the proof has them.
 
     def evaluate(self, token: bytes, wall_ms: int) -> bytes:
-        """As Mechanism has it."""
+        """See `Mechanism`."""
         if len(token) > MOST_SCRAM_BYTES:  # Its patterns take milliseconds for each further 16 KiB.
             raise SaslFailure(f"a SCRAM message of more than {MOST_SCRAM_BYTES:,} bytes")
         message = token.decode("utf-8", "replace")

@@ -20,7 +20,7 @@ from kcore.types import Int32s, Int64s
 from kcore.wire.record_batch import scan_batches
 
 CONTROLLER: Final = "kafka_controller_KafkaController"
-ROWS_AT_ONCE: Final = 500_000  # Partitions counted between two looks at the sockets: a few milliseconds.
+ROWS_AT_ONCE: Final = 500_000  # Partitions that are counted in one iteration of the event loop: a few milliseconds.
 FENCED, CONTROLLED_SHUTDOWN, ACTIVE = 10, 20, 30  # BrokerRegistrationState
 
 

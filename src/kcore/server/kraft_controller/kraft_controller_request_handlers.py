@@ -164,7 +164,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         self._advertised: tuple[dict[str, int], int] | None = None
         self._heartbeat_receiver: tuple[KraftController, Clock] | None = None
         self._heartbeats: HeartbeatFeed | None = None
-        self._registrations: deque[Callable[[], None]] = deque()  # That are to begin.
+        self._registrations: deque[Callable[[], None]] = deque()  # Registrations that wait to begin.
         config = context().config
         self.throttle: RequestThrottle = RequestThrottle(
             KnownByImage(lambda: context().image),
@@ -291,9 +291,9 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
             asyncio.get_running_loop().call_soon(self._register_some)
 
     def _register_some(self) -> None:
-        """Few at a time: who is registered connects, fetches and beats, and is not kept waiting by all that register.
+        """Begins a few registrations at a time: registered brokers can fetch and send heartbeats meanwhile.
 
-        Where thousands do so at once, the last one is done as soon as otherwise.
+        With thousands at once the last registration ends as soon as it would otherwise.
         """
         for _ in range(REGISTERED_AT_ONCE):
             if self._registrations:

@@ -93,7 +93,7 @@ class _Pages:
         return [page]
 
     def _figures(self) -> "_Figures":
-        """Figures that were begun after this call: those that somebody else waited for, where there are such."""
+        """Figures whose collection began after this call; threads that wait share them."""
         called_s = time.monotonic()
         with self._lock:
             if self._begun_s < called_s:
@@ -249,7 +249,7 @@ class _Server(WSGIServer):
             self._changed.notify()
 
     def _make_room(self) -> None:
-        """Where there are too many, the greediest address loses the oldest that waits.
+        """If there are too many clients, ends the one of the busiest address that has waited longest.
 
         Its oldest ones with threads give way to those that wait, unless all of these are of addresses that have more.
         """

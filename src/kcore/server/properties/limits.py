@@ -19,7 +19,7 @@ OVERRIDES: Final = "max.connections.per.ip.overrides"
 IDLE: Final = "connections.max.idle.ms"
 REQUEST: Final = "socket.request.max.bytes"
 QUEUED: Final = "queued.max.request.bytes"
-LONGEST_IDLE_S: Final = 10 * 365 * 24 * 3600.0  # Where connections may be idle as long as they like.
+LONGEST_IDLE_S: Final = 10 * 365 * 24 * 3600.0  # In place of an unlimited idle time.
 
 
 def limits_of(given: Mapping[str, str], listener: str, default: Limits) -> Limits:

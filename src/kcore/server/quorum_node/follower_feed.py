@@ -135,7 +135,7 @@ class FollowerFeed:
     # Connections.
 
     def plan(self, direct: Direct, response: Message) -> Take | None:
-        """As Feed has it."""
+        """See `Feed.plan`."""
         request = direct.request
         if not isinstance(request, FetchRequest) or not isinstance(response, FetchResponse):
             return None
@@ -185,10 +185,10 @@ class FollowerFeed:
         return bool(data.records) and end_offset_of(bytes(data.records or b"")) == leading.first_batch_end
 
     def before_left(self) -> None:
-        """As Feed has it."""
+        """See `Feed.before_left`."""
 
     def left(self, key: int, connection: AdoptedConnection, received: bytes, progress: Progress) -> None:
-        """As Feed has it. A fetch that waits when the node resigns gets the answer of `leading.end`."""
+        """See `Feed.left`. A fetch that waits when the node resigns gets the answer of `leading.end`."""
         replica = self._replicas.pop(key, None)
         if replica is None:
             return

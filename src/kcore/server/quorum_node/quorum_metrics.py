@@ -20,7 +20,7 @@ class Records:
     recent: Recent = field(default_factory=Recent)
 
     def add(self, count: int, at_s: float) -> None:
-        """So many more."""
+        """Adds to the count."""
         self.count += count
         self.recent.add(count, at_s)
 
@@ -61,7 +61,7 @@ class QuorumMetrics:
     snapshots: SnapshotMetrics = field(default_factory=SnapshotMetrics)
     new_leaders: int = 0  # Times that a leader became known.
     faults: int = 0  # Events that failed by a fault of ours, and wrote nothing.
-    _log_end: int | None = None  # None: not looked at yet.
+    _log_end: int | None = None  # None before the first event.
     _uncommitted: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=MOST_APPENDS))
     _electing_since_s: float | None = None
 

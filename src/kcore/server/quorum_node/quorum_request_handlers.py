@@ -59,7 +59,7 @@ OTHERS: Final = {
 OF_SASL: Final = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
 MOST_CONNECTIONS: Final = 4 * MAX_BROKERS  # A broker has two. Kafka's max.connections has no bound by default.
 LIMITS: Final = Limits(connections=MOST_CONNECTIONS)
-WRITTEN_AT_ONCE: Final = 64  # Answers between two looks at what has come.
+WRITTEN_AT_ONCE: Final = 64  # Responses in one iteration of the event loop.
 _SASL: Final = {message_class(f"{name}Request") for name in OF_SASL}
 NOT_ALLOWED: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
 _OTHERS: Final = {message_class(f"{name}Request") for name in OTHERS}

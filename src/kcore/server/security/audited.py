@@ -54,7 +54,7 @@ class AuditedRelay:
         return answer
 
     def forget(self, connection_id: int) -> None:
-        """That connection has ended."""
+        """Forgets a connection that has ended."""
         self._relay.forget(connection_id)
 
     def _tell(self, frame: bytes, answer: bytes | None) -> None:

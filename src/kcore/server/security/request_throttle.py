@@ -92,12 +92,12 @@ class RequestThrottle:
     # What a server asks.
 
     def used(self, session: ClientSession) -> int:
-        """As Throttle has it."""
+        """See `Throttle.used`."""
         session.mute_ms = self._use(session, (session.principal.name, session.client_id))
         return session.mute_ms
 
     def sent(self, session: ClientSession) -> None:
-        """As Throttle has it."""
+        """See `Throttle.sent`."""
         watch = session.watch
         if watch is not None and watch.asker is not None:
             self._record(watch.asker, watch.take_ns(), checks=False)

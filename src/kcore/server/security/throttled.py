@@ -67,7 +67,7 @@ class ThrottledRelay:
             return answer
 
     def forget(self, connection_id: int) -> None:
-        """That connection has ended."""
+        """Forgets a connection that has ended."""
         self._relay.forget(connection_id)
 
     def _with_throttle_time(self, session: ClientSession, kind: type[Message], frame: bytes, answer: bytes) -> bytes:
@@ -102,7 +102,7 @@ def with_time(answer: bytes, kind: type[Message], version: int, throttle_time_ms
 
 @cache
 def _place(kind: type[Message], version: int) -> int | None:
-    """Where in a response the field is, if nothing stands before it; None for a version without it."""
+    """The place of the field in a response, if nothing of variable size precedes it; None for versions without it."""
     if not hasattr(kind(), FIELD):
         return None
 

@@ -26,7 +26,7 @@ from kcore.storage.log.transaction_index import TransactionIndex
 from kcore.types import Int64s
 from kcore.wire.record_batch import HEADER_END, LENGTH_END, NO_TIMESTAMP, RecordBatches, scan_batches
 
-TIME_BEGIN, _TIME = 35, Struct(">q")  # Where a batch has its largest timestamp.
+TIME_BEGIN, _TIME = 35, Struct(">q")  # The place of the largest timestamp in a batch.
 # Bounds of the bytes that a search for a timestamp decompresses: they take some milliseconds.
 LEAST_DECOMPRESSED: Final = 2**24
 DECOMPRESSED_PER_BYTE: Final = 16

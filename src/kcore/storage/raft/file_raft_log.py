@@ -205,10 +205,10 @@ class DiskRaftLog:
             self._files.close(self._directory_lock)
             self._directory_lock = -1
 
-    # Where it begins and ends.
+    # Begin and end of the log.
 
     def _find_end(self) -> None:
-        """After each change of it; `last_epoch` as RaftLog has it."""
+        """Updates the end after each change of the log; `last_epoch`: see `RaftLog`."""
         self.end_offset = self._log.end_offset
         entries = self._log.epochs.entries
         self.last_epoch = entries[-1].epoch if entries else self._rules().last_fetched_epoch
@@ -286,7 +286,7 @@ class DiskRaftLog:
         return Appended(first_offset, self.end_offset - 1)
 
     def _raise_recovery_point(self) -> None:
-        """All but the last segment is on the disk. The batch is written: a disk full now is for the next to tell."""
+        """Moves the recovery point to the last segment. A full disk is ignored: the batch is written already."""
         try:
             self._write_recovery_point(self._log.base_offsets[-1])
         except OSError as error:
@@ -319,7 +319,7 @@ class DiskRaftLog:
     # Read.
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
-        """As RaftLog has it, of one segment; StorageError for bytes that are not what was written."""
+        """See `RaftLog.read`; reads one segment. StorageError if the bytes differ from the written ones."""
         if not self.start_offset <= offset <= self.end_offset:
             raise RaftLogError(f"offset {offset} is not in the log, from {self.start_offset} to {self.end_offset}")
         if offset >= end_offset:
@@ -366,7 +366,7 @@ class DiskRaftLog:
     # Read from its files by others.
 
     def place_of(self, offset: int) -> Place:
-        """As SegmentedLog has it."""
+        """See `SegmentedLog.place_of`."""
         with Refusals(self.folder):
             return self._log.place_of(offset)
 

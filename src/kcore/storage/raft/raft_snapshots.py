@@ -76,14 +76,14 @@ class RaftSnapshots:
 
     @property
     def count_begun(self) -> int:
-        """Those that are not whole."""
+        """The number of incomplete snapshots."""
         return len(self._begun)
 
     def _path(self, snapshot: OffsetAndEpoch, suffix: str = "") -> Path:
         return path_in(self._folder, SnapshotId(*snapshot).file_name + suffix)
 
     def piece(self, snapshot: OffsetAndEpoch, position: int, max_bytes: int) -> SnapshotPiece | None:
-        """As RaftLog has it; no bytes for a position that is not in it."""
+        """See `RaftLog.snapshot_piece`; no bytes for a position outside the snapshot."""
         if snapshot not in self._by_age:
             return None
         with opened(self._path(snapshot), files=self._files) as file:
@@ -152,7 +152,7 @@ class RaftSnapshots:
         return {each for each in self._by_age if age(each) < age(snapshot)}
 
     def below(self, offset: int) -> set[OffsetAndEpoch]:
-        """Those that end before that offset."""
+        """The snapshots that end before that offset."""
         return {each for each in self._by_age if each.offset < offset}
 
     def close(self) -> None:

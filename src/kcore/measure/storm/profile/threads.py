@@ -33,7 +33,7 @@ def thread_times(pid: int) -> ThreadTimes | None:
             times[int(folder.name)] = _cpu_s(folder)
             names[int(folder.name)] = (folder / "comm").read_text(errors="replace").strip()
         except OSError:
-            times.pop(int(folder.name), None)  # It has just ended.
+            times.pop(int(folder.name), None)  # The thread has just ended.
     return ThreadTimes(pid, usage.cpu_s, times, names)
 
 
