@@ -256,7 +256,7 @@ class AssignmentQueue:
         sent: dict[TopicIdPartition, Wanted],
         tickets: dict[TopicIdPartition, list[int]],
     ) -> dict[TopicIdPartition, tuple[Wanted, int]]:
-        """Takes out of `sent` what was answered, and returns what was refused, with the error code."""
+        """Removes the answered assignments from `sent`; returns the refused ones, with their error codes."""
         refused: dict[TopicIdPartition, tuple[Wanted, int]] = {}
         for directory in response.directories:
             for topic in directory.topics:

@@ -217,7 +217,7 @@ class Fleet:
         self._beat(broker)
 
     def replace_directories(self, broker: HollowBroker, directories: int) -> tuple[Uuid, ...]:
-        """A broker that is off gets fresh directories after its first one, so many in all; which it has now."""
+        """Gives a stopped broker new directories after its first one; returns its `directories` directories."""
         self.set_directories(broker, (broker.directories[0], *(self._uuid() for _ in range(directories - 1))))
         return broker.directories
 
@@ -239,7 +239,7 @@ class Fleet:
         self.drain()
 
     def cpu_s(self) -> float:
-        """The CPU seconds that this process has used so far."""
+        """The CPU seconds of this process so far."""
         used = resource.getrusage(resource.RUSAGE_SELF)
         return used.ru_utime + used.ru_stime
 

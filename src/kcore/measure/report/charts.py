@@ -262,7 +262,7 @@ def set_lanes(chart: Chart, count: float, along: str) -> None:
 
 
 def draw_legend(chart: Chart, marks: Sequence[Artist], names: Sequence[str]) -> None:
-    """Below the axis, if there is anything to tell."""
+    """Draws the legend below the axis, if there are names."""
     if names:
         chart.figure.legend(list(marks), list(names), loc="outside lower left", ncols=2, handlelength=1.4,
                             columnspacing=1.2, borderaxespad=0.2)  # fmt: skip

@@ -80,7 +80,7 @@ def is_profiled(rows: Iterable[Row]) -> bool:
 
 
 def is_good(row: Row) -> bool:
-    """Whether it counts: it did not fail, and measured what it says."""
+    """Whether the row counts: the scenario did not fail, and its result is valid and complete."""
     return row["error"] is None and row["valid"] and not row["partial"]
 
 
@@ -213,7 +213,7 @@ def _typical(values: Sequence[float]) -> float:
 
 
 def missing(rows: Iterable[Row], expected: Iterable[tuple[Cell, str]]) -> list[str]:
-    """The cells and scenarios of a plan that no row speaks of."""
+    """The cells and scenarios of a plan that have no row."""
     names = ("target", "wanted_brokers", "wanted_partitions", "repetition", "scenario")
     seen = {tuple(row[name] for name in names) for row in rows}
     return [

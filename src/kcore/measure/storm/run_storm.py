@@ -46,7 +46,7 @@ def run(
     spark: "SparkSession | None" = None,
     profiles: list[CellProfile] | None = None,
 ) -> list[str]:
-    """Runs it all; each row goes into `rows` when it is there, so that an interrupted run has what it measured.
+    """Runs all cells; each row goes into `rows` at once, so that an interrupted run keeps its results.
 
     `profiles` takes a profile a cell; none: the controllers are not profiled.
 

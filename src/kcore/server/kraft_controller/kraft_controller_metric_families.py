@@ -100,7 +100,7 @@ class KraftFamilies:
         yield gauge(f"{CONTROLLER}_PreferredReplicaImbalanceCount", text, self._imbalanced)
 
     def _of_brokers(self) -> Iterable[Callable[[], Family]]:
-        """A sample a broker: what they are made of is copied here."""
+        """Families with a sample for each broker; the figures are copied here."""
         controller = self._server.controller
         self._server.deliver_heartbeats()
         brokers, heartbeats = controller.image.brokers, controller.context.heartbeats

@@ -142,7 +142,7 @@ class KraftServer(QuorumServer):
         return self._security.server_sasl(users, _wall_ms)
 
     def has_loaded(self) -> bool:
-        """Whether the image was once as far as the leader had committed; what it lacked before counted for nothing."""
+        """Whether the image has ever reached the leader's high watermark."""
         if not self._has_loaded:
             known = self.node.leaders_high_watermark
             has_all = known is not None and self.controller.committed >= known

@@ -23,7 +23,7 @@ LONGEST_IDLE_S: Final = 10 * 365 * 24 * 3600.0  # In place of an unlimited idle 
 
 
 def limits_of(given: Mapping[str, str], listener: str, default: Limits) -> Limits:
-    """The default, but for what is given; a listener's own MOST and RATE hold beside the server's. SettingsError."""
+    """The default with the given settings; a listener's own MOST and RATE hold beside the server's. SettingsError."""
     prefix = f"listener.name.{listener.lower()}."
     found: dict[str, Any] = {}
     for field, name in {"connections": MOST, "connections_a_second": RATE}.items():

@@ -212,7 +212,7 @@ class FollowerFeed:
     # The observers' progress.
 
     def fold_progress(self) -> None:
-        """The node knows of its observers what the loop does."""
+        """Updates the node's observers with the loop's progress."""
         if self.leads:
             found = sorted(_FETCHED.iter_unpack(self._loop.progress()), key=lambda fetched: fetched[2])
             for key, *progress in found:

@@ -74,7 +74,7 @@ class QuorumMetrics:
             self.queue_time.add(begin_s - turn_begin_s, begin_s)
 
     def look_at(self, node: RaftNode, at_s: float) -> None:
-        """After each event: what it changed of the log and of the election."""
+        """Called after each event: updates the figures of the log and of the election."""
         end = node.log.end_offset
         if end != self._log_end:
             self._log_moved(end, node.leads, at_s)

@@ -160,7 +160,7 @@ class QuorumServer:
         )
 
     def _server_sasl(self) -> SaslListener | None:
-        """How clients are authenticated, where that is asked for: this node knows no users but those of PLAIN."""
+        """The SASL listener, if clients must authenticate. This node knows only the users of PLAIN."""
         return self._security.server_sasl(NoCredentials(), lambda: 0)
 
     async def __aenter__(self) -> Self:
@@ -309,7 +309,7 @@ class QuorumServer:
         self._take("raft timer", self.node.on_timer)
 
     def _take(self, kind: str, event: Callable[[int], list[Effect]]) -> None:
-        """A fault ends the process, as Kafka's fault handler does: what it would do next is not known to be right.
+        """Handles one event. A fault ends the process, as Kafka's fault handler does: its state may be wrong.
 
         `kind`: what the event's time is counted as.
         """

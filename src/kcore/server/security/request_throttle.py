@@ -106,7 +106,7 @@ class RequestThrottle:
         """As `used`, of a request that only its handler has read; what mutes its client is the handler's."""
         return self._use(session, (session.principal.name, client_id))
 
-    # What handlers tell.
+    # Calls of request handlers.
 
     def answered(self, context: RequestContext, request: Message, response: Message | None, may: May) -> None:
         """Counts the request; the response says for how long its client is throttled, and the session is muted.

@@ -110,7 +110,7 @@ class Rights:
         self._who, self._where = asking.principal, asking.client_address
 
     def allows(self, operation: int, resource_type: int = CLUSTER, name: str = CLUSTER_NAME) -> bool:
-        """Whether whoever asks may do that."""
+        """Whether the client has the right to this operation."""
         return self._authorizer.allows(self._who, self._where, operation, resource_type, name)
 
     def allows_on_any(self, operation: int, resource_type: int) -> bool:
@@ -122,7 +122,7 @@ class Rights:
         return api in OF_THE_CLUSTER and not self.allows(OF_THE_CLUSTER[api])
 
     def may_describe_topic(self, name: str) -> bool:
-        """Whether it may know of that topic."""
+        """Whether the client may describe the topic."""
         return self._of_topic(DESCRIBE, name)
 
     def may_describe_token(self, token_id: str, owner: str) -> bool:

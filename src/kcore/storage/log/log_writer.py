@@ -236,7 +236,7 @@ class LogWriter:
         return None if self._file < 0 else self._files.dup(self._file)
 
     def roll(self, base_offset: int) -> None:
-        """What comes next begins a new segment, with that offset."""
+        """Begins a new segment with that base offset."""
         self.close()
         self._open(segment_path(self.folder, base_offset))
 

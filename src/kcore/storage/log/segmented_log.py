@@ -295,7 +295,7 @@ class SegmentedLog:
         return paths
 
     def remove_before(self, offset: int) -> int:
-        """Forgets what is wholly below `offset`: segments, and epochs; how many segments went. The last stays."""
+        """Removes segments and epochs wholly below `offset`, but the last segment; returns how many segments went."""
         gone = self._row_of(offset)
         for _ in range(gone):
             segment = self.segments.pop(0)
@@ -339,7 +339,7 @@ class SegmentedLog:
         return b""
 
     def place_of(self, offset: int) -> Place:
-        """Where the batch begins that reaches `offset`; the log's end where none does."""
+        """The place of the batch that reaches `offset`; the end of the log if none does."""
         segment = self.segments[self._row_of(offset)]
         return Place(segment.base_offset, segment.position_of(offset))
 

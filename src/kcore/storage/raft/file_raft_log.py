@@ -294,7 +294,7 @@ class DiskRaftLog:
                 raise
 
     def flush(self) -> None:
-        """Whatever was written when it was called is durable; may be called from any thread."""
+        """Makes all records written so far durable; may be called from any thread."""
         self.begin_flush()()
 
     def begin_flush(self) -> Callable[[], None]:
@@ -371,7 +371,7 @@ class DiskRaftLog:
             return self._log.place_of(offset)
 
     def written_since(self, place: Place) -> list[tuple[Place, int]]:
-        """As SegmentedLog has it: what was appended is in the files, in no buffer of this process."""
+        """See `SegmentedLog.written_since`: appended bytes are in the files, in no buffer of this process."""
         with Refusals(self.folder):
             return self._log.written_since(place)
 
@@ -400,13 +400,13 @@ class DiskRaftLog:
         return self.end_offset
 
     def _batch_at(self, offset: int) -> int:
-        """Where the batch begins that has that offset; itself at the log's end, and below its start."""
+        """The base offset of the batch with that offset; the offset itself at the log's end, and below its start."""
         if not self.start_offset <= offset < self.end_offset:
             return offset
         return int.from_bytes(self.read(offset, 1, self.end_offset)[:8])
 
     def _lower_recovery_point(self, offset: int) -> None:
-        """Before what is cut off can be missed, and other batches be there that are not on the disk."""
+        """Called before a cut: otherwise the cut batches would be missed, and later ones be trusted, after a crash."""
         if offset < self._recovery_point:
             self._write_recovery_point(offset)
 
