@@ -194,7 +194,7 @@ class Rights:
         elif isinstance(response, DescribeClusterResponse):
             self._cut_description(response)
 
-    def visible(self, request: MetadataRequest, version: int, by_id: bool) -> TopicFilter:
+    def topic_filter(self, request: MetadataRequest, version: int, by_id: bool) -> TopicFilter:
         """Filters topics by the right to describe: a named topic without it is refused, others are left out."""
         requested = request.topics
         is_named = not (requested is None or (not requested and version == 0))
