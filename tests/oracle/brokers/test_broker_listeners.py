@@ -385,7 +385,7 @@ async def asked(port: int, authority: Authority, name: str, request: Message, ve
             return [type(error).__name__]
 
 
-async def all_told(port: int, authority: Authority) -> dict[str, Any]:
+async def all_answers(port: int, authority: Authority) -> dict[str, Any]:
     tls = client_tls(authority.trusted)
     answers: dict[str, Any] = {name: await comes(port, tls, *who) for name, who in COMERS.items()}
     answers |= {name: await says(port, tls, *talk) for name, talk in TALKS.items()}
@@ -422,7 +422,7 @@ def test_both_kinds_of_broker_say_the_same(cluster: SecureMixed, authority: Auth
         return "missing UNKNOWN_TOPIC_OR_PARTITION" in found
 
     until(lambda: all(map(may_describe, ports)), lambda: "carol has no rights", within_s=120)
-    kcore, kafka = (without_objects(asyncio.run(all_told(port, authority))) for port in ports)
+    kcore, kafka = (without_objects(asyncio.run(all_answers(port, authority))) for port in ports)
     wrong = [
         f"{key}: kcore {kcore[key]}, Kafka {kafka[key]}" for key in kafka if _text(kcore[key]) != _text(kafka[key])
     ]

@@ -124,12 +124,12 @@ def refusal(cluster: KraftCluster, *tool: object) -> str:
     return printed + complaints
 
 
-def await_told(cluster: KraftCluster, wanted: str, *tool: object) -> str:
+def await_printed(cluster: KraftCluster, wanted: str, *tool: object) -> str:
     """Until a tool prints that: what it prints."""
     return _await(cluster, lambda printed: wanted in printed, *tool)
 
 
-def await_not_told(cluster: KraftCluster, unwanted: str, *tool: object) -> str:
+def await_not_printed(cluster: KraftCluster, unwanted: str, *tool: object) -> str:
     """Until a tool prints that no more: what it prints."""
     return _await(cluster, lambda printed: unwanted not in printed, *tool)
 

@@ -14,7 +14,7 @@ import pytest
 from oracle.chaos.kraft_checks import (
     assert_no_complaints,
     await_isr,
-    await_told,
+    await_printed,
     brokers,
     controllers,
 )
@@ -93,7 +93,7 @@ def test_groups(cluster: KraftCluster) -> None:
     """Described, reset, deleted."""
     at = (CONSUMER_GROUPS, *brokers(cluster))
     for group in ("verified-classic", "verified-consumer"):
-        await_told(cluster, "Empty", *at, "--describe", "--group", group, "--state")
+        await_printed(cluster, "Empty", *at, "--describe", "--group", group, "--state")
         assert sum(offsets(cluster, group)) == 500
         reset = ("--reset-offsets", "--group", group, "--topic", "verified", "--to-earliest", "--execute")
         cluster.tool(*at, *reset)
@@ -216,10 +216,10 @@ def test_a_move_is_cancelled(cluster: KraftCluster) -> None:
     for way in (brokers(cluster), controllers(cluster)):
         plan = written(cluster, {"topic": "staying", "partition": 0, "replicas": [1, 3]})
         cluster.tool(REASSIGN, *brokers(cluster), "--reassignment-json-file", plan, "--execute", "--throttle", 100)
-        printed = await_told(cluster, "staying-0", REASSIGN, *way, "--list")
+        printed = await_printed(cluster, "staying-0", REASSIGN, *way, "--list")
         assert "adding: 3" in printed
         cluster.tool(REASSIGN, *way, "--reassignment-json-file", plan, "--cancel")
-        await_told(cluster, "No partition reassignments found.", REASSIGN, *way, "--list")
+        await_printed(cluster, "No partition reassignments found.", REASSIGN, *way, "--list")
         await_isrs(cluster.brokers[1].address, "staying", [frozenset({1, 2})])
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from oracle.chaos.kraft_checks import (
     assert_no_complaints,
-    await_not_told,
-    await_told,
+    await_not_printed,
+    await_printed,
     brokers,
     refusal,
     ways,
@@ -68,13 +68,13 @@ def test_users(cluster: KraftCluster) -> None:
     alice = ("--entity-type", "users", "--entity-name", "alice")
     at = (CONFIGS, *brokers(cluster))
     cluster.tool(*at, "--alter", *alice, "--add-config", "SCRAM-SHA-512=[password=secret]")
-    printed = await_told(cluster, "SCRAM-SHA-512=iterations=4096", *at, "--describe", *alice)
+    printed = await_printed(cluster, "SCRAM-SHA-512=iterations=4096", *at, "--describe", *alice)
     assert "SCRAM-SHA-256=iterations=4096" in printed
     until(lambda: may_come(cluster, as_user(cluster, "alice", PASSWORD)), str, within_s=120)
     printed = refusal(cluster, TOPICS, *as_user(cluster, "alice", "wrong"), "--list")
     assert "SaslAuthenticationException" in printed
     cluster.tool(*at, "--alter", *alice, "--delete-config", "SCRAM-SHA-512")
-    await_not_told(cluster, "SCRAM-SHA-512", *at, "--describe", *alice)
+    await_not_printed(cluster, "SCRAM-SHA-512", *at, "--describe", *alice)
     printed = refusal(cluster, *at, "--alter", *alice, "--delete-config", "SCRAM-SHA-512")
     assert "ResourceNotFoundException" in printed
 
@@ -94,11 +94,11 @@ def test_acls(cluster: KraftCluster) -> None:
     for way, prefix in zip(ways(cluster), ("bobs", "more"), strict=True):
         rule = ("--allow-principal", "User:bob", "--topic", prefix, "--resource-pattern-type", "prefixed")
         cluster.tool(ACLS, *way, "--add", *rule, "--operation", "All")
-        await_told(cluster, f"name={prefix}, patternType=PREFIXED", ACLS, *way, "--list")
+        await_printed(cluster, f"name={prefix}, patternType=PREFIXED", ACLS, *way, "--list")
         await_creation(cluster, bob, f"{prefix}-1")
         deny = ("--deny-principal", "User:bob", "--topic", f"{prefix}-2", "--operation", "Create")
         cluster.tool(ACLS, *way, "--add", *deny)
-        await_told(cluster, f"name={prefix}-2, patternType=LITERAL", ACLS, *brokers(cluster), "--list")
+        await_printed(cluster, f"name={prefix}-2, patternType=LITERAL", ACLS, *brokers(cluster), "--list")
         assert not can_create(cluster, bob, f"{prefix}-2")
     group = ("--allow-principal", "User:bob", "--consumer", "--topic", "bobs-1", "--group", "bobs-group")
     cluster.tool(ACLS, *brokers(cluster), "--add", *group)
@@ -109,7 +109,7 @@ def test_acls(cluster: KraftCluster) -> None:
     for way, prefix in zip(ways(cluster), ("bobs", "more"), strict=True):
         rule = ("--topic", prefix, "--resource-pattern-type", "prefixed")
         cluster.tool(ACLS, *way, "--remove", "--force", *rule)
-        await_not_told(cluster, f"name={prefix}, patternType=PREFIXED", ACLS, *brokers(cluster), "--list")
+        await_not_printed(cluster, f"name={prefix}, patternType=PREFIXED", ACLS, *brokers(cluster), "--list")
         assert not can_create(cluster, bob, f"{prefix}-3")
 
 
@@ -147,10 +147,10 @@ def test_quotas(cluster: KraftCluster) -> None:
     at = (CONFIGS, *brokers(cluster))
     for entity, quota in QUOTAS:
         cluster.tool(*at, "--alter", *entity, "--add-config", quota.removesuffix(".0"))
-        await_told(cluster, quota, *at, "--describe", *entity)
+        await_printed(cluster, quota, *at, "--describe", *entity)
         name = quota.partition("=")[0]
         cluster.tool(*at, "--alter", *entity, "--delete-config", name)
-        await_not_told(cluster, name, *at, "--describe", *entity)
+        await_not_printed(cluster, name, *at, "--describe", *entity)
     printed = refusal(cluster, *at, "--alter", *QUOTAS[0][0], "--add-config", "producer_byte_rate=-1")
     assert "InvalidRequestException" in printed, printed
 
@@ -162,14 +162,14 @@ def test_delegation_tokens(cluster: KraftCluster) -> None:
     until(lambda: may_come(cluster, dave), str, within_s=120)
     allowed = ("--allow-principal", "User:dave", "--topic", "t", "--operation", "Describe")
     cluster.tool(ACLS, *brokers(cluster), "--add", *allowed)
-    await_told(cluster, "t", TOPICS, *dave, "--list")
+    await_printed(cluster, "t", TOPICS, *dave, "--list")
     printed = cluster.tool(
         *(DELEGATION_TOKENS, *dave, "--create", "--max-life-time-period", 3_600_000),
         *("--renewer-principal", "User:dave"),
     )
     token_id, hmac = re.findall(r"(?m)^(\S{22}) +(\S+) +User:dave", printed)[0]
     owned = ("--describe", "--owner-principal", "User:dave")  # 4.3.1 lists none without an owner.
-    await_told(cluster, token_id, DELEGATION_TOKENS, *dave, *owned)
+    await_printed(cluster, token_id, DELEGATION_TOKENS, *dave, *owned)
     with_token = as_user(cluster, token_id, hmac, token=True)
     until(lambda: may_come(cluster, with_token), str, within_s=120)
     assert cluster.tool(TOPICS, *with_token, "--list").split() == ["t"]
@@ -178,7 +178,7 @@ def test_delegation_tokens(cluster: KraftCluster) -> None:
     create = ("--create", "--max-life-time-period", 1000, "--renewer-principal", "User:dave")
     assert "DelegationToken" in refusal(cluster, DELEGATION_TOKENS, *with_token, *create)  # A token makes no tokens.
     cluster.tool(DELEGATION_TOKENS, *dave, "--expire", "--expiry-time-period", -1, "--hmac", hmac)
-    await_not_told(cluster, token_id, DELEGATION_TOKENS, *dave, *owned)
+    await_not_printed(cluster, token_id, DELEGATION_TOKENS, *dave, *owned)
     until(lambda: not may_come(cluster, with_token), str, within_s=120)
 
 

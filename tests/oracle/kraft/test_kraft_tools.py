@@ -12,8 +12,8 @@ from oracle.chaos.kraft_checks import (
     active_controller,
     assert_no_complaints,
     await_all,
-    await_not_told,
-    await_told,
+    await_not_printed,
+    await_printed,
     brokers,
     controllers,
     refusal,
@@ -44,16 +44,18 @@ def test_topics(cluster: KraftCluster) -> None:
     cluster.tool(TOPICS, *at, "--alter", "--topic", "placed", "--partitions", 3, "--replica-assignment", "1:2,3:1,2:3")
     cluster.tool(TOPICS, *at, "--alter", "--topic", "t", "--partitions", 6)
     assert set(cluster.tool(TOPICS, *at, "--list").split()) == {"t", "placed"}
-    printed = await_told(cluster, "PartitionCount: 6\tReplicationFactor: 3", TOPICS, *at, "--describe", "--topic", "t")
+    printed = await_printed(
+        cluster, "PartitionCount: 6\tReplicationFactor: 3", TOPICS, *at, "--describe", "--topic", "t"
+    )
     assert "cleanup.policy=compact" in printed and "retention.ms=100000" in printed
     assert printed.count("Leader: ") == 6
-    await_not_told(cluster, "Leader: none", TOPICS, *at, "--describe")
+    await_not_printed(cluster, "Leader: none", TOPICS, *at, "--describe")
     replicas = re.findall(r"Replicas: (\S+)", cluster.tool(TOPICS, *at, "--describe", "--topic", "placed"))
     assert replicas == ["1,2", "3,1", "2,3"]
     for condition in ("--under-replicated-partitions", "--unavailable-partitions", "--under-min-isr-partitions"):
-        await_not_told(cluster, "Topic:", TOPICS, *at, "--describe", condition)
+        await_not_printed(cluster, "Topic:", TOPICS, *at, "--describe", condition)
     cluster.tool(TOPICS, *at, "--delete", "--topic", "placed")
-    await_not_told(cluster, "placed", TOPICS, *at, "--list")
+    await_not_printed(cluster, "placed", TOPICS, *at, "--list")
 
 
 def test_topics_that_cannot_be(cluster: KraftCluster) -> None:
@@ -79,11 +81,11 @@ def test_settings_of_topics(cluster: KraftCluster) -> None:
         alter = (CONFIGS, *way, "--alter", *topic)
         cluster.tool(*alter, "--add-config", "retention.ms=5000,cleanup.policy=[compact,delete]")
         for asked in ways(cluster):
-            printed = await_told(cluster, "  retention.ms=5000 ", CONFIGS, *asked, "--describe", *topic, "--all")
+            printed = await_printed(cluster, "  retention.ms=5000 ", CONFIGS, *asked, "--describe", *topic, "--all")
             assert "  cleanup.policy=compact,delete " in printed
         cluster.tool(*alter, "--delete-config", "retention.ms,cleanup.policy")
         for asked in ways(cluster):
-            await_told(cluster, "  retention.ms=604800000 ", CONFIGS, *asked, "--describe", *topic, "--all")
+            await_printed(cluster, "  retention.ms=604800000 ", CONFIGS, *asked, "--describe", *topic, "--all")
         printed = refusal(cluster, *alter, "--add-config", "segment.bytes=1")
         assert "InvalidConfigurationException: Invalid value 1 for configuration segment.bytes" in printed
         nowhere = (*topic[:3], "nowhere", "--add-config", "retention.ms=1")
@@ -102,15 +104,15 @@ def test_settings_of_brokers(cluster: KraftCluster) -> None:
     at = (CONFIGS, *brokers(cluster))
     one, every = ("--entity-type", "brokers", "--entity-name", "2"), ("--entity-type", "brokers", "--entity-default")
     cluster.tool(*at, "--alter", *one, "--add-config", "leader.replication.throttled.rate=7000000")
-    await_told(cluster, "leader.replication.throttled.rate=7000000", *at, "--describe", *one)
+    await_printed(cluster, "leader.replication.throttled.rate=7000000", *at, "--describe", *one)
     cluster.tool(*at, "--alter", *one, "--delete-config", "leader.replication.throttled.rate")
-    await_not_told(cluster, "throttled", *at, "--describe", *one)
+    await_not_printed(cluster, "throttled", *at, "--describe", *one)
     topic = ("--entity-type", "topics", "--entity-name", "t", "--all")
     for way, size in zip(ways(cluster), (2_000_000, 3_000_000), strict=True):
         cluster.tool(CONFIGS, *way, "--alter", *every, "--add-config", f"message.max.bytes={size}")
         for asked in ways(cluster):
-            await_told(cluster, f"message.max.bytes={size}", CONFIGS, *asked, "--describe", *every)
-            await_told(cluster, f"max.message.bytes={size}", CONFIGS, *asked, "--describe", *topic)
+            await_printed(cluster, f"message.max.bytes={size}", CONFIGS, *asked, "--describe", *every)
+            await_printed(cluster, f"max.message.bytes={size}", CONFIGS, *asked, "--describe", *topic)
         cluster.tool(CONFIGS, *way, "--alter", *every, "--delete-config", "message.max.bytes")
     printed = refusal(cluster, *at, "--alter", *one, "--add-config", "log.cleaner.threads=x")
     assert "InvalidConfigurationException" in printed or "InvalidRequestException" in printed
@@ -125,9 +127,9 @@ def test_settings_of_the_controllers_themselves(cluster: KraftCluster) -> None:
         assert f"  node.id={node.node_id} " in printed and "  broker.session.timeout.ms=6000 " in printed
         assert "  num.io.threads=8 sensitive=false synonyms={DEFAULT_CONFIG:num.io.threads=8}" in printed
         cluster.tool(*at, "--alter", *own, "--add-config", "num.io.threads=4")
-        await_told(cluster, "num.io.threads=4 ", *at, "--describe", *own)
+        await_printed(cluster, "num.io.threads=4 ", *at, "--describe", *own)
         cluster.tool(*at, "--alter", *own, "--delete-config", "num.io.threads")
-        await_not_told(cluster, "num.io.threads", *at, "--describe", *own)
+        await_not_printed(cluster, "num.io.threads", *at, "--describe", *own)
 
 
 def test_settings_of_groups(cluster: KraftCluster) -> None:
@@ -136,7 +138,7 @@ def test_settings_of_groups(cluster: KraftCluster) -> None:
         alter = (CONFIGS, *way, "--alter", *group)
         cluster.tool(*alter, "--add-config", "consumer.session.timeout.ms=50000")
         for asked in ways(cluster):
-            await_told(cluster, "consumer.session.timeout.ms=50000", CONFIGS, *asked, "--describe", *group, "--all")
+            await_printed(cluster, "consumer.session.timeout.ms=50000", CONFIGS, *asked, "--describe", *group, "--all")
         cluster.tool(*alter, "--delete-config", "consumer.session.timeout.ms")
         printed = refusal(cluster, *alter, "--add-config", "consumer.session.timeout.ms=1")
         assert "InvalidConfigurationException" in printed
@@ -145,10 +147,10 @@ def test_settings_of_groups(cluster: KraftCluster) -> None:
 def test_settings_of_client_metrics(cluster: KraftCluster) -> None:
     metrics = (CLIENT_METRICS, *brokers(cluster))
     cluster.tool(*metrics, "--alter", "--name", "m", "--interval", 5000, "--metrics", "org.apache.kafka.")
-    await_told(cluster, "interval.ms=5000", *metrics, "--describe", "--name", "m")
+    await_printed(cluster, "interval.ms=5000", *metrics, "--describe", "--name", "m")
     assert cluster.tool(*metrics, "--list").split() == ["m"]
     cluster.tool(*metrics, "--delete", "--name", "m")
-    await_not_told(cluster, "m", *metrics, "--list")
+    await_not_printed(cluster, "m", *metrics, "--list")
 
 
 def test_features(cluster: KraftCluster) -> None:

@@ -294,7 +294,7 @@ REQUESTS: Final[dict[str, Callable[[], Message]]] = {
 }
 
 
-async def all_told(port: int, ca: Path) -> dict[str, Any]:
+async def all_answers(port: int, ca: Path) -> dict[str, Any]:
     """The answers to all these clients, by name."""
     tls = client_tls(ca)
     answers: dict[str, Any] = {name: await comes(port, tls, *who) for name, who in COMERS.items()}
@@ -333,7 +333,7 @@ def test_kcore_and_kafka_say_the_same_to_strangers(authority: Authority) -> None
             port = alone.controllers[0].port
             who = "127.0.0.1", port, Security(client_tls(authority.trusted), Sasl("SCRAM-SHA-512", "alice", PASSWORD))
             until(lambda who=who: asyncio.run(is_let_in(*who)), lambda: "alice is not known", within_s=120)
-            answers[name] = asyncio.run(all_told(port, authority.trusted))
+            answers[name] = asyncio.run(all_answers(port, authority.trusted))
     different = {key: (answers["kcore"][key], answers["Kafka"][key]) for key in answers["Kafka"]}
     wrong = [f"{key}: kcore {one}, Kafka {other}" for key, (one, other) in different.items() if one != other]
     assert not wrong, "\n".join(wrong)

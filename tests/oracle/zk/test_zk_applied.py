@@ -199,7 +199,7 @@ async def test_a_token_authenticates_until_it_expires(tmp_path: Path) -> None:
             code, printed, complaints = await asyncio.to_thread(try_tool, TOPICS, *where, "--list")
             return code, printed + complaints
 
-        async def until_told(is_let_in: bool) -> None:
+        async def until_printed(is_let_in: bool) -> None:
             for _ in range(TOKENS_SETTLE):
                 code, printed = await tool()
                 if (code == 0) is is_let_in:
@@ -207,8 +207,8 @@ async def test_a_token_authenticates_until_it_expires(tmp_path: Path) -> None:
                     return
             pytest.fail(printed)
 
-        await until_told(True)
+        await until_printed(True)
         await decided(server, "alice", RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=3_600_000), 2)
-        await until_told(True)
+        await until_printed(True)
         await decided(server, "alice", ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period_ms=-1), 2)
-        await until_told(False)
+        await until_printed(False)

@@ -31,7 +31,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield started
 
 
-def told_of(log: str) -> set[str]:
+def lines_of(log: str) -> set[str]:
     """Name and version of the requests of two kinds that a controller sent, by its own account at its end."""
     return {*re.findall(r"request ((?:LeaderAndIsr|UpdateMetadata) \d+): ", log)}
 
@@ -65,7 +65,7 @@ def test_without_broker_epochs(cluster: Cluster) -> None:
 def test_the_protocol_goes_up(cluster: Cluster, before: str, after: str) -> None:
     log = cluster.controller.log
     cluster.succeed("--inter-broker-protocol", after)
-    assert told_of(log.read_text()) == SENT[before]
+    assert lines_of(log.read_text()) == SENT[before]
     cluster.agree()
     roll_brokers(cluster, after)
 
@@ -73,4 +73,4 @@ def test_the_protocol_goes_up(cluster: Cluster, before: str, after: str) -> None
 def test_no_message_was_lost(cluster: Cluster) -> None:
     cluster.stop_clients()
     cluster.controller.stop()
-    assert told_of(cluster.controller.log.read_text()) == SENT["3.9"]
+    assert lines_of(cluster.controller.log.read_text()) == SENT["3.9"]
