@@ -76,7 +76,7 @@ class Pair:
         return parts
 
     def lose(self, lost: int) -> list[float]:
-        """All brokers but one are heard of, and its session ends."""
+        """All brokers but one send heartbeats, and the session of that one ends."""
         self.now_ms += self.active.config.broker_session_timeout_ms // 2
         for broker in {*BROKERS} - {lost}:
             self.beat(broker)
@@ -162,8 +162,8 @@ def collections_as_in_the_process() -> Iterator[None]:
 
 def report(benchmark: BenchmarkFixture, pair: Pair, event: Callable[[], list[float]]) -> None:
     parts: list[float] = benchmark.pedantic(event, rounds=1)
-    told = {"longest part": max(parts), "last part": parts[-1], "longest slice of a follower": max(pair.slices)}
-    benchmark.extra_info.update({"parts": len(parts), **{name: round(value, 1) for name, value in told.items()}})
+    figures = {"longest part": max(parts), "last part": parts[-1], "longest slice of a follower": max(pair.slices)}
+    benchmark.extra_info.update({"parts": len(parts), **{name: round(value, 1) for name, value in figures.items()}})
     assert pair.follower.image == pair.active.image
 
 

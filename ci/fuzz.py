@@ -227,7 +227,7 @@ class Campaign:
         """Those not done yet, in `jobs` processes; ends this one with exit code 1 at the first finding."""
         left = [each for each in rounds if each not in self.done]
         workers = {worker.pipe: worker for worker in (Worker(left[number::jobs]) for number in range(jobs))}
-        before, began, told = self.seconds, time.monotonic(), -math.inf
+        before, began, reported_at = self.seconds, time.monotonic(), -math.inf
         done, all_ = self.found.total(), sum(map(inputs_in, {*rounds} | self.done))
         while workers:
             for pipe in connection.wait(list(workers), timeout=1):
@@ -246,10 +246,10 @@ class Campaign:
                     worker.process.kill()
                     finding(worker, f"no end after {MOST_SECONDS} s")
             self.seconds = before + time.monotonic() - began
-            if time.monotonic() - told > TOLD_EACH_S or not workers:
-                told = time.monotonic()
+            if time.monotonic() - reported_at > TOLD_EACH_S or not workers:
+                reported_at = time.monotonic()
                 self.keep()
-                rate = (self.found.total() - done) / (told - began)
+                rate = (self.found.total() - done) / (reported_at - began)
                 print(f"ci/fuzz: {self.found.total():,} of {all_:,} inputs, {rate:,.0f}/s", flush=True)
 
 

@@ -88,8 +88,8 @@ def read_jute(given: Input) -> str:
     assert (results.data >= 0).all() and (results.data <= len(data)).all()
     for row, (error, read, stat) in enumerate(wanted):
         begin, end = results.data[:, row].tolist()
-        told = int(results.errors[row]), data[begin:end], int(results.versions[row]), results.zxids[:, row].tolist()
-        assert told == (error, read, *((stat.version, [stat.czxid, stat.ephemeralOwner]) if stat else (-1, [-1, -1])))
+        result = int(results.errors[row]), data[begin:end], int(results.versions[row]), results.zxids[:, row].tolist()
+        assert result == (error, read, *((stat.version, [stat.czxid, stat.ephemeralOwner]) if stat else (-1, [-1, -1])))
     return "read"
 
 
@@ -113,8 +113,8 @@ def read_states(given: Input) -> str:
     except TableError:
         assert wanted is None
         return "no state"
-    told = (columns.leaders[0], columns.leader_epochs[0], columns.controller_epochs[0], columns.recovery[0])
-    assert wanted == znodes.State(*map(int, told), columns.isr.tolist())
+    result = (columns.leaders[0], columns.leader_epochs[0], columns.controller_epochs[0], columns.recovery[0])
+    assert wanted == znodes.State(*map(int, result), columns.isr.tolist())
     return "read"
 
 
@@ -176,11 +176,11 @@ def read_records(given: Input) -> str:
         refusal, errors, first, largest, rebuilt = records_kernel.validate(
             payload, count, codec, **RULES, target=target, budget=1 << 20
         )
-        told = log_validator.validate(given.data, count, given.name == "gzip", is_kept, RULES)
-        assert (refusal and refusal[0]) == told.refusal, (refusal, is_kept)
+        result = log_validator.validate(given.data, count, given.name == "gzip", is_kept, RULES)
+        assert (refusal and refusal[0]) == result.refusal, (refusal, is_kept)
         if refusal is None:
-            assert (errors, first, largest) == (told.errors, told.first_timestamp, told.max_timestamp)
-            assert rebuilt == told.rebuilt
+            assert (errors, first, largest) == (result.errors, result.first_timestamp, result.max_timestamp)
+            assert rebuilt == result.rebuilt
             outcome = "read"
     return outcome or "refused"
 
@@ -273,10 +273,10 @@ def read_front(given: Input) -> str:
             assert (why, unsent) == ("", b"")
             with socket.socket(fileno=descriptor) as again:
                 assert received + again.recv(1 << 16) == left
-        told = b""
+        answered = b""
         while piece := ours.recv(1 << 16):
-            told += piece
-        assert told == answers
+            answered += piece
+        assert answered == answers
     return "read" if left is None else "handed back"
 
 

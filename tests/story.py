@@ -54,10 +54,10 @@ def _milliseconds(text: str) -> float:
 
 def last_states(requests: list[dict[str, Any]]) -> dict[int, dict[tuple[str, int], dict[str, Any]]]:
     """The last state of every partition that each broker received, by broker."""
-    told: dict[int, dict[tuple[str, int], dict[str, Any]]] = {}
+    states: dict[int, dict[tuple[str, int], dict[str, Any]]] = {}
     for each in requests:
         for topic in each["request"]["topicStates"]:
             for state in topic["partitionStates"]:
                 key = topic["topicName"], state["partitionIndex"]
-                told.setdefault(each["receiver"], {})[key] = state | {"topicId": topic.get("topicId")}
-    return told
+                states.setdefault(each["receiver"], {})[key] = state | {"topicId": topic.get("topicId")}
+    return states

@@ -14,11 +14,12 @@ DATA = HERE / "storms.json"
 KRAFT, ZK = ("kafka-4.3.1", "kcore-kraft"), ("kafka-3.9.1-zk", "kcore-zk")
 _KRAFT, _ZK = (" ".join(f"--target {name}" for name in names) for names in (KRAFT, ZK))
 COMMANDS = {
-    "kraft": f"create broker-lost controlled-shutdown {_KRAFT} --partitions 100k,1M --heap 5g --mind count --repeat 3",
+    "kraft": f"create broker-lost controlled-shutdown {_KRAFT} --partitions 100k,1M "
+    "--heap 5g --metadata count --repeat 3",
     "quorum": f"create broker-lost controlled-shutdown controller-killed {_KRAFT} --controllers 3 --partitions 100k "
-    "--heap 4g --mind count --repeat 3",
+    "--heap 4g --metadata count --repeat 3",
     "many-brokers": f"register create heartbeat broker-lost controlled-shutdown {_KRAFT} --brokers 1000 "
-    "--partitions 50k --heap 4g --mind count --repeat 3",
+    "--partitions 50k --heap 4g --metadata count --repeat 3",
     "zookeeper": f"failover broker-lost controlled-shutdown bounce {_ZK} --partitions 100k --heap 4g --repeat 3",
 }
 """By name of a storm: the arguments of `./kcore storm`. All have 20 brokers where they do not say otherwise."""

@@ -14,7 +14,7 @@ from kcore.errors import MissingExtraError
 
 
 class Extra(NamedTuple):
-    """What needs the extra, as the subject of a sentence, and the packages that it installs."""
+    """An extra of the package: what needs it, as the subject of an error's sentence, and the packages it installs."""
 
     subject: str
     packages: tuple[str, ...]  # Names to import. A test compares them with pyproject.toml.

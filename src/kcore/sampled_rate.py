@@ -31,7 +31,7 @@ class SampledRate:
 
     def __init__(self, windows: int = WINDOWS, window_ms: int = WINDOW_MS) -> None:
         self._windows, self._window_ms = windows, window_ms
-        self._samples: list[_Sample] = []  # One more than windows: the oldest may overlap what is looked at.
+        self._samples: list[_Sample] = []  # One more than `windows`, as the oldest may overlap the measured time.
         self._current = 0
 
     def record(self, value: float, now_ms: int) -> None:

@@ -190,7 +190,7 @@ def received(ours: socket.socket, many: int) -> bytes:
 
 
 class Leader:
-    """The only voter of a quorum, its log on a disk in small segments, told to a loop as it grows."""
+    """The only voter of a quorum, its log on a disk in small segments, and a loop that gets each new end of it."""
 
     def __init__(self, folder: Path, running: Running, segment_bytes: int = 2000) -> None:
         self._clock = count(1000)  # The node's, in ms: no two events have the same time, and no wait ends.

@@ -113,11 +113,11 @@ def mixed_new() -> list[Summary]:
 
 
 def test_json_says_it_all():
-    told = json.loads(compare_views.as_json(mixed()))
-    assert (told["exit"], told["threshold"], told["missing"]) == (1, 1.25, [])
-    assert [each["verdict"] for each in told["operations"]] == ["slower", "faster", "within the rule"]
-    assert told["operations"][0]["median_ratio"] == 1.31
-    assert told["operations"][2]["old_interval_ns"] == [100, 300]
+    printed = json.loads(compare_views.as_json(mixed()))
+    assert (printed["exit"], printed["threshold"], printed["missing"]) == (1, 1.25, [])
+    assert [each["verdict"] for each in printed["operations"]] == ["slower", "faster", "within the rule"]
+    assert printed["operations"][0]["median_ratio"] == 1.31
+    assert printed["operations"][2]["old_interval_ns"] == [100, 300]
 
 
 def test_the_page_has_the_verdict_the_rule_and_all_ratios():

@@ -54,7 +54,7 @@ def test_one_size_has_bars_and_distributions_with_numbers_at_hand():
     assert any("median 100 µs (95%: 100 µs to 100 µs)" in tip and "20 samples" in tip for tip in tips)
 
 
-def test_noise_is_told_in_words_with_its_limits():
+def test_noise_is_described_in_words_with_its_limits():
     facts = {"machine": {"cores": 2}, "load": {"load_before": 1.0, "busy_share": 0.5, "stolen_share": 0.2}}
     page = report.render(result_files.with_facts(one_size(), facts), [])
     assert "1 of 2 figures are noisy" in page

@@ -104,7 +104,7 @@ def test_b8_the_request_has_the_epoch_of_the_caught_up_incarnation() -> None:
     assert members(cluster)[3] == 900, "the controller knows of 950, and refuses it"
 
 
-def test_a_fetch_without_an_epoch_is_always_heard() -> None:
+def test_a_fetch_without_an_epoch_is_always_accepted() -> None:
     cluster = came_back_empty()
     assert fetch_of_3(cluster, 1, UNKNOWN_BROKER_EPOCH).error_code == Errors.NONE
     assert members(cluster)[3] == UNKNOWN_BROKER_EPOCH

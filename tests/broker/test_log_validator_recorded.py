@@ -120,8 +120,8 @@ def test_every_batch_has_kafkas_error_or_its_offsets_and_bytes(version: str) -> 
         if isinstance(found, ApiException):
             assert found.error.name == recorded["error"], f"{place}: {found}"
             assert is_whole == recorded.get("wholeRequest", False), place
-            told_of = found.record_errors if isinstance(found, RecordValidationException) else ()
-            assert [each.batch_index for each in told_of] == [
+            record_errors = found.record_errors if isinstance(found, RecordValidationException) else ()
+            assert [each.batch_index for each in record_errors] == [
                 each["batchIndex"] for each in recorded.get("recordErrors", ())
             ], place
             assert log.batches == [], place

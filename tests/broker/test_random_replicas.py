@@ -53,7 +53,7 @@ class World(Cluster):
     def alive(self) -> list[int]:
         """The brokers that the controller considers live."""
         cuts = self.network.cuts[CONTROLLER]
-        return [each for each in self.brokers if not cuts[each] and not self.processes[each].gate]
+        return [each for each in self.brokers if not cuts[each] and not self.processes[each].blocked]
 
     @property
     def lost(self) -> list[int]:
@@ -136,15 +136,15 @@ class World(Cluster):
 
     def pause(self, broker_id: int) -> None:
         """Pauses the process; it handles waiting requests before those of the controller."""
-        self.processes[broker_id].gate |= PAUSED
+        self.processes[broker_id].blocked |= PAUSED
 
     def bring_back(self, broker_id: int) -> None:
         if broker_id in self.alive:
             return
         if broker_id not in self.brokers:
             self.start(broker_id)
-        elif self.processes[broker_id].gate:
-            self.open_gate(self.processes[broker_id], PAUSED)
+        elif self.processes[broker_id].blocked:
+            self.unblock(self.processes[broker_id], PAUSED)
         else:
             for other in {CONTROLLER, *self.ids} - {broker_id}:
                 self.network.restore(broker_id, other)

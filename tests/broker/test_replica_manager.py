@@ -414,7 +414,7 @@ def test_a_follower_of_a_broker_that_is_not_alive_waits_for_metadata() -> None:
     assert cluster.leader_and_isr(2) == [0]
     assert not cluster.brokers[2].fetchers and cluster.partition(2).role is Role.STARTED
     cluster.update_metadata()
-    assert cluster.leader_and_isr(2) == [0], "the same leader epoch is still news"
+    assert cluster.leader_and_isr(2) == [0], "the same leader epoch is still applied"
     assert cluster.partition(2).role is Role.FOLLOWER and cluster.follow(2) == 1
 
 

@@ -257,8 +257,8 @@ def test_an_end_of_no_producer_is_refused_with_its_whole_request(producer: tuple
     request = WriteTxnMarkersRequest(markers=ends)
     on_write_txn_markers(cluster.brokers[1], cluster.requests, request, cluster.now_ms, building.TIME_MS)
     cluster.perform(1)
-    told = cluster.answers[cluster.requests]
-    codes = [each.error_code for marker in told.markers for each in marker.topics[0].partitions]
+    response = cluster.answers[cluster.requests]
+    codes = [each.error_code for marker in response.markers for each in marker.topics[0].partitions]
     assert codes == [Errors.UNKNOWN_SERVER_ERROR] * 2 and cluster.log(1).end_offset == 1
 
 

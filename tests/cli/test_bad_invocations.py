@@ -118,7 +118,7 @@ storm --replication-factor {HUGE}
 storm --racks {HUGE}
 storm --controllers 2
 storm --heap x
-storm --mind x
+storm --metadata x
 storm --heartbeat-s nan
 storm --seconds {HUGE}
 storm --repeat {HUGE}
@@ -215,7 +215,7 @@ def test_arguments_that_are_missing(name: str) -> None:
 
 @pytest.mark.parametrize("line", WRONG.strip().splitlines())
 @pytest.mark.usefixtures("no_hang")
-def test_what_cannot_be_is_told_in_one_line(line: str) -> None:
+def test_an_invalid_invocation_is_one_line(line: str) -> None:
     command, _, said = line.partition(" | ")
     done = kcore(command)
     assert_one_line(done)

@@ -97,7 +97,7 @@ def test_bench_prints_keeps_and_draws_what_it_measured():
     assert Plan.of("here/plan.toml").cells() == Plan.of("mine.toml").cells()
 
 
-def test_bench_says_where_its_results_are_if_not_told():
+def test_bench_prints_the_default_folder_of_its_results():
     assert "Results in out/bench-" in kcore("bench", "mine.toml", "--no-spark").stdout
 
 
@@ -167,8 +167,8 @@ def test_compare_tells_regressions_by_name_and_exit_code():
 def test_compare_writes_markdown_json_and_a_page():
     for name, samples_ns in (("old", [100, 110]), ("new", [200, 220])):
         result_files.write(pa.Table.from_pylist([row(samples_ns=samples_ns)], schema=ROW_SCHEMA), Path(name))
-    told = kcore("compare", "old", "new", "--markdown", "--html", "page.html")
-    assert told.exit_code == 1 and told.stdout.startswith("**") and "kcore: the page is page.html" in told.stderr
+    done = kcore("compare", "old", "new", "--markdown", "--html", "page.html")
+    assert done.exit_code == 1 and done.stdout.startswith("**") and "kcore: the page is page.html" in done.stderr
     assert "slower: 1 of 1 operation, up to 2.00x" in Path("page.html").read_text()
     assert json.loads(kcore("compare", "old", "new", "--json").stdout)["exit"] == 1
     both = kcore("compare", "old", "new", "--json", "--markdown")

@@ -126,9 +126,9 @@ def test_diverge_of_two_replicas(tmp_path: Path):
         found = kcore("diverge", a, b, "--read", "headers")
         assert found.exit_code == 1
         assert "t-0: offset 1 (batch)" in found.stdout and "1 of 1 partitions differ" in found.stdout
-        [told] = [json.loads(line) for line in kcore("diverge", a, b, "--json").stdout.splitlines()]
-        assert (told["partition"], told["offset"], told["reason"]) == ("t-0", 1, "batch")
-        assert [place["position"] for place in told["places"]] == [69, 69] and told["bytesRead"] > 200
+        [printed] = [json.loads(line) for line in kcore("diverge", a, b, "--json").stdout.splitlines()]
+        assert (printed["partition"], printed["offset"], printed["reason"]) == ("t-0", 1, "batch")
+        assert [place["position"] for place in printed["places"]] == [69, 69] and printed["bytesRead"] > 200
 
 
 TROUBLED_43 = ["__consumer_offsets-0", "jb-0", "jb-1", "jb-2", "jb-3", "orders-0", "orders-1", "orders-2"]
@@ -178,12 +178,12 @@ def test_image_shows_the_first_partitions_in_trouble_and_names_the_option_for_al
 def test_image_of_a_metadata_log(tmp_path: Path):
     done = kcore("image", METADATA_43, "--json", "--arrow", tmp_path / "image.arrow")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    brokers = told.pop("brokers")
-    lists = [told.pop(name) for name in ("offlinePartitions", "underReplicatedPartitions")]
+    printed = json.loads(done.stdout)
+    brokers = printed.pop("brokers")
+    lists = [printed.pop(name) for name in ("offlinePartitions", "underReplicatedPartitions")]
     assert [[f"{each['topic']}-{each['partition']}" for each in listed] for listed in lists] == [TROUBLED_43] * 2
     assert lists[0][5] == {"topic": "orders", "partition": 0, "leader": -1, "replicas": [1, 2], "isr": []}
-    assert told == {
+    assert printed == {
         "topics": 3, "partitions": 8, "offline": 8, "underReplicated": 8, "notPreferred": 0, "moving": 0
     }  # fmt: skip
     assert [(each["id"], each["live"], each["replicas"], each["leaders"]) for each in brokers] == [
@@ -201,9 +201,14 @@ def test_image_of_a_metadata_log(tmp_path: Path):
 
 def test_image_of_a_zookeeper_dump():
     path = SAMPLES / "zk39-scenario" / "2-broker3-killed.zk.txt"
-    told = json.loads(kcore("image", path, "--json").stdout)
-    assert (told["partitions"], told["offline"], told["underReplicated"], told["notPreferred"]) == (4, 0, 4, 1)
-    assert [(each["id"], each["live"], each["leaders"], each["preferredLeaders"]) for each in told["brokers"]] == [
+    printed = json.loads(kcore("image", path, "--json").stdout)
+    assert (printed["partitions"], printed["offline"], printed["underReplicated"], printed["notPreferred"]) == (
+        4,
+        0,
+        4,
+        1,
+    )
+    assert [(each["id"], each["live"], each["leaders"], each["preferredLeaders"]) for each in printed["brokers"]] == [
         (1, True, 2, 1),
         (2, True, 2, 2),
         (3, False, 0, 1),
@@ -258,8 +263,8 @@ def test_headers_in_front(name: str, version: int, header: str):
     body = vectors(name, version)[0]["hex"]
     shown = kcore("decode", name, version, header + body, "--header")
     assert shown.exit_code == 0, shown.output
-    told = json.loads(shown.stdout)
-    assert told["header"]["correlationId"] == 7 and json.dumps(told["body"])
+    printed = json.loads(shown.stdout)
+    assert printed["header"]["correlationId"] == 7 and json.dumps(printed["body"])
     again = kcore("encode", name, version, shown.stdout, "--header").stdout.strip()
     assert again == header.replace("010502aabb", "00") + body  # Unknown tags are not in Kafka's JSON.
 

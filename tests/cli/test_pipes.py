@@ -54,7 +54,7 @@ def test_a_command_that_only_prints_ends_as_by_sigpipe(command: list[str]) -> No
 FAILS = """import socket, sys
 from kcore.cli import pipes
 with pipes.readers_that_leave():
-    print("told")
+    print("printed")
     ours, theirs = socket.socketpair()
     theirs.close()
     ours.send(b"x")
@@ -63,14 +63,14 @@ with pipes.readers_that_leave():
 
 def test_a_broken_connection_is_an_error_as_ever() -> None:
     done = subprocess.run([sys.executable, "-c", FAILS], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (1, "told\n")
+    assert (done.returncode, done.stdout) == (1, "printed\n")
     assert done.stderr.rstrip().endswith("BrokenPipeError: [Errno 32] Broken pipe")
 
 
 FULL = """import sys
 from kcore.cli import pipes
 with pipes.readers_that_leave():
-    sys.stdout.write("told")
+    sys.stdout.write("printed")
 """
 
 

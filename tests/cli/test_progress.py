@@ -23,12 +23,12 @@ from kcore.spark.progress import Progress
 
 
 @pytest.mark.parametrize(
-    ("done", "total", "elapsed_s", "told"),
+    ("done", "total", "elapsed_s", "expected"),
     [(0, 4, 9.0, ""), (4, 4, 9.0, ""), (1, 4, 10.0, "about 30 s left"), (1, 2, 89.0, "about 89 s left"),
      (1, 3, 120.0, "about 4 min left"), (1, 11, 1_800.0, "about 5 h left")],
 )  # fmt: skip
-def test_the_end_is_estimated_from_what_is_done(done: int, total: int, elapsed_s: float, told: str) -> None:
-    assert time_left(done, total, elapsed_s) == told
+def test_the_end_is_estimated_from_what_is_done(done: int, total: int, elapsed_s: float, expected: str) -> None:
+    assert time_left(done, total, elapsed_s) == expected
 
 
 def test_a_line_of_progress_names_the_cell_and_when_the_run_will_end(monkeypatch: pytest.MonkeyPatch) -> None:

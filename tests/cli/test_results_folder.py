@@ -39,8 +39,8 @@ def test_01_what_is_no_folder_is_named(folder: str) -> None:
     Path("link").symlink_to("nowhere")
     for out in (Path(folder), Path(folder).absolute()):
         named = f"{out}: {out.parent}" if out.name == "below" else out
-        told = f"kcore: --out: {named} is no folder: name another one for the results\n"
-        assert kcore("rivals", "codec", "--out", out).stderr == told
+        message = f"kcore: --out: {named} is no folder: name another one for the results\n"
+        assert kcore("rivals", "codec", "--out", out).stderr == message
 
 
 def test_01_permissions_are_tried_since_they_tell_root_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ def check_frame(frame: dict[str, Any], leader_id: int) -> None:
 
 
 @pytest.mark.long
-def test_a_controller_that_goes_away_is_told_and_the_last_state_stays(tmp_path: Path) -> None:
+def test_a_lost_controller_is_named_and_the_last_state_stays(tmp_path: Path) -> None:
     """Frames of JSON until Ctrl-C, which ends it with 0."""
     [port] = free_ports(1)
     voters = f"controller.quorum.voters=7@127.0.0.1:{port}\ncontroller.listener.names=CONTROLLER\nlisteners=CONTROLLER://127.0.0.1:{port}\n"
@@ -130,7 +130,7 @@ def test_a_controller_that_goes_away_is_told_and_the_last_state_stays(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "expected"),
     [
         (["127.0.0.1"], 2, "HOST:PORT '127.0.0.1': give HOST:PORT"),
         (["127.0.0.1:99999"], 2, "port 99999 is not in 0..65535"),
@@ -139,9 +139,9 @@ def test_a_controller_that_goes_away_is_told_and_the_last_state_stays(tmp_path: 
         (["no.such.host.invalid:9", "--once", "--timeout", "0.5"], 1, "no.such.host.invalid:9"),
     ],
 )
-def test_a_wrong_invocation_is_told_in_one_line(arguments: list[str], code: int, told: str) -> None:
+def test_a_wrong_invocation_is_one_line(arguments: list[str], code: int, expected: str) -> None:
     done = CliRunner().invoke(app, ["top", *arguments])
-    assert done.exit_code == code and told in done.stderr
+    assert done.exit_code == code and expected in done.stderr
     assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("kcore: ")
 
 

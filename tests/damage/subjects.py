@@ -119,8 +119,8 @@ def data(folder: Path) -> Whole:
     [log] = directory.logs.values()
     for number in range(24):
         first = log.end_offset
-        values, told = [b"%d" % number * 9] * (1 + number % 3), (5, 0, first)
-        made = batch(first, values, epoch=1 + number // 9, producer=told, time_ms=TIME_MS + number)
+        values, producer = [b"%d" % number * 9] * (1 + number % 3), (5, 0, first)
+        made = batch(first, values, epoch=1 + number // 9, producer=producer, time_ms=TIME_MS + number)
         log.append(made, scan_batches(made))
         batches[first] = made
     log.high_watermark = log.end_offset

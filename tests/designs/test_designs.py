@@ -106,24 +106,24 @@ SAID = (
 
 async def asked(answer: str) -> tuple[Meter, bytes]:
     """The meter after the server's `answer`, and the bytes of the request."""
-    heard = b""
+    received = b""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal heard
-        heard = await reader.read(4)
+        nonlocal received
+        received = await reader.read(4)
         writer.write(answer.encode())
         await writer.drain()
         writer.close()
 
     async with await asyncio.start_server(talk, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        return await read_meter(f"127.0.0.1:{port}"), heard
+        return await read_meter(f"127.0.0.1:{port}"), received
 
 
 @story
 async def test_a_server_is_asked_for_its_own_counts():
-    meter, heard = await asked(SAID)
-    assert heard == b"mntr"
+    meter, received = await asked(SAID)
+    assert received == b"mntr"
     assert meter == Meter(watchers=14, znodes=428, events=15, packets=150, bytes=3_000)
     assert meter.since(Meter(4, 400, 5, 50, 1_000)) == Meter(10, 28, 10, 100, 2_000)
 

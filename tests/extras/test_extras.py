@@ -207,8 +207,8 @@ def test_top_needs_no_metrics_library_unless_it_is_given_a_page() -> None:
     done = run(COMMAND, hidden, "top", "127.0.0.1:1", "--once", "--timeout", "0.2")
     assert (done.returncode, done.stderr) == (1, "kcore: 127.0.0.1:1: no answer within 0.2 s\n")
     done = run(COMMAND, hidden, "top", "127.0.0.1:1", "--metrics", "127.0.0.1:2")
-    told = 'kcore: a page of metrics needs prometheus_client: pip install "kcore[metrics]"\n'
-    assert (done.returncode, done.stderr) == (2, told)
+    message = 'kcore: a page of metrics needs prometheus_client: pip install "kcore[metrics]"\n'
+    assert (done.returncode, done.stderr) == (2, message)
 
 
 def test_extras_are_those_of_the_package() -> None:

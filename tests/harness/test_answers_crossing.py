@@ -322,7 +322,7 @@ def test_a_pre_vote_of_an_earlier_round_is_no_vote() -> None:
     assert _node_state(node) == before
 
 
-def test_a_leader_of_a_later_epoch_hears_nothing_of_answers_to_its_earlier_one() -> None:
+def test_answers_to_an_earlier_epoch_do_not_reach_the_leader_of_a_later_one() -> None:
     """The voter acknowledged epoch 1, and not yet the next one."""
     node, effects = leader()
     begun = sent(effects, BeginQuorumEpochRequest)

@@ -240,7 +240,7 @@ def test_more_than_a_request_of_assignments_does_not_wait_for_others() -> None:
     check_limit(waits, MAX_ASSIGNMENTS_PER_REQUEST)
 
 
-def test_an_assignment_that_is_refused_for_two_minutes_is_no_news_yet() -> None:
+def test_an_assignment_that_is_refused_for_two_minutes_is_not_logged_yet() -> None:
     def is_silent(after_ms: int) -> bool:
         queue = a_queue(an_image(1))
         queue.enqueue(p(0), A, "found", 0)

@@ -124,10 +124,12 @@ def test_a_broker_that_is_lost_while_the_controller_dies_leads_nothing(gone: tup
 
     def check(cluster: Cluster) -> None:
         _check_states(cluster, "t", 0, 1, 2, live={1, 2, 3, 4} - {*gone})
-        told: set[int] = set()
+        receivers: set[int] = set()
         for kind, to, _request in cluster.requests():
-            told |= {*to} if kind == "LeaderAndIsr" else set()
-        assert told == {1, 2, 3, 4} - {*gone}, "each live broker hears of its partitions, from this controller, too"
+            receivers |= {*to} if kind == "LeaderAndIsr" else set()
+        assert receivers == {1, 2, 3, 4} - {*gone}, (
+            "each live broker hears of its partitions, from this controller, too"
+        )
 
     make = lambda: small([1, 2, 3], [2, 1, 4], [1, 3, 4])  # noqa: E731
     assert at_every_death(make, act, lambda cluster: None, check) > 2
@@ -234,8 +236,8 @@ def test_a_failed_directory_that_is_noted_while_others_are_looked_at_is_looked_a
 
         others_act(cluster, second)
         cluster.run()
-        told = {each for kind, to, _ in cluster.requests() if kind == "LeaderAndIsr" for each in to}
-        assert told == ({1, 2} if is_noted else {1})
+        receivers = {each for kind, to, _ in cluster.requests() if kind == "LeaderAndIsr" for each in to}
+        assert receivers == ({1, 2} if is_noted else {1})
         assert cluster.tree.children[znodes.LOG_DIR_EVENT_NOTIFICATION] == set()
 
     _between_all_effects(story)

@@ -15,7 +15,7 @@ from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.slices import snapshot_slices
+from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.controller.rules.rate_quotas import REQUEST_PERCENTAGE
 from kcore.controller.rules.tokens import secret_of
 from kcore.metadata.acl_codes import ALLOW, LITERAL, PREFIXED, READ, TOPIC

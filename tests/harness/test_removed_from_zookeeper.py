@@ -214,7 +214,7 @@ def test_what_is_removed_while_the_session_is_lost_is_gone(kind: str) -> None:
         world.kind.put(GONE)
         world.note(GONE)
         await world.look()
-        assert world.kind.has(GONE), "the new session's notifications are heard"
+        assert world.kind.has(GONE), "the new session's notifications are applied"
 
     asyncio.run(story())
 

@@ -262,5 +262,5 @@ def test_executors_that_go_twice_are_waited_for_twice(monkeypatch: pytest.Monkey
 def test_the_last_directory_that_fails_ends_the_broker_and_none_before() -> None:
     directories = [Uuid(bytes([each]) * 16) for each in (1, 2, 3)]
     failures = DirectoryFailures(directories, 3, timeout_ms=30_000)
-    told = [[type(each).__name__ for each in failures.on_failed(each, 0)] for each in directories]
-    assert ["ShutDown" in each for each in told] == [False, False, True]
+    outputs = [[type(each).__name__ for each in failures.on_failed(each, 0)] for each in directories]
+    assert ["ShutDown" in each for each in outputs] == [False, False, True]

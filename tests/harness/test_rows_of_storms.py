@@ -42,8 +42,8 @@ def test_a_repetition_that_does_not_count_is_in_no_figure_and_is_named(odd: Row)
         assert figure.spread.count == 2 and figure.spread.median == 50.0 * 1e6
         [line] = left_out(rows)
         assert line.startswith("broker-lost on ")
-        [told] = medians(rows)
-        assert told["work_ms"]["values"] == [40.0, 60.0] and told["repetitions"] == 2
+        [summary] = medians(rows)
+        assert summary["work_ms"]["values"] == [40.0, 60.0] and summary["repetitions"] == 2
     assert figures_of([odd]) == []
 
 

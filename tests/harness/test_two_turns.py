@@ -127,7 +127,7 @@ def test_a_new_leader_gives_every_broker_a_whole_session_however_late_it_looks()
     assert second.fenced == set()
 
 
-def test_a_new_incarnation_has_no_session_until_it_is_heard_of() -> None:
+def test_a_new_incarnation_has_no_session_before_its_first_heartbeat() -> None:
     """The session of the previous incarnation ends with it, however recent its last heartbeat is."""
     active = Timed((1,))
     active.turn(active.now_ms + 10)
@@ -272,19 +272,19 @@ def test_the_newest_assignment_is_sent_whatever_became_of_the_request_in_flight(
             "e": lambda: queue.enqueue(p(0), second, "second", now_ms, ticket=2),
         }
         play([events[each] for each in order])
-        told = settled(queue)
+        assigned = settled(queue)
         while (deadline := queue.next_deadline_ms) is not None:
             now_ms = max(now_ms, deadline)
             if (request := queue.next_request(now_ms)) is not None:
                 sent.append(request)
                 queue.on_response(answer(request), now_ms)
                 more = settled(queue)
-                assert not told.keys() & more.keys(), "each waits for one outcome"
-                told |= more
+                assert not assigned.keys() & more.keys(), "each waits for one outcome"
+                assigned |= more
         assert asked(sent[-1]) == {p(0): second} and queue.queued == 0
-        assert told[2] is Outcome.ACCEPTED
+        assert assigned[2] is Outcome.ACCEPTED
         is_done = second == A or (outcome == "accepted" and order.index("f") < order.index("e"))
-        assert told[1] is (Outcome.ACCEPTED if is_done else Outcome.SUPERSEDED)
+        assert assigned[1] is (Outcome.ACCEPTED if is_done else Outcome.SUPERSEDED)
 
     orders = {"".join(each) for each in mixed("sf", "e")}
     assert orders == {"sfe", "sef", "esf"}

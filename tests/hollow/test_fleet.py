@@ -99,7 +99,7 @@ async def test_brokers_register_and_run() -> None:
 
 
 @story
-async def test_a_refused_registration_is_told() -> None:
+async def test_a_refused_registration_is_reported() -> None:
     async with controllers(1) as ([node], quorum), Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
         node.answers[s.BrokerRegistrationRequest] = s.BrokerRegistrationResponse(error_code=Errors.INVALID_REGISTRATION)
         with pytest.raises(TargetError, match="broker 1: registration: INVALID_REGISTRATION"):
@@ -219,7 +219,7 @@ async def test_19_a_broker_started_again_while_its_old_registration_waits_is_the
 
 
 @story
-async def test_a_broker_told_to_shut_down_while_it_registers_anew_does_so() -> None:
+async def test_a_broker_may_shut_down_while_it_registers_again() -> None:
     async with registering_anew() as (node, fleet, broker, release):
         node.answers[s.BrokerHeartbeatRequest] = s.BrokerHeartbeatResponse(error_code=Errors.STALE_BROKER_EPOCH)
         beats = node.asked["BrokerHeartbeatRequest"]
@@ -358,7 +358,7 @@ async def test_a_log_whose_end_no_controller_tells_is_not_taken_for_an_empty_one
 async def test_an_active_controller_at_an_impossible_address_is_named(host: str, port: int) -> None:
     node = Controller(3001)
     async with quorum_of([node], patience=0.025) as quorum:
-        told = [DescribeClusterBroker(broker_id=node.node_id, host=host, port=port)]
-        node.answers[s.DescribeClusterRequest] = s.DescribeClusterResponse(controller_id=node.node_id, brokers=told)
+        brokers = [DescribeClusterBroker(broker_id=node.node_id, host=host, port=port)]
+        node.answers[s.DescribeClusterRequest] = s.DescribeClusterResponse(controller_id=node.node_id, brokers=brokers)
         with pytest.raises(TargetError, match=r"no active controller at localhost:.*no connection to"):
             await quorum.open()

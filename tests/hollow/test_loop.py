@@ -29,8 +29,8 @@ async def test_an_answer_may_come_byte_by_byte() -> None:
     answer = beaten(is_fenced=False, is_caught_up=True)
     async with raw_server(says(*(answer[at : at + 1] for at in range(len(answer))))) as port, watching(port) as watched:
         watched.beat(0)
-        await until(lambda: watched.told("state"))
-        [flags] = watched.told("state")
+        await until(lambda: watched.details("state"))
+        [flags] = watched.details("state")
         assert flags[0] & kernel.CAUGHT_UP and not flags[0] & (kernel.FENCED | kernel.SHOULD_SHUT_DOWN)
         assert dict(watched.loop.counters())["heartbeats"] == 1
 
@@ -72,34 +72,34 @@ async def test_a_port_where_nobody_listens() -> None:
 
 
 @story
-async def test_a_refused_heartbeat_is_told_and_the_next_one_goes_out_all_the_same() -> None:
+async def test_a_refused_heartbeat_is_reported_and_the_next_one_is_sent() -> None:
     async with served(s.BrokerHeartbeatResponse(error_code=41)) as (port, asked), watching(port) as watched:
         watched.beat(0, interval_ns=1_000_000)
         await until(lambda: len(asked) > 3)
-        assert {int.from_bytes(detail, "big") for detail in watched.told("error")} == {41}
-        assert watched.told("state") == []
+        assert {int.from_bytes(detail, "big") for detail in watched.details("error")} == {41}
+        assert watched.details("state") == []
 
 
 @story
-async def test_a_state_is_told_when_it_changes_and_anew_in_another_life() -> None:
+async def test_a_state_is_reported_when_it_changes_and_again_after_a_registration() -> None:
     async with served(s.BrokerHeartbeatResponse(is_fenced=False)) as (port, asked), watching(port) as watched:
         watched.beat(0, epoch=5, interval_ns=1_000_000)
         await until(lambda: len(asked) > 5)
-        assert len(watched.told("state")) == 1
+        assert len(watched.details("state")) == 1
         watched.beat(0, epoch=6, interval_ns=1_000_000)
-        await until(lambda: len(watched.told("state")) == 2)
+        await until(lambda: len(watched.details("state")) == 2)
         assert {each.broker_epoch for each in asked} == {5, 6}
 
 
 @story
-async def test_a_state_is_told_anew_on_another_connection() -> None:
+async def test_a_state_is_reported_again_on_another_connection() -> None:
     """The observer may have dropped the state that came on the previous connection."""
     async with served(s.BrokerHeartbeatResponse(is_fenced=False)) as (port, _), watching(port) as watched:
         watched.beat(0)
-        await until(lambda: len(watched.told("state")) == 1)
+        await until(lambda: len(watched.details("state")) == 1)
         watched.loop.connect(0, kernel.HEARTBEATS, f"127.0.0.1:{port}")
         watched.beat(0)
-        await until(lambda: len(watched.told("state")) == 2)
+        await until(lambda: len(watched.details("state")) == 2)
 
 
 @story
@@ -108,7 +108,7 @@ async def test_a_connection_and_its_notices_have_the_time_of_pythons_clock() -> 
         before = time.monotonic_ns()
         begun = watched.loop.connect(0, kernel.HEARTBEATS, f"127.0.0.1:{port}")
         assert before - MILLISECOND < begun < time.monotonic_ns() + MILLISECOND
-        await until(lambda: watched.told("connected"))
+        await until(lambda: watched.details("connected"))
         [when] = watched.times
         assert begun <= when < time.monotonic_ns() + MILLISECOND
 
@@ -128,7 +128,7 @@ async def test_an_order_while_an_answer_is_awaited_goes_out_right_after_it() -> 
         await until(lambda: wishes)
         watched.beat(0, want_shut_down=True)
         release.set()
-        await until(lambda: any(flags[0] & kernel.SHOULD_SHUT_DOWN for flags in watched.told("state")))
+        await until(lambda: any(flags[0] & kernel.SHOULD_SHUT_DOWN for flags in watched.details("state")))
         assert wishes == [False, True]
 
 
@@ -143,7 +143,7 @@ async def test_a_rest_ends_heartbeats_and_a_close_tells_nothing() -> None:
         count = len(asked)
         await asyncio.sleep(0.05)
         assert len(asked) <= count + 1
-        assert watched.told("closed") == []
+        assert watched.details("closed") == []
 
 
 @story
@@ -195,7 +195,7 @@ async def test_heartbeats_that_were_due_while_an_answer_was_missing_count() -> N
         await asyncio.sleep(0.1)
         released_ns = time.monotonic_ns()
         release.set()
-        await until(lambda: watched.told("state"))
+        await until(lambda: watched.details("state"))
         counted = int(histogram(watched.loop.histograms()[0]).sum())
         at_least = len(latencies(asked[0], INTERVAL_NS, released_ns))
         assert 10 < at_least <= counted <= len(latencies(before_ns, INTERVAL_NS, time.monotonic_ns()))
@@ -216,7 +216,7 @@ async def test_heartbeats_that_were_due_while_there_was_no_connection_count() ->
         async with answering_once(release, asked) as port:
             watched.loop.connect(0, kernel.HEARTBEATS, f"127.0.0.1:{port}")
             watched.beat(0, interval_ns=INTERVAL_NS)
-            await until(lambda: watched.told("state"))
+            await until(lambda: watched.details("state"))
             counted = int(histogram(watched.loop.histograms()[0]).sum())
         at_least = len(latencies(lost_ns, INTERVAL_NS, back_ns))
         assert 10 < at_least <= counted <= len(latencies(before_ns, INTERVAL_NS, time.monotonic_ns()))
@@ -291,8 +291,8 @@ async def test_an_unusual_fetch_is_left_to_python_and_fetching_waits() -> None:
     refused = fetched(None, -1, error_code=74)
     async with served(fetches=[refused, refused]) as (port, asked), watching(port) as watched:
         watched.loop.fetch(0, True)
-        await until(lambda: watched.told("answer"))
-        assert watched.told("answer") == [answered(1, refused, FETCH_VERSION)[4:]]
+        await until(lambda: watched.details("answer"))
+        assert watched.details("answer") == [answered(1, refused, FETCH_VERSION)[4:]]
         assert len(asked) == 1
         watched.loop.fetch(0, True, offset=17, last_epoch=2)
         await until(lambda: len(asked) == 2)

@@ -82,8 +82,8 @@ async def test_connections_keep_nothing_of_the_records_that_are_coming() -> None
 @story
 async def test_an_answer_may_come_in_any_pieces_and_end_inside_a_batch(size: int, cut: int) -> None:
     whole = [batch(0, 3), batch(3, 1), batch(4, 2, epoch=4)]
-    told = answer(*whole, batch(6, 2)[:cut])
-    pieces = [told[at : at + size] for at in range(0, len(told), size)]
+    response = answer(*whole, batch(6, 2)[:cut])
+    pieces = [response[at : at + size] for at in range(0, len(response), size)]
     async with fetching(says(*pieces)) as (watched, _):
         await until(lambda: seen(watched) == [[0, 2, 3], [3, 3, 1], [4, 5, 2]])
         await until(lambda: watched.loop.position(0)[:2] == (6, 4))
@@ -97,7 +97,7 @@ async def test_who_comes_behind_a_connection_that_ended_in_a_batch_adds_what_is_
     whole = answer(big)
     talk = in_turn(says(whole[: len(whole) // 2], then_closes=True), says(whole[:1_000], whole[1_000:]))
     async with fetching(talk) as (watched, port):
-        await until(lambda: watched.told("closed"))
+        await until(lambda: watched.details("closed"))
         assert watched.bytes == b"" and watched.loop.position(0)[0] == 0
         row = another(watched, port)
         await until(lambda: watched.bytes)
@@ -131,7 +131,7 @@ async def test_of_two_batches_in_one_place_the_newer_leaders_is_kept(first: int,
 
 
 @pytest.mark.parametrize(
-    ("told", "text"),
+    ("expected", "text"),
     [
         (answer(batch(0, 3), correlation_id=2), "an answer of correlation id Some(2), where 1 was due"),
         (answer(batch(0, 3)) * 2, "an answer of correlation id Some(1), where 2 was due"),
@@ -148,8 +148,8 @@ async def test_of_two_batches_in_one_place_the_newer_leaders_is_kept(first: int,
     ],
 )
 @story
-async def test_what_is_no_answer_of_a_fetch_ends_the_connection(told: bytes, text: str) -> None:
-    async with fetching(says(told, then_closes=True)) as (watched, _):
+async def test_what_is_no_answer_of_a_fetch_ends_the_connection(expected: bytes, text: str) -> None:
+    async with fetching(says(expected, then_closes=True)) as (watched, _):
         assert text in await watched.first("closed")
         assert watched.loop.buffered_bytes() <= KEPT_A_LINK
 
@@ -163,8 +163,8 @@ async def test_records_that_claim_to_be_longer_than_the_answer_are_left_to_pytho
     longer = length.to_bytes(5, "big").lstrip(b"\0")
     body = whole[4:at] + longer + whole[at + 1 :]
     async with fetching(says(len(body).to_bytes(4, "big") + body)) as (watched, _):
-        await until(lambda: watched.told("answer"))
-        assert watched.told("answer") == [body]
+        await until(lambda: watched.details("answer"))
+        assert watched.details("answer") == [body]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ Notice = tuple[int, int, str, bytes]
 
 
 class Watched:
-    """A loop that runs, and all that it has told."""
+    """A running loop, and all its notices."""
 
     def __init__(self, *, timeout_ns: int = MINUTE, frame_bytes: int = 1 << 20) -> None:
         self.loop = kernel.Loop(frame_bytes=frame_bytes, timeout_ns=timeout_ns)
@@ -48,12 +48,12 @@ class Watched:
             before + more for before, more in zip((self.bytes, self.batches, self.arrivals), rest, strict=True)
         )
 
-    def told(self, kind: str) -> list[bytes]:
+    def details(self, kind: str) -> list[bytes]:
         return [detail for _, _, found, detail in self.notices if found == kind]
 
     async def first(self, kind: str) -> str:
-        await until(lambda: self.told(kind))
-        return self.told(kind)[0].decode()
+        await until(lambda: self.details(kind))
+        return self.details(kind)[0].decode()
 
 
 @asynccontextmanager

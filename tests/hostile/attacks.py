@@ -121,10 +121,10 @@ class Payload(Attempts):
             writer.transport.abort()
             raise
         self._idle.append((reader, writer))
-        return told(frame, answer)
+        return errors_in(frame, answer)
 
 
-def told(frame: Frame, answer: bytes) -> str:
+def errors_in(frame: Frame, answer: bytes) -> str:
     """The errors that an answer has; "unread" for one that cannot be read."""
     assert frame.kind is not None
     response = response_of(frame.kind)

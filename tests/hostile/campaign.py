@@ -119,8 +119,8 @@ class Client:
             self._connection = await connected(self._target.port, self._target.trusted, "well-behaved")
         answer = await self._connection.send(self._request, self._version)
         if hasattr(answer, "responses"):
-            [told] = answer.responses[0].partition_responses
-            assert told.error_code == Errors.NONE, Errors.of(told.error_code)
+            [partition] = answer.responses[0].partition_responses
+            assert partition.error_code == Errors.NONE, Errors.of(partition.error_code)
 
     async def close(self) -> None:
         connection: Connection | None = self._connection

@@ -56,12 +56,12 @@ def line_of(row: Row) -> str:
     held = zip(row.held_before, row.held_peak, row.held_after, strict=True)
     descriptors, threads = ("/".join(map(str, each)) for each in held)
     alone, beside = (f"{row.p(which, 0):.2f}/{row.p(which, 1):.2f}" for which in ("alone", "beside"))
-    told = ", ".join(f"{name} {count:,}" for name, count in row.outcomes.most_common(4)) or "no such API here"
+    outcomes = ", ".join(f"{name} {count:,}" for name, count in row.outcomes.most_common(4)) or "no such API here"
     cores = f"{row.server_cores:.2f}+{row.attackers_cores:.2f}"
     return (
         f"{row.server:<17}{row.attack:<24}{row.tried_per_s:>7,.0f}{row.per_s:>7,.0f}  {rss:>16}  {descriptors:>16}"
         f"  {threads:>10}  {alone:>15}"
-        f"  {beside:>16}{row.ratio:>7.1f}  {cores:>10}  {told}"
+        f"  {beside:>16}{row.ratio:>7.1f}  {cores:>10}  {outcomes}"
     )
 
 
@@ -114,8 +114,8 @@ def main(arguments: list[str] | None = None) -> int:
             shutil.rmtree(folder, ignore_errors=True)
     if options.json:
         settings = {"seconds": options.seconds, "rounds": options.rounds, "seed": options.seed}
-        told = {**settings, "load": os.getloadavg()[0], "rows": [row.to_json() for row in rows]}
-        options.json.write_text(json.dumps(told, indent=1))
+        result = {**settings, "load": os.getloadavg()[0], "rows": [row.to_json() for row in rows]}
+        options.json.write_text(json.dumps(result, indent=1))
     findings = sum(len(row.findings) for row in rows)
     slow = [f"{row.server}, {row.attack}: {row.ratio:.1f}" for row in rows if row.ratio > MOST_RATIO]
     print(f"{len(rows)} attacks, {findings} findings; p99 above {MOST_RATIO:g} times that alone: {slow or 'none'}")

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from hostile.attacks import ATTACKS, OVER_TLS, told
+from hostile.attacks import ATTACKS, OVER_TLS, errors_in
 from hostile.campaign import MOST_GROWTH, MOST_GROWTH_OVER_TLS, MOST_LEFT, MOST_THREADS, Row, _findings, measured
 from hostile.command import line_of, options_of
 from hostile.payloads import PAYLOADS, Frame, framed
@@ -80,14 +80,14 @@ def answer(frame: Frame, **fields: object) -> str:
     assert frame.kind is not None
     response = response_of(frame.kind)
     head = encode(ResponseHeader(correlation_id=1), response.header_version(frame.version))
-    return told(frame, bytes(head) + bytes(encode(response(**fields), frame.version)))
+    return errors_in(frame, bytes(head) + bytes(encode(response(**fields), frame.version)))
 
 
-def test_what_attackers_are_told() -> None:
+def test_the_errors_that_attackers_get() -> None:
     frame = framed(MetadataRequest(topics=[]), 12)
     assert answer(frame) == "NONE of Metadata 12"
     refused = CreateTopicsRequest(topics=[])
-    assert told(framed(refused, 7), b"\0\0") == "unread"
+    assert errors_in(framed(refused, 7), b"\0\0") == "unread"
 
 
 def test_what_is_a_finding() -> None:

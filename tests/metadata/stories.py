@@ -303,25 +303,29 @@ def assert_same(image: ClusterImage, slow: SlowImage) -> None:
 
 def assert_same_brokers(image: ClusterImage, slow: SlowImage) -> None:
     assert image.brokers.keys() == slow.brokers.keys()
-    for broker_id, told in slow.brokers.items():
+    for broker_id, record in slow.brokers.items():
         found, row = image.brokers[broker_id], image.brokers.row(broker_id)
-        assert (found.epoch, found.incarnation_id, found.rack) == (told.broker_epoch, told.incarnation_id, told.rack)
-        assert (found.fenced, found.in_controlled_shutdown) == (told.fenced, told.in_controlled_shutdown)
-        assert found.is_migrating_zk_broker == told.is_migrating_zk_broker
-        assert {*found.directories} == {*told.log_dirs} and len(found.directories) == len(told.log_dirs)
+        assert (found.epoch, found.incarnation_id, found.rack) == (
+            record.broker_epoch,
+            record.incarnation_id,
+            record.rack,
+        )
+        assert (found.fenced, found.in_controlled_shutdown) == (record.fenced, record.in_controlled_shutdown)
+        assert found.is_migrating_zk_broker == record.is_migrating_zk_broker
+        assert {*found.directories} == {*record.log_dirs} and len(found.directories) == len(record.log_dirs)
         cordoned = found.cordoned_directories
-        assert (None if cordoned is None else list(cordoned)) == told.cordoned_log_dirs
+        assert (None if cordoned is None else list(cordoned)) == record.cordoned_log_dirs
         assert [(e.listener, e.host, e.port, e.security_protocol) for e in found.listeners] == [
-            (e.name, e.host, e.port, e.security_protocol) for e in told.end_points
+            (e.name, e.host, e.port, e.security_protocol) for e in record.end_points
         ]
         assert found.supported_features == {
-            e.name: (e.min_supported_version, e.max_supported_version) for e in told.features
+            e.name: (e.min_supported_version, e.max_supported_version) for e in record.features
         }
-        assert bool(image.brokers.live[row]) == (not told.fenced)
-        assert bool(image.brokers.lists_directories__b[row]) == bool(told.log_dirs)
+        assert bool(image.brokers.live[row]) == (not record.fenced)
+        assert bool(image.brokers.lists_directories__b[row]) == bool(record.log_dirs)
     table = image.directories
     for row, uuid in enumerate(table.uuids):
-        listing = {image.brokers.row(each) for each, told in slow.brokers.items() if uuid in told.log_dirs}
+        listing = {image.brokers.row(each) for each, record in slow.brokers.items() if uuid in record.log_dirs}
         owner = int(table.owner__d[row])
         assert {owner} - {-1} == listing
 
@@ -329,22 +333,27 @@ def assert_same_brokers(image: ClusterImage, slow: SlowImage) -> None:
 def assert_same_partitions(image: ClusterImage, slow: SlowImage) -> None:
     table = image.table
     assert table.partition_count == len(slow.partitions)
-    for (topic_id, index), told in slow.partitions.items():
+    for (topic_id, index), partition in slow.partitions.items():
         name = slow.topics[topic_id]
         found = image.partition(name, index)
         lists = found.replicas, found.isr, found.adding_replicas, found.removing_replicas
-        assert [list(each) for each in lists] == [told.replicas, told.isr, told.adding, told.removing]
-        assert [list(each) for each in (found.elr, found.last_known_elr)] == [told.elr, told.last_known_elr]
-        assert list(found.directories) == told.directories
+        assert [list(each) for each in lists] == [
+            partition.replicas,
+            partition.isr,
+            partition.adding,
+            partition.removing,
+        ]
+        assert [list(each) for each in (found.elr, found.last_known_elr)] == [partition.elr, partition.last_known_elr]
+        assert list(found.directories) == partition.directories
         assert (found.leader, found.leader_epoch, found.partition_epoch, found.leader_recovery_state) == (
-            *(told.leader, told.leader_epoch, told.partition_epoch, told.recovery),
+            *(partition.leader, partition.leader_epoch, partition.partition_epoch, partition.recovery),
         )
     for topic_id, name in slow.topics.items():
         mine = sorted(index for owner, index in slow.partitions if owner == topic_id)
         rows = table.rows_of_topic(name)
         assert table.partition_index__p[rows].tolist() == mine
     for row, broker_id in enumerate(image.brokers.ids.tolist()):
-        held = {key for key, told in slow.partitions.items() if broker_id in told.replicas}
+        held = {key for key, partition in slow.partitions.items() if broker_id in partition.replicas}
         rows = table.index.rows(row).tolist()
         assert rows == sorted(rows)
         keys = {(table.topics.ids[table.topic_row__p[each]], int(table.partition_index__p[each])) for each in rows}

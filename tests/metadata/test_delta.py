@@ -33,7 +33,7 @@ class Watched(SlowImage):
     def apply(self, record: Any) -> None:
         before = dict(self.partitions)
         super().apply(record)
-        self.touched |= {key for key, told in self.partitions.items() if before.get(key) is not told}
+        self.touched |= {key for key, partition in self.partitions.items() if before.get(key) is not partition}
 
 
 class Lived:
@@ -125,16 +125,16 @@ def test_a_small_log_returns_all_changes_or_none(dice: Random, counts: list[int]
     lived = Lived(dice, counts, bulk[: len(counts)], most)
     dice.setstate(state)
     whole = Lived(dice, counts, bulk[: len(counts)])
-    told = 0
+    count = 0
     for begin in lived.states:
         found, wanted = (each.image.changes_between(begin, lived.offset) for each in (lived, whole))
         assert wanted is not None
         if found is not None:
-            told += 1
+            count += 1
             assert found.rows.tolist() == wanted.rows.tolist() and found.keys == wanted.keys
             assert found.created_topics == wanted.created_topics and found.deleted_topics == wanted.deleted_topics
             assert len(found.rows) <= most
-    assert told >= 1, "nothing has happened since the end"
+    assert count >= 1, "nothing has happened since the end"
 
 
 def test_rows_by_topic_and_of_a_broker() -> None:

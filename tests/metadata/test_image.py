@@ -176,8 +176,8 @@ def test_security_and_quotas():
 
 
 def test_elr_is_cleared_for_one_topic_or_for_all():
-    told = {"eligible_leader_replicas": [1], "last_known_elr": [2]}
-    image = image_of(TOPIC, OTHER, partition(A, 0, [1], **told), partition(B, 0, [1], **told))
+    fields = {"eligible_leader_replicas": [1], "last_known_elr": [2]}
+    image = image_of(TOPIC, OTHER, partition(A, 0, [1], **fields), partition(B, 0, [1], **fields))
     image.apply(s.ClearElrRecord(topic_name="a"))
     assert (image.partition("a", 0).elr, image.partition("b", 0).elr) == ((), (1,))
     image.apply(s.ClearElrRecord(topic_name=""))

@@ -101,8 +101,8 @@ def test_records_come_in_kafkas_order() -> None:
         *("AccessControlEntryRecord", "UserScramCredentialRecord", "DelegationTokenRecord"),
     ]
     images = (lived(Random(seed), 800)[1] for seed in range(20))
-    told = ([METADATA_RECORDS[value[1]].__name__ for value in written(image)] for image in images)
-    kinds = next(each for each in told if {*each} == {*order})
+    written_kinds = ([METADATA_RECORDS[value[1]].__name__ for value in written(image)] for image in images)
+    kinds = next(each for each in written_kinds if {*each} == {*order})
     last_partition = len(kinds) - kinds[::-1].index("PartitionRecord")
     assert kinds[: kinds.index("TopicRecord")] == sorted(kinds[: kinds.index("TopicRecord")], key=order.index)
     assert kinds[last_partition:] == sorted(kinds[last_partition:], key=order.index)

@@ -48,9 +48,9 @@ def outcome(apply: Any, *logs: Records, start_offset: int = 0) -> tuple[Any, Clu
 
 
 def assert_like_twin(*logs: Records, start_offset: int = 0) -> Any:
-    told = outcome(bulk.replay, *logs, start_offset=start_offset)
-    assert told == outcome(twin.replay, *logs, start_offset=start_offset)
-    return told[0]
+    found = outcome(bulk.replay, *logs, start_offset=start_offset)
+    assert found == outcome(twin.replay, *logs, start_offset=start_offset)
+    return found[0]
 
 
 class Story:
@@ -62,7 +62,7 @@ class Story:
         self.made, self.version = 0, self.dice.randrange(3)
         self.open = False
 
-    def told(self, count: int) -> list[bytes]:
+    def values(self, count: int) -> list[bytes]:
         # Bulk replay is for stretches of one kind.
         kinds = [self.topic, self.partition, self.change, self.config, self.broker, self.rare]
         values: list[bytes] = []
@@ -179,7 +179,7 @@ class Story:
 @pytest.mark.parametrize("seed", seeds(5, 12))
 def test_a_story_in_bulk_is_the_story_one_by_one(seed: int) -> None:
     story = Story(seed)
-    first, second = story.told(300), story.told(200)
+    first, second = story.values(300), story.values(200)
     codec = ("none", "zstd")[seed % 2]
     error = assert_like_twin(log_of(first[:150], codec), log_of(first[150:] + second, first=150))
     assert error is None
@@ -188,17 +188,17 @@ def test_a_story_in_bulk_is_the_story_one_by_one(seed: int) -> None:
 @pytest.mark.usefixtures("sizes")
 @pytest.mark.parametrize("seed", seeds(10, 30))
 def test_what_does_not_fit_ends_in_the_same_error(seed: int) -> None:
-    assert_like_twin(log_of(Story(seed, wild=4).told(400)))
+    assert_like_twin(log_of(Story(seed, wild=4).values(400)))
 
 
 def test_wild_stories_do_end_in_errors_of_both_kinds() -> None:
-    errors = {outcome(bulk.replay, log_of(Story(seed, wild=4).told(400)))[0] for seed in range(30)}
+    errors = {outcome(bulk.replay, log_of(Story(seed, wild=4).values(400)))[0] for seed in range(30)}
     assert {None, DecodeError, TableError} == {error and error[0] for error in errors}
 
 
 @pytest.fixture
 def story() -> list[bytes]:
-    return Story(1).told(200)
+    return Story(1).values(200)
 
 
 @pytest.mark.usefixtures("sizes")
@@ -219,8 +219,8 @@ def story() -> list[bytes]:
     ],
 )
 def test_the_first_error_ends_the_replay(story: list[bytes], value: bytes, said: str) -> None:
-    told = assert_like_twin(log_of([*story[:120], value, *story[120:], b"\3"]))
-    assert told is not None and said.replace("\\", "") in told[1] and "record 120:" in told[1]
+    error = assert_like_twin(log_of([*story[:120], value, *story[120:], b"\3"]))
+    assert error is not None and said.replace("\\", "") in error[1] and "record 120:" in error[1]
 
 
 @pytest.mark.usefixtures("sizes")
@@ -241,16 +241,16 @@ def test_an_invalid_record_is_found_among_records_decoded_together(
 ) -> None:
     """In a transaction, too, which does not end."""
     begin = [encode_metadata_record(s.BeginTransactionRecord(), 0)] if in_transaction else []
-    settings = [value for value in Story(2).told(400) if value[1] == s.ConfigRecord.api_key]
-    topics = [value for value in Story(3).told(200) if value[1] == s.TopicRecord.api_key]
+    settings = [value for value in Story(2).values(400) if value[1] == s.ConfigRecord.api_key]
+    topics = [value for value in Story(3).values(200) if value[1] == s.TopicRecord.api_key]
     values = [*begin, *topics, *settings[:20]]
-    told = assert_like_twin(log_of([*values, value, *settings[20:]]))
-    assert told is not None and f"record {len(values)}:" in told[1] and said in told[1], told
+    error = assert_like_twin(log_of([*values, value, *settings[20:]]))
+    assert error is not None and f"record {len(values)}:" in error[1] and said in error[1], error
 
 
 @pytest.mark.usefixtures("sizes")
 def test_reading_begins_at_an_offset() -> None:
-    values = Story(3).told(100)
+    values = Story(3).values(100)
     changes = [encode_metadata_record(s.NoOpRecord(), 0)] * 5
     assert_like_twin(log_of(values), log_of(values + changes), start_offset=0)
     image, again = (
@@ -304,8 +304,8 @@ def test_what_topics_and_others_both_see_keeps_its_place() -> None:
         encode_metadata_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0),
         encode_metadata_record(s.PartitionRecord(topic_id=DIRECTORIES[1], partition_id=0, replicas=[1, 2]), 0),
     ]
-    told = s.PartitionChangeRecord(topic_id=DIRECTORIES[1], partition_id=0, leader=1, eligible_leader_replicas=[2])
-    changes = [encode_metadata_record(told, 2)] * 4
+    change = s.PartitionChangeRecord(topic_id=DIRECTORIES[1], partition_id=0, leader=1, eligible_leader_replicas=[2])
+    changes = [encode_metadata_record(change, 2)] * 4
     for record, is_error in (
         (s.RemoveTopicRecord(topic_id=DIRECTORIES[1]), True),
         (s.ClearElrRecord(topic_name="a"), False),
@@ -324,8 +324,8 @@ def test_an_end_of_a_transaction_with_bytes_left_over_is_none() -> None:
     """Found by ci/mutants: the transaction's records are not applied."""
     begin, end = (encode_metadata_record(each, 0) for each in (s.BeginTransactionRecord(), s.EndTransactionRecord()))
     topic = encode_metadata_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0)
-    told = assert_like_twin(log_of([begin, topic, end + b"\0"]))
-    assert told is not None and "bytes are left over" in told[1]
+    error = assert_like_twin(log_of([begin, topic, end + b"\0"]))
+    assert error is not None and "bytes are left over" in error[1]
     assert assert_like_twin(log_of([begin, topic, end])) is None
 
 

@@ -27,9 +27,9 @@ def story(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]
 
     @wraps(test)
     def run(*arguments: Any, **options: Any) -> None:
-        asyncio.run(told(*arguments, **options))
+        asyncio.run(on_each_loop(*arguments, **options))
 
-    async def told(*arguments: Any, **options: Any) -> None:
+    async def on_each_loop(*arguments: Any, **options: Any) -> None:
         unseen: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: unseen.append(context))
         async with asyncio.timeout(GENEROUS_S):

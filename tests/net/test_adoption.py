@@ -84,7 +84,7 @@ def answered(correlation_id: int) -> bytes:
     return heartbeat_answer(correlation_id, is_fenced=True, throttle_time_ms=1)
 
 
-async def told(reader: asyncio.StreamReader, correlation_id: int) -> None:
+async def assert_answered(reader: asyncio.StreamReader, correlation_id: int) -> None:
     assert await reader.readexactly(len(answered(0))) == answered(correlation_id)
 
 
@@ -92,7 +92,7 @@ async def told(reader: asyncio.StreamReader, correlation_id: int) -> None:
 async def test_a_connection_is_given_away_with_its_socket_open_and_taken_back() -> None:
     async with holding() as (server, holder), raw_client(server) as (reader, writer):
         writer.write(ask(1))
-        await told(reader, 1)
+        await assert_answered(reader, 1)
         connection, ours = holder.only()
         with ours:
             assert not server.connections and server.adopted == {connection} and len(server.admission) == 1
@@ -103,7 +103,7 @@ async def test_a_connection_is_given_away_with_its_socket_open_and_taken_back() 
             await until(lambda: _waiting(ours) == len(ask(2)))
             assert len(holder.direct.contexts) == 1, "the server does not read it"
         holder.hand_back()
-        await told(reader, 2)
+        await assert_answered(reader, 2)
         first, second = holder.direct.contexts
         assert (second.session, second.connection_id, second.peer) == (first.session, first.connection_id, first.peer)
         assert (server.metrics.connections_opened, server.metrics.connections_closed) == (1, 0)
@@ -121,7 +121,7 @@ async def test_what_was_received_and_what_was_not_written_come_back_in_order() -
     """A whole frame and half of one, before what the socket has; the rest of an answer before the next one."""
     async with holding() as (server, holder), raw_client(server) as (reader, writer):
         writer.write(ask(1))
-        await told(reader, 1)
+        await assert_answered(reader, 1)
         later = ask(3) + ask(4)
         holder.wants = False
         counted = server.metrics.bytes_in
@@ -129,7 +129,7 @@ async def test_what_was_received_and_what_was_not_written_come_back_in_order() -
         writer.write(later[7:])
         assert await reader.readexactly(8) == b"the rest"
         for correlation_id in (2, 3, 4):
-            await told(reader, correlation_id)
+            await assert_answered(reader, correlation_id)
         assert server.metrics.requests == server.metrics.responses == 4
         assert server.metrics.bytes_in - counted == len(later[7:]), "the others were counted when they came"
 
@@ -138,10 +138,10 @@ async def test_what_was_received_and_what_was_not_written_come_back_in_order() -
 async def test_what_is_unread_keeps_a_connection_here() -> None:
     async with holding() as (server, holder), raw_client(server) as (reader, writer):
         writer.write(ask(1) + ask(2)[:9])
-        await told(reader, 1)
+        await assert_answered(reader, 1)
         assert not holder.held
         writer.write(ask(2)[9:])
-        await told(reader, 2)
+        await assert_answered(reader, 2)
         assert holder.times == 1
 
 
@@ -150,15 +150,15 @@ async def test_a_client_of_many_kinds_of_requests_does_not_go_to_and_fro() -> No
     """Handed back for its own sake, it is answered once more here; one that was recalled goes at once."""
     async with holding() as (server, holder), raw_client(server) as (reader, writer):
         writer.write(ask(1))
-        await told(reader, 1)
+        await assert_answered(reader, 1)
         holder.hand_back(ask(2), recalled=False)
-        await told(reader, 2)
+        await assert_answered(reader, 2)
         assert not holder.held
         writer.write(ask(3))
-        await told(reader, 3)
+        await assert_answered(reader, 3)
         assert holder.times == 2
         holder.hand_back(ask(4))
-        await told(reader, 4)
+        await assert_answered(reader, 4)
         assert holder.times == 3
 
 
@@ -166,7 +166,7 @@ async def test_a_client_of_many_kinds_of_requests_does_not_go_to_and_fro() -> No
 async def test_closing_ends_adopted_connections() -> None:
     async with holding() as (server, _), raw_client(server) as (reader, writer):
         writer.write(ask(1))
-        await told(reader, 1)
+        await assert_answered(reader, 1)
         await server.close()
         assert await rest(reader) == b"" and not server.adopted
 
@@ -175,7 +175,7 @@ async def test_closing_ends_adopted_connections() -> None:
 async def test_a_connection_that_comes_back_while_the_server_closes_is_closed() -> None:
     async with holding() as (server, holder), raw_client(server) as (reader, writer):
         writer.write(ask(1))
-        await told(reader, 1)
+        await assert_answered(reader, 1)
         server.closing = True
         holder.hand_back(ask(2))
         assert await rest(reader) == b""
@@ -187,7 +187,7 @@ async def test_a_connection_that_comes_back_while_the_server_closes_is_closed() 
 async def test_what_the_adopter_closes_is_counted(why: str) -> None:
     async with holding() as (server, holder), raw_client(server) as (reader, writer):
         writer.write(ask(1))
-        await told(reader, 1)
+        await assert_answered(reader, 1)
         [(connection, descriptor)] = holder.held.items()
         os.close(descriptor)
         server.adopted_ended(connection, why)
@@ -201,13 +201,13 @@ async def test_an_adopted_connection_gives_its_place_last() -> None:
     """As one whose request runs: who waits for its client goes first; else who has most."""
     async with holding(Limits(connections=2)) as (server, holder), raw_client(server) as (first, writer):
         writer.write(ask(1))
-        await told(first, 1)
+        await assert_answered(first, 1)
         async with raw_client(server) as (second, _):
             await until(lambda: len(server.admission) == 2)
             async with raw_client(server) as (third, last):
                 assert await rest(second) == b""
                 last.write(ask(2))
-                await told(third, 2)
+                await assert_answered(third, 2)
                 assert holder.times == 2 and server.metrics.errors["evicted"] == 1
 
 
@@ -215,7 +215,7 @@ async def test_an_adopted_connection_gives_its_place_last() -> None:
 async def test_an_evicted_connection_ends() -> None:
     async with holding(Limits(connections=1)) as (server, _), raw_client(server) as (reader, writer):
         writer.write(ask(1))
-        await told(reader, 1)
+        await assert_answered(reader, 1)
         [connection] = server.adopted
         connection.abort()
         assert await rest(reader) == b"" and not server.adopted
@@ -228,7 +228,7 @@ async def test_a_client_that_leaves_on_the_way_costs_nothing() -> None:
         for at in range(20):
             async with raw_client(server) as (reader, writer):
                 writer.write(ask(1))
-                await told(reader, 1)
+                await assert_answered(reader, 1)
                 if at % 2:
                     writer.transport.abort()
                     await asyncio.sleep(0)
@@ -258,6 +258,6 @@ async def test_what_cannot_be_given_away_stays(why: str, monkeypatch: pytest.Mon
         before = len(os.listdir("/proc/self/fd"))
         for correlation_id, asked in ((1, first[2:]), (2, ask(2)), (3, ask(3))):
             writer.write(asked)
-            await told(reader, correlation_id)
+            await assert_answered(reader, correlation_id)
         assert not holder.held and len(server.connections) == 1
         assert len(os.listdir("/proc/self/fd")) == before

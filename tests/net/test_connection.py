@@ -38,16 +38,16 @@ def heartbeat(broker_id: int) -> s.BrokerHeartbeatRequest:
     return s.BrokerHeartbeatRequest(broker_id=broker_id)
 
 
-class Gate:
-    """A handler that holds every request until it is opened."""
+class HoldingHandler:
+    """A handler that holds every request until `release` is set."""
 
     def __init__(self) -> None:
         self.taken: list[int] = []
-        self.open = asyncio.Event()
+        self.release = asyncio.Event()
 
     async def __call__(self, context: RequestContext, message: Any) -> Any:
         self.taken.append(message.broker_id)
-        await self.open.wait()
+        await self.release.wait()
         return await fenced(context, message)
 
 
@@ -112,15 +112,15 @@ async def test_no_more_than_in_flight_are_on_the_wire() -> None:
 
 @story
 async def test_the_queue_is_bounded() -> None:
-    gate = Gate()
+    holding = HoldingHandler()
     async with (
-        await serve("127.0.0.1", 0, gate, APIS) as server,
+        await serve("127.0.0.1", 0, holding, APIS) as server,
         await connect("127.0.0.1", server.port, limits=Limits(in_flight=1, queued=2)) as connection,
     ):
         calls = [connection.send(heartbeat(i)) for i in range(3)]
         with pytest.raises(NetworkError, match="2 requests wait already"):
             connection.send(HEARTBEAT)
-        gate.open.set()
+        holding.release.set()
         await asyncio.gather(*calls)
         await connection.send(HEARTBEAT)
 
@@ -199,18 +199,18 @@ async def test_calls_without_a_future() -> None:
 
 @story
 async def test_a_call_without_a_future_ends_once_when_the_connection_does() -> None:
-    gate = Gate()
-    async with await serve("127.0.0.1", 0, gate, APIS) as server:
+    holding = HoldingHandler()
+    async with await serve("127.0.0.1", 0, holding, APIS) as server:
         connection = await connect("127.0.0.1", server.port)
         asker = Asker(connection)
         asker.ask()
-        await until(lambda: gate.taken)
+        await until(lambda: holding.taken)
         await connection.close()
         assert asker.ends == [f"BrokerHeartbeat 1 to {connection.peer}: the connection was closed on this side"]
         with pytest.raises(DisconnectedError, match="closed on this side"):
             asker.ask()
         assert len(asker.ends) == 1
-        gate.open.set()
+        holding.release.set()
 
 
 @story
@@ -271,39 +271,39 @@ async def test_a_large_request_and_a_large_answer() -> None:
 
 @story
 async def test_a_cancelled_call_leaves_the_others_in_place() -> None:
-    gate = Gate()
+    holding = HoldingHandler()
     async with (
-        await serve("127.0.0.1", 0, gate, APIS) as server,
+        await serve("127.0.0.1", 0, holding, APIS) as server,
         await connect("127.0.0.1", server.port, limits=Limits(in_flight=2)) as connection,
     ):
         calls = [connection.send(heartbeat(i)) for i in range(4)]
-        await until(lambda: gate.taken)
+        await until(lambda: holding.taken)
         calls[0].cancel()  # On the wire.
         calls[2].cancel()  # Not yet.
-        gate.open.set()
+        holding.release.set()
         assert [(await calls[i]).throttle_time_ms for i in (1, 3)] == [1, 3]
-        assert gate.taken == [0, 1, 3]
+        assert holding.taken == [0, 1, 3]
         assert not connection.metrics.errors
 
 
 @story
 async def test_a_task_that_waits_may_be_cancelled() -> None:
-    gate = Gate()
+    holding = HoldingHandler()
     async with (
-        await serve("127.0.0.1", 0, gate, APIS) as server,
+        await serve("127.0.0.1", 0, holding, APIS) as server,
         await connect("127.0.0.1", server.port) as connection,
     ):
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(connection.send(heartbeat(1)), 0.01)
         second = connection.send(heartbeat(2))
-        gate.open.set()
+        holding.release.set()
         assert (await second).throttle_time_ms == 2
 
 
 @story
 async def test_a_time_out_ends_the_connection_with_all_that_wait() -> None:
-    gate = Gate()
-    async with await serve("127.0.0.1", 0, gate, APIS, limits=QUICK) as server:
+    holding = HoldingHandler()
+    async with await serve("127.0.0.1", 0, holding, APIS, limits=QUICK) as server:
         connection = await connect("127.0.0.1", server.port, limits=Limits(in_flight=2))
         calls = [connection.send(heartbeat(i), timeout_s=t) for i, t in enumerate([0.05, 60, 60])]
         errors = await asyncio.gather(*calls, return_exceptions=True)
@@ -313,29 +313,29 @@ async def test_a_time_out_ends_the_connection_with_all_that_wait() -> None:
         with pytest.raises(DisconnectedError, match="before it was not answered"):
             connection.send(HEARTBEAT)
         await connection.wait_gone()
-        gate.open.set()
+        holding.release.set()
 
 
 @story
 async def test_a_call_that_was_not_its_turn_times_out_alone() -> None:
-    gate = Gate()
+    holding = HoldingHandler()
     async with (
-        await serve("127.0.0.1", 0, gate, APIS) as server,
+        await serve("127.0.0.1", 0, holding, APIS) as server,
         await connect("127.0.0.1", server.port, limits=Limits(in_flight=1)) as connection,
     ):
         first = connection.send(heartbeat(1))
         with pytest.raises(RequestTimeoutError):
             await connection.send(heartbeat(2), timeout_s=0.05)
         third = connection.send(heartbeat(3))
-        gate.open.set()
+        holding.release.set()
         assert [(await first).throttle_time_ms, (await third).throttle_time_ms] == [1, 3]
-        assert gate.taken == [1, 3]
+        assert holding.taken == [1, 3]
 
 
 @story
 async def test_a_cancelled_call_that_is_never_answered_still_ends_the_connection() -> None:
-    gate = Gate()
-    async with await serve("127.0.0.1", 0, gate, APIS, limits=QUICK) as server:
+    holding = HoldingHandler()
+    async with await serve("127.0.0.1", 0, holding, APIS, limits=QUICK) as server:
         connection = await connect("127.0.0.1", server.port, limits=Limits(in_flight=1))
         connection.send(heartbeat(1), timeout_s=0.05).cancel()
         with pytest.raises(DisconnectedError, match="before it was not answered"):
@@ -345,8 +345,8 @@ async def test_a_cancelled_call_that_is_never_answered_still_ends_the_connection
 
 @story
 async def test_closing_ends_what_waits() -> None:
-    gate = Gate()
-    async with await serve("127.0.0.1", 0, gate, APIS, limits=QUICK) as server:
+    holding = HoldingHandler()
+    async with await serve("127.0.0.1", 0, holding, APIS, limits=QUICK) as server:
         connection = await connect("127.0.0.1", server.port, limits=Limits(in_flight=1))
         calls = [connection.send(HEARTBEAT) for _ in range(3)]
         await connection.close()

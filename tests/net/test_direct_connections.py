@@ -101,7 +101,7 @@ async def test_a_listener_that_authenticates_has_no_use_for_it() -> None:
         assert not len(direct_connections)
 
 
-async def told(reader: asyncio.StreamReader, *correlation_ids: int) -> None:
+async def assert_answered(reader: asyncio.StreamReader, *correlation_ids: int) -> None:
     for each in correlation_ids:
         assert await reader.readexactly(len(answered(0))) == answered(each)
 
@@ -118,7 +118,7 @@ async def test_answers_in_order_whatever_pieces_the_requests_come_in(seed: int) 
             data = data[size:]
             if random.random() < 0.3:
                 await asyncio.sleep(0.001)
-        await told(reader, *ids)
+        await assert_answered(reader, *ids)
         assert len(direct_connections) == 1 and not server.connections
         assert server.metrics.requests == server.metrics.responses == len(ids)
         assert server.metrics.bytes_in == len(ask(0)) * len(ids)
@@ -136,7 +136,7 @@ async def test_one_request_at_a_time() -> None:
         for correlation_id in (1, 2, 3):
             await until(lambda: direct.asked)
             direct.asked.pop()[2](FENCED)
-            await told(reader, correlation_id)
+            await assert_answered(reader, correlation_id)
 
 
 @story
@@ -158,7 +158,7 @@ async def test_urgent_requests_are_looked_for_between_others() -> None:
         writer.write(ask(1))
         direct_connections.look()
         assert direct.kinds == [BEAT]
-        await told(reader, 1)
+        await assert_answered(reader, 1)
 
 
 @story
@@ -170,11 +170,11 @@ async def test_a_client_that_sends_on_has_one_urgent_request_begun_a_look() -> N
         writer.write(b"".join(map(ask, ids)))
         direct_connections.look()
         assert direct.kinds == [BEAT]
-        await told(reader, *ids)
+        await assert_answered(reader, *ids)
 
 
 @story
-async def test_versions_are_told() -> None:
+async def test_versions_are_answered() -> None:
     async with receiving() as (server, _, direct_connections), raw_client(server) as (reader, writer):
         for version in (0, 3, 99):
             writer.write(request_frame(VERSIONS, min(version, 3), 5, says_version=version))
@@ -184,7 +184,7 @@ async def test_versions_are_told() -> None:
             assert {each.api_key for each in found.api_keys} >= ({18} if version == 99 else {1, 3, 18, 63})
         assert len(direct_connections) == 1
         writer.write(ask(2))
-        await told(reader, 2)
+        await assert_answered(reader, 2)
 
 
 @pytest.mark.parametrize("kind", ["another", "long"])
@@ -193,7 +193,7 @@ async def test_what_is_not_for_the_reception_is_the_servers(kind: str) -> None:
     """With what came behind it; the connection stays what it was."""
     async with receiving() as (server, direct, direct_connections), raw_client(server) as (reader, writer):
         writer.write(ask(1))
-        await told(reader, 1)
+        await assert_answered(reader, 1)
         name = "n" * (MOST_BYTES if kind == "long" else 1)
         if kind == "long":
             frame = request_frame(FETCH.__class__(rack_id=name, topics=[], forgotten_topics_data=[]), 18, 2)
@@ -205,7 +205,7 @@ async def test_what_is_not_for_the_reception_is_the_servers(kind: str) -> None:
         await asyncio.sleep(0.01)
         writer.write(sent[9:])
         assert (await read_frame(reader))[:4] == bytes([0, 0, 0, 2])
-        await told(reader, 3)
+        await assert_answered(reader, 3)
         assert not len(direct_connections) and len(server.connections) == 1
         assert len({context.connection_id for context, _, _ in direct.asked}) == 1
         assert len({id(context.session) for context, _, _ in direct.asked}) == 1
@@ -270,7 +270,7 @@ async def test_a_long_answer_leaves_as_its_client_takes_it() -> None:
             direct.at_once = True
             found, _ = decode_from(s.FetchResponse, 18, await read_frame(reader), 5)
             assert bytes(found.responses[0].partitions[0].records or b"") == LARGE
-            await told(reader, 8)
+            await assert_answered(reader, 8)
         assert server.metrics.responses == 2
 
 
@@ -289,7 +289,7 @@ async def test_a_client_that_takes_no_answers_is_the_servers() -> None:
             await asyncio.sleep(0.001)
         assert not len(direct_connections)
         writer.transport.resume_reading()  # type: ignore[attr-defined]
-        await told(reader, *range(count))
+        await assert_answered(reader, *range(count))
 
 
 @pytest.mark.parametrize("half", [b"", ask(1)[:20]])
@@ -308,13 +308,13 @@ async def test_who_has_said_nothing_goes_first_for_a_newcomer() -> None:
         raw_client(server) as (first, writer),
     ):
         writer.write(ask(1))
-        await told(first, 1)
+        await assert_answered(first, 1)
         async with raw_client(server) as (second, _):
             await until(lambda: len(direct_connections) == 2)
             async with raw_client(server) as (third, last):
                 assert await rest(second) == b""
                 last.write(ask(2))
-                await told(third, 2)
+                await assert_answered(third, 2)
                 assert server.metrics.errors["evicted"] == 1 and len(server.admission) == 2
 
 
@@ -349,7 +349,7 @@ async def test_a_client_that_leaves_costs_nothing() -> None:
 async def test_a_connection_is_given_away_with_its_socket_unless_something_is_unread(unread: bytes) -> None:
     async with receiving(wants=True) as (server, _, direct_connections), raw_client(server) as (reader, writer):
         writer.write(ask(1) + unread)
-        await told(reader, 1)
+        await assert_answered(reader, 1)
         held = server.adopter.held  # type: ignore[union-attr]
         assert len(held) == (not unread) and len(direct_connections) == bool(unread)
         if held:
@@ -366,7 +366,7 @@ async def test_without_an_adopter_the_server_has_all() -> None:
         server.adopter, adopter = None, server.adopter
         async with raw_client(server) as (reader, writer):
             writer.write(ask(1))
-            await told(reader, 1)
+            await assert_answered(reader, 1)
             assert not len(direct_connections) and len(server.connections) == 1
         server.adopter = adopter
         await until(lambda: not server.connections)

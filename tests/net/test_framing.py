@@ -73,7 +73,7 @@ def test_every_way_to_cut_a_small_stream(bodies: tuple[bytes, ...], tail: bytes)
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 4, 2**31 - 1, 0x15030300])
-def test_a_size_out_of_bounds_is_told_at_once_and_frames_before_it_are_not_lost(size: int) -> None:
+def test_a_size_out_of_bounds_is_an_error_at_once_and_keeps_the_frames_before_it(size: int) -> None:
     stream = frame(b"ab") + size.to_bytes(4, "big", signed=True)
     assert reference_frames(stream, 3) == [b"ab", f"a frame of {size} bytes; the bound is 3"]
     for where in product((False, True), repeat=len(stream) - 1):

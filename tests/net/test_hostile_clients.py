@@ -216,9 +216,9 @@ async def test_15_accept_errors_back_off(monkeypatch: pytest.MonkeyPatch, caplog
     async with await serve("127.0.0.1", 0, fenced, APIS) as server:
         async with await connect("127.0.0.1", server.port) as connection:
             assert (await connection.send(HEARTBEAT)).is_fenced
-        told = [each.getMessage() for each in caplog.records]
-        assert len(told) == 10  # The burst of a kind.
-        assert told[0] == "no connection can be accepted: [Errno 24] Too many open files; again in 0.01 s"
+        messages = [each.getMessage() for each in caplog.records]
+        assert len(messages) == 10  # The burst of a kind.
+        assert messages[0] == "no connection can be accepted: [Errno 24] Too many open files; again in 0.01 s"
 
 
 # Bytes.

@@ -171,10 +171,10 @@ async def test_no_connection_comes_of_a_wrong_start(talk: Talk, kind: type[Netwo
         assert type(caught.value) is kind
 
 
-@pytest.mark.parametrize("told", [None, 4, 9, 2])
+@pytest.mark.parametrize("offered", [None, 4, 9, 2])
 @story
-async def test_a_peer_that_refuses_every_version(told: int | None) -> None:
-    rows = [] if told is None else [ApiVersion(api_key=18, max_version=told)]
+async def test_a_peer_that_refuses_every_version(offered: int | None) -> None:
+    rows = [] if offered is None else [ApiVersion(api_key=18, max_version=offered)]
     asked: list[int] = []
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

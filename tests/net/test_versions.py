@@ -47,11 +47,11 @@ def test_a_request_that_the_peer_does_not_know() -> None:
 
 
 @pytest.mark.parametrize(
-    ("refused", "told", "next_"), [(4, None, 0), (4, 3, 3), (4, 0, 0), (4, 4, 3), (4, 9, 3), (1, 9, 0), (4, -1, 0)]
+    ("refused", "offered", "next_"), [(4, None, 0), (4, 3, 3), (4, 0, 0), (4, 4, 3), (4, 9, 3), (1, 9, 0), (4, -1, 0)]
 )
-def test_the_next_version_is_lower(refused: int, told: int | None, next_: int) -> None:
+def test_the_next_version_is_lower(refused: int, offered: int | None, next_: int) -> None:
     rows = [ApiVersion(api_key=3, max_version=2)]
-    rows += [] if told is None else [ApiVersion(api_key=18, max_version=told)]
+    rows += [] if offered is None else [ApiVersion(api_key=18, max_version=offered)]
     assert next_version(refused, s.ApiVersionsResponse(error_code=35, api_keys=rows)) == next_
 
 

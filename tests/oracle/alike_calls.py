@@ -31,7 +31,7 @@ from oracle.alike_requests import (
     SET,
     SUBTRACT,
     TOPIC,
-    Told,
+    Answers,
     alters,
     assigned,
     creates,
@@ -62,11 +62,11 @@ from oracle.alike_requests import (
 
 
 class Call(NamedTuple):
-    """Who asks what; `settles`: what was written before is known to the broker first."""
+    """A request and the user who sends it; `settles`: first the broker learns all earlier writes."""
 
     name: str
     user: str
-    request: Message | Callable[[Told], Message]
+    request: Message | Callable[[Answers], Message]
     version: int | None = None  # The newest that both know.
     settles: bool = False
 
@@ -109,7 +109,7 @@ OF_TOPICS: Final = (
     Call("delete twice in one request", "admin", deletes("old", "old")),
     Call("delete without the right", "alice", deletes("t", "none")),
     Call("delete", "admin", deletes("a1", "d")),
-    Call("delete by id", "admin", lambda told: deletes(told["create with a null setting"].topics[0].topic_id)),
+    Call("delete by id", "admin", lambda answers: deletes(answers["create with a null setting"].topics[0].topic_id)),
     Call("delete in an old version", "admin", s.DeleteTopicsRequest(topic_names=["k4", "none"], timeout_ms=9_000), 4),
 )
 OF_CONFIGS: Final = (
@@ -187,7 +187,7 @@ OF_RIGHTS: Final = (
     ),
     Call("grant what is there", "admin", grants(entry(OF_TOPIC, "shared", ALTER_CONFIGS))),
     Call("grant without a name", "admin", grants(entry(OF_TOPIC, "", READ), entry(OF_TOPIC, "x", READ))),
-    Call("grant to whom nobody can be", "admin", grants(entry(OF_TOPIC, "x", READ, who="bob"))),
+    Call("grant to an invalid principal", "admin", grants(entry(OF_TOPIC, "x", READ, who="bob"))),
     Call("grant to an empty name", "admin", grants(entry(OF_TOPIC, "x", READ, who=""))),
     Call("grant of the wrong cluster", "admin", grants(entry(OF_CLUSTER, "my-cluster", ALTER))),
     Call("grant of the cluster", "admin", grants(entry(OF_CLUSTER, "kafka-cluster", DESCRIBE, who="User:carol"))),

@@ -29,7 +29,7 @@ from kcore.schema.topics import CreatableReplicaAssignment, CreatableTopic, Crea
 from kcore.schema.update_features import FeatureUpdateKey
 from kcore.types import Uuid
 
-Told = Mapping[str, Any]  # Earlier answers by the names of their calls.
+Answers = Mapping[str, Any]  # Earlier answers by the names of their calls.
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32  # ConfigResource.Type
 OF_TOPIC, OF_GROUP, OF_CLUSTER, OF_TOKEN, OF_USER = 2, 3, 4, 6, 7  # ResourceType
 LITERAL, PREFIXED = 3, 4
@@ -167,16 +167,16 @@ def token(*renewers: str, owner: tuple[str | None, str | None] = (None, None), l
     )
 
 
-def renews(name: str | None, period_ms: int = -1) -> Callable[[Told], Message]:
-    return lambda told: s.RenewDelegationTokenRequest(hmac=hmac_of(told, name), renew_period_ms=period_ms)
+def renews(name: str | None, period_ms: int = -1) -> Callable[[Answers], Message]:
+    return lambda answers: s.RenewDelegationTokenRequest(hmac=hmac_of(answers, name), renew_period_ms=period_ms)
 
 
-def expires(name: str | None, period_ms: int = -1) -> Callable[[Told], Message]:
-    return lambda told: s.ExpireDelegationTokenRequest(hmac=hmac_of(told, name), expiry_time_period_ms=period_ms)
+def expires(name: str | None, period_ms: int = -1) -> Callable[[Answers], Message]:
+    return lambda answers: s.ExpireDelegationTokenRequest(hmac=hmac_of(answers, name), expiry_time_period_ms=period_ms)
 
 
-def hmac_of(told: Told, name: str | None) -> bytes:
-    return b"no token" if name is None else bytes(told[name].hmac)
+def hmac_of(answers: Answers, name: str | None) -> bytes:
+    return b"no token" if name is None else bytes(answers[name].hmac)
 
 
 def sees_tokens(*owners: str) -> Message:

@@ -77,7 +77,7 @@ def consume(wanted: Iterable[str], *where: object) -> list[str]:
 
 
 def dump_log(files: list[Path], *options: str) -> tuple[list[str], str]:
-    """What kafka-dump-log prints of these files, and what it complains about; it must end well."""
+    """Runs kafka-dump-log over these files, which must succeed; returns the lines of its stdout, and its stderr."""
     command = tool_command(DUMP_LOG_SEGMENTS, "--files", ",".join(map(str, files)), *options, release=RELEASE)
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=120)
     assert done.returncode == 0, done.stderr

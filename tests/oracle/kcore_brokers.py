@@ -152,16 +152,16 @@ def until(holds: Callable[[], object], story: Callable[[], object], within_s: fl
 
 
 def topic_at(address: str, topic: str) -> dict[int, Seen]:
-    """What the broker at an address tells of a topic's partitions; nothing while it does not answer."""
+    """A topic's partitions in the Metadata response of the broker at an address; empty if it does not answer."""
 
     async def ask() -> dict[int, Seen]:
         host, port = address.split(":")
         async with await connect(host, int(port)) as connection:
             request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
-            [told] = (await connection.send(request)).topics
+            [found] = (await connection.send(request)).topics
             return {
                 each.partition_index: Seen(each.leader_id, frozenset(each.isr_nodes), frozenset(each.offline_replicas))
-                for each in told.partitions
+                for each in found.partitions
             }
 
     try:
@@ -178,7 +178,7 @@ def produce_to(address: str, topic: str, partition: int, *values: bytes) -> int:
 
 
 def try_to_produce(address: str, topic: str, partition: int, *values: bytes, acks: int = 1) -> tuple[Errors, int]:
-    """What the leader at an address answers: an error, and where the records lie if it is none."""
+    """Produces to the leader at an address: the error of its answer, and the offset of the first record."""
 
     async def ask() -> tuple[Errors, int]:
         host, port = address.split(":")
@@ -186,17 +186,17 @@ def try_to_produce(address: str, topic: str, partition: int, *values: bytes, ack
             data = PartitionProduceData(index=partition, records=building.batch(0, values))
             topics = [TopicProduceData(name=topic, partition_data=[data])]
             answer = await connection.send(ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=topics), 9)
-            told = answer.responses[0].partition_responses[0]
-            return Errors(told.error_code), int(told.base_offset)
+            produced = answer.responses[0].partition_responses[0]
+            return Errors(produced.error_code), int(produced.base_offset)
 
     return asyncio.run(ask())
 
 
 @contextmanager
 def producing(folder: Path, bootstrap: str, topic: str, run: int) -> Iterator[list[str]]:
-    """Kafka's verifiable producer with acks=all; at the end the values are there that it was told of.
+    """Kafka's verifiable producer with acks=all; at the end all acknowledged values are there.
 
-    `run` begins every value, so that those of two producers differ.
+    `run` begins every value, so that the values of two producers differ.
     """
     properties = folder / "producer.properties"
     properties.write_text(PRODUCER)
@@ -204,9 +204,9 @@ def producing(folder: Path, bootstrap: str, topic: str, run: int) -> Iterator[li
     to = ("--bootstrap-server", bootstrap, "--topic", topic, "--throughput", 200, "--acks", -1)
     prefix = ("--value-prefix", run)
     acknowledged: list[str] = []
-    with output.open("wb") as told:
+    with output.open("wb") as printed:
         command = tool_command(VERIFIABLE_PRODUCER, *to, *prefix, "--producer.config", properties)
-        process = subprocess.Popen(command, stdout=told, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, stdout=printed, stderr=subprocess.STDOUT)
         try:
             until(lambda: "producer_send_success" in output.read_text(), output.read_text)
             yield acknowledged

@@ -51,31 +51,32 @@ UNSERVED: Final = DescribeUserScramCredentialsRequest  # Kafka's controllers adv
 INNER: Final = 7  # The correlation id in an envelope.
 
 
-class ZkControllerAuthorization:
-    """Closed, it lets no client begin another request."""
+class RequestPause:
+    """Counts the clients' requests under way, and lets no client begin another one during a pause."""
 
     def __init__(self) -> None:
-        self._open = asyncio.Event()
-        self._open.set()
-        self._inside = 0
+        self._may_begin = asyncio.Event()
+        self._may_begin.set()
+        self._under_way = 0
 
-    async def enter(self) -> None:
-        while not self._open.is_set():
-            await self._open.wait()
-        self._inside += 1
+    async def begin(self) -> None:
+        """Waits for the end of a pause, and counts one request."""
+        while not self._may_begin.is_set():
+            await self._may_begin.wait()
+        self._under_way += 1
 
-    def leave(self) -> None:
-        self._inside -= 1
+    def end(self) -> None:
+        self._under_way -= 1
 
     @property
-    def is_empty(self) -> bool:
-        return self._inside == 0
+    def is_idle(self) -> bool:
+        return self._under_way == 0
 
-    def open(self) -> None:
-        self._open.set()
+    def end_pause(self) -> None:
+        self._may_begin.set()
 
-    def close(self) -> None:
-        self._open.clear()
+    def begin_pause(self) -> None:
+        self._may_begin.clear()
 
 
 class Asker:
@@ -89,9 +90,9 @@ class Asker:
         answers: Counter[str],
         real: frozenset[int] = frozenset(),
     ) -> None:
-        """`answers`: how many requests of each kind got one, were refused by who leads no more, or broke.
+        """`answers`: how many requests of each kind were answered, were refused by a former leader, or broke.
 
-        `real`: Kafka's own controllers. What they answer with VAGUE may have been done or not.
+        `real`: Kafka's own controllers. They may have done a request that they answer with an error of VAGUE.
         """
         self._nodes, self._watch, self._dice, self._answers, self._real = nodes, watch, dice, answers, real
         self._connections: dict[int, Connection] = {}
@@ -192,15 +193,15 @@ def _errors_in(message: Struct) -> set[int]:
     return found
 
 
-async def administer(own: Own, asker: Asker, gate: ZkControllerAuthorization) -> None:
+async def administer(own: Own, asker: Asker, pause: RequestPause) -> None:
     """Until it is cancelled."""
     while True:
-        await gate.enter()
+        await pause.begin()
         try:
             if (step := next_step(own)) is not None:
                 step.settle(await asker.ask(step.request, step.principal))
         finally:
-            gate.leave()
+            pause.end()
         await asyncio.sleep(own.dice.random() * PAUSE_S)
 
 
@@ -211,18 +212,18 @@ class FakeBroker:
         self.broker_id, self._asker, self._watch, self._given, self._dice = broker_id, asker, watch, given, dice
         self._directories = directories_of(broker_id)
         self._incarnation = Uuid(dice.randbytes(16))
-        self.epoch: int | None = None  # Of this incarnation.
+        self.epoch: int | None = None  # The epoch of this incarnation.
         self._previous_epoch = -1
         self._is_fenced, self._is_stopping = True, False
 
-    async def run(self, gate: ZkControllerAuthorization) -> None:
+    async def run(self, pause: RequestPause) -> None:
         """Until it is cancelled."""
         while True:
-            await gate.enter()
+            await pause.begin()
             try:
                 await self._live()
             finally:
-                gate.leave()
+                pause.end()
             await asyncio.sleep(BEAT_S * self._dice.random())
 
     async def _live(self) -> None:
@@ -301,18 +302,20 @@ class FakeBroker:
         if response is None:
             return
         for topic in response.topics:
-            for told in topic.partitions:
-                if told.error_code == Errors.NONE:
-                    self._claim(topic.topic_id, told, asked[topic.topic_id, told.partition_index])
+            for partition in topic.partitions:
+                if partition.error_code == Errors.NONE:
+                    self._claim(topic.topic_id, partition, asked[topic.topic_id, partition.partition_index])
 
-    def _claim(self, topic_id: Uuid, told: Any, isr: tuple[int, ...]) -> None:
+    def _claim(self, topic_id: Uuid, partition: Any, isr: tuple[int, ...]) -> None:
         def holds(seen: Seen) -> bool:
-            is_it = (seen.partition_epoch, seen.leader_epoch) == (told.partition_epoch, told.leader_epoch)
-            return is_it and seen.leader == told.leader_id and [*seen.isr] == told.isr
+            is_it = (seen.partition_epoch, seen.leader_epoch) == (partition.partition_epoch, partition.leader_epoch)
+            return is_it and seen.leader == partition.leader_id and [*seen.isr] == partition.isr
 
-        if not {*told.isr} <= {*isr}:  # Where that ends a reassignment, those that go are left out.
-            raise Violation(f"the ISR {isr} was asked for, and granted as {told}")
-        self._watch.claim(Claim(f"AlterPartition was granted as {told}", (topic_id, told.partition_index), holds))
+        if not {*partition.isr} <= {*isr}:  # Where that ends a reassignment, those that go are left out.
+            raise Violation(f"the ISR {isr} was asked for, and granted as {partition}")
+        self._watch.claim(
+            Claim(f"AlterPartition was granted as {partition}", (topic_id, partition.partition_index), holds)
+        )
 
     def _isr(self, seen: Seen) -> tuple[int, ...]:
         """All, or some of them."""
@@ -344,9 +347,9 @@ class FakeBroker:
         if response is None or response.error_code != Errors.NONE:
             return
         for topic in response.directories[0].topics:
-            for told in topic.partitions:
-                if told.error_code == Errors.NONE:
-                    self._claim_directory(topic.topic_id, told.partition_index, directory)
+            for partition in topic.partitions:
+                if partition.error_code == Errors.NONE:
+                    self._claim_directory(topic.topic_id, partition.partition_index, directory)
 
     def _claim_directory(self, topic_id: Uuid, index: int, directory: Uuid) -> None:
         def holds(seen: Seen) -> bool:

@@ -220,7 +220,7 @@ class KraftCluster(Started):
         assert done.returncode == 0, done.stderr
 
     def tool(self, main: str, *arguments: object, given: str | None = None, timeout_s: float = 120) -> str:
-        """What one of Kafka 4.3.1's tools prints; it must end well."""
+        """Runs one of Kafka 4.3.1's tools, which must succeed; returns its stdout."""
         code, printed, complaints = self.try_tool(main, *arguments, given=given, timeout_s=timeout_s)
         assert code == 0, f"{main} {arguments}: {code}\n{printed}\n{complaints}"
         return printed

@@ -145,7 +145,7 @@ class Watch(Observer):
 
     @property
     def leader_id(self) -> int:
-        """Who leads the quorum, -1 where the observer does not know."""
+        """The id of the quorum's leader, -1 if the observer does not know it."""
         return self.server.node.leader_id
 
     def claim(self, claim: Claim) -> None:

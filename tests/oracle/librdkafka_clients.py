@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from oracle.chaos.kraft_registers import Violation
 
 WAIT_S: Final = 120.0
-CALL_S: Final = 30.0  # Of one blocking call; one that took longer is made again.
+CALL_S: Final = 30.0  # The timeout of one blocking call; one that took longer is made again.
 COMMON: Final = {
     **{"socket.timeout.ms": 10_000, "reconnect.backoff.max.ms": 1000, "topic.metadata.refresh.interval.ms": 2000},
     "log_level": 2,
@@ -104,10 +104,10 @@ class Client(ABC):
 
 
 class Writer(Client):
-    """An idempotent producer with acks=all; `acknowledged` are the values of which it was told.
+    """An idempotent producer with acks=all; `acknowledged` are the acknowledged values.
 
-    It has one request at a time under way. With more, one that comes to a new leader before the one ahead of it is out
-    of order; librdkafka then begins a new producer epoch, and may write records of other partitions twice
+    It has one request at a time under way. With more, a request may reach a new leader before the request ahead of it,
+    and is out of order. Then librdkafka begins a new producer epoch, and may write records of other partitions twice
     (librdkafka's issue 4953).
     """
 
@@ -136,7 +136,7 @@ class Writer(Client):
         self.done += 1
 
     def check_records(self, found: Sequence[Found]) -> None:
-        """What was acknowledged is there, nothing is there twice, each partition's values are in the order sent."""
+        """Violation unless all acknowledged values are there, none twice, each partition's in the order sent."""
         mine = [each for each in found if each.value.startswith(f"{self.name}.")]
         counts = Counter(each.value for each in mine)
         if lost := [value for value in self.acknowledged if value not in counts]:
@@ -281,18 +281,18 @@ class GroupMember(Reader):
     def _commit(self, consumer: Consumer) -> None:
         try:
             consumer.commit(asynchronous=False)
-        except KafkaException as error:  # What is not committed is read again by another member.
+        except KafkaException as error:  # Another member reads the uncommitted records again.
             refused = {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}
             if code_of(error) not in {*AGAIN, *refused, KafkaError._NO_OFFSET, KafkaError.STALE_MEMBER_EPOCH}:
                 raise
 
 
-# A consumer goes on after these; the last is told where all brokers are kcore's, which coordinate no groups.
+# A consumer goes on after these. It gets the last one if all brokers are kcore's, which coordinate no groups.
 HARMLESS: Final = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.UNSUPPORTED_VERSION)
 
 
 def taken(messages: Iterable[Message]) -> list[Found]:
-    """What a consumer was given; an error in between is one."""
+    """The records among a consumer's messages; KafkaException for an error among them that is not harmless."""
     found = []
     for each in messages:
         if (error := each.error()) is not None:

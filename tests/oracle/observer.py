@@ -15,7 +15,7 @@ OBSERVER_ID = 999
 
 
 class Observer:
-    """The state machine of an observer, and its server; what only a voter is told fails the test."""
+    """The state machine of an observer, and its server; a call that only a voter's machine may get fails the test."""
 
     reads_batches: ClassVar = False
     is_at_work: ClassVar = False

@@ -48,7 +48,7 @@ class Member(JavaProcess):
 
     @property
     def log_folder(self) -> Path:
-        """Of the metadata partition."""
+        """The folder of the metadata log."""
         return self.data / "__cluster_metadata-0"
 
 
@@ -123,7 +123,7 @@ class RaftQuorum(Started):
         node.start()
         return node
 
-    # What each is told.
+    # Commands and settings of the nodes.
 
     def _controller(self, node_id: int, port: int) -> Member:
         place = self.folder / f"kafka-{node_id}"
@@ -214,16 +214,18 @@ class RaftQuorum(Started):
 
     def replica(self, node: Member) -> ReplicaState:
         """What the leader knows of it."""
-        told = self.described()
-        return next(each for each in (*told.current_voters, *told.observers) if each.replica_id == node.node_id)
+        description = self.described()
+        return next(
+            each for each in (*description.current_voters, *description.observers) if each.replica_id == node.node_id
+        )
 
     def await_committed(self, end_offset: int, *nodes: Member, within_s: float = 90.0) -> None:
         """Until the high watermark is there, and these nodes too."""
 
         def there() -> bool:
-            told = self.described()
-            replicas = {each.replica_id: each for each in (*told.current_voters, *told.observers)}
-            return told.high_watermark >= end_offset and all(
+            description = self.described()
+            replicas = {each.replica_id: each for each in (*description.current_voters, *description.observers)}
+            return description.high_watermark >= end_offset and all(
                 node.node_id in replicas and replicas[node.node_id].log_end_offset >= end_offset for node in nodes
             )
 

@@ -17,7 +17,7 @@ BY_NAME = 12  # The last version of Fetch with topics by name.
 
 
 class Reader:
-    """What it has read is not read again: `values` counts each record once."""
+    """Reads each record of a topic once; `values` counts the records of each value."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -40,10 +40,10 @@ class Reader:
 
     async def _read_on(self, host: str, port: str) -> None:
         async with await connect(host, int(port), limits=LIMITS) as connection:
-            told = await connection.send(MetadataRequest(topics=[MetadataRequestTopic(name=self.topic)]))
-        nodes = {broker.node_id: (broker.host, broker.port) for broker in told.brokers}
+            metadata = await connection.send(MetadataRequest(topics=[MetadataRequestTopic(name=self.topic)]))
+        nodes = {broker.node_id: (broker.host, broker.port) for broker in metadata.brokers}
         led: dict[int, set[int]] = {}
-        for partition in told.topics[0].partitions:
+        for partition in metadata.topics[0].partitions:
             led.setdefault(partition.leader_id, set()).add(partition.partition_index)
         for leader, partitions in led.items():
             if leader in nodes:

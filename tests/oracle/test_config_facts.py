@@ -1,4 +1,4 @@
-"""What tests/data/settings says is what the jars say."""
+"""The settings in tests/data/settings equal those in Kafka's jars."""
 
 import gzip
 import json

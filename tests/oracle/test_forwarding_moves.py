@@ -45,9 +45,9 @@ class Client:
             while not stop.is_set():
                 name = f"at-{self._node.node_id}-{len(self.made)}"
                 topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-                told = await connection.send(CreateTopicsRequest(topics=[topic], timeout_ms=30_000))
+                response = await connection.send(CreateTopicsRequest(topics=[topic], timeout_ms=30_000))
                 self.made.append(name)
-                self.answers.append(Errors.of(told.topics[0].error_code))
+                self.answers.append(Errors.of(response.topics[0].error_code))
 
 
 async def leader(cluster: Cluster) -> int:
@@ -72,8 +72,8 @@ async def known_at(node: Node, names: list[str]) -> bool:
     topics = [MetadataRequestTopic(name=each) for each in names]
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
     async with await connect("127.0.0.1", node.port, limits=LIMITS) as connection:
-        told = await connection.send(request, 9)
-    return {each.error_code for each in told.topics} == {0}
+        response = await connection.send(request, 9)
+    return {each.error_code for each in response.topics} == {0}
 
 
 async def killed(cluster: Cluster) -> list[Client]:

@@ -35,8 +35,8 @@ def fill(address: str) -> None:
         run_tool(CONFIGS, *at, "--alter", *entity, "--add-config", setting)
 
 
-def told(address: str) -> list[str]:
-    """What a client is told of it all; epochs and leaders change with a restart, and are left out."""
+def described(address: str) -> list[str]:
+    """The topics and settings that Kafka's tools print, without epochs and leaders, which change with a restart."""
     at = ("--bootstrap-server", address)
     topics = run_tool(TOPICS, *at, "--describe")
     configs = [run_tool(CONFIGS, *at, "--describe", *entity) for entity in (USER, ("--entity-type", "topics", "--all"))]
@@ -73,7 +73,7 @@ def test_kafka_dumps_it_like_its_own_and_starts_from_it(release: str, tmp_path: 
     with RaftQuorum(release, real=1, kcore=0, broker=True, properties=SNAPSHOT_OFTEN) as quorum:
         [controller], [broker] = quorum.real, quorum.brokers
         fill(broker.address)
-        before = told(broker.address)
+        before = described(broker.address)
         until(lambda: has_all(controller.log_folder), lambda: snapshots_in(controller.log_folder))
         quorum.stop(broker, controller)
         theirs = snapshots_in(controller.log_folder)[-1]
@@ -89,7 +89,7 @@ def test_kafka_dumps_it_like_its_own_and_starts_from_it(release: str, tmp_path: 
         start_from_ours(controller, release)
         rmtree(broker.log_folder)  # So that the broker begins with this snapshot, too.
         broker.start()
-        assert told(broker.address) == before
+        assert described(broker.address) == before
         run_tool(TOPICS, "--bootstrap-server", broker.address, "--create", "--topic", "later", "--partitions", 2)
         assert "later" in run_tool(TOPICS, "--bootstrap-server", broker.address, "--list")
 

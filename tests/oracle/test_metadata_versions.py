@@ -1,4 +1,4 @@
-"""What tests/data/metadata_versions says is what the jars say."""
+"""The versions in tests/data/metadata_versions equal those in Kafka's jars."""
 
 import json
 import subprocess

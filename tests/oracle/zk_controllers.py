@@ -33,7 +33,7 @@ PROPERTIES = "default.replication.factor=3\noffsets.topic.replication.factor=3\n
 GENEROUS_S = 90  # For whatever has to come true; no time is asserted.
 LISTENS = re.compile(r"listens at 127\.0\.0\.1:(\d+)")
 
-# Of a partition: leader, leader epoch, replicas, ISR.
+# By topic and partition: leader, leader epoch, replicas, ISR.
 Partitions = dict[tuple[str, int], tuple[int, int, tuple[int, ...], tuple[int, ...]]]
 
 
@@ -117,7 +117,7 @@ class Tool:
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
-    """What the condition gives once it is true."""
+    """Waits until the condition is true, and returns its value."""
     end = time.monotonic() + GENEROUS_S
     while not (found := condition()):
         assert time.monotonic() < end, f"not in {GENEROUS_S} s: {what}"
@@ -175,7 +175,7 @@ async def partitions_in_zookeeper(client: ZookeeperClient) -> Partitions:
 
 
 async def views(zookeeper: str, ports: Mapping[str, int]) -> tuple[int, list[int], Partitions, dict[str, Any]]:
-    """Who controls, who is registered, the partitions by ZooKeeper, and what each of the others says."""
+    """The controller's id, the ids of registered brokers, ZooKeeper's partitions, and the view of each port."""
     async with ZookeeperClient(zookeeper) as client:
         [node] = await client.read_nodes([znodes.CONTROLLER])
         controller = znodes.decode_controller(node.data).broker_id if node else -1
@@ -191,7 +191,7 @@ async def views(zookeeper: str, ports: Mapping[str, int]) -> tuple[int, list[int
 
 
 def disagreement(zookeeper: str, brokers: ZkBrokers | KcoreBrokers, controller: Controller | None) -> str:
-    """What is not as it should be now, in words; nothing if all is."""
+    """The first disagreement between ZooKeeper, the brokers and the controller, in words, or ""."""
     running = [broker for broker in brokers.brokers if broker.is_running]
     ports = {broker.name: broker.port for broker in running}
     if controller is not None:
@@ -307,7 +307,7 @@ class Cluster:
         )
 
     def acknowledged(self) -> list[str]:
-        """Values that the producer was told are safe."""
+        """Values whose records the brokers acknowledged to the producer."""
         assert self.producer is not None
         return [each["value"] for each in self.producer.events() if each["name"] == "producer_send_success"]
 

@@ -62,9 +62,9 @@ def test_every_storm_of_a_table_is_published_with_its_command() -> None:
 
 def test_a_storm_is_published_from_its_medians() -> None:
     """The tables' figures are kept; a storm with repetitions that do not count is refused."""
-    told = {"median": 2.0, "min": 1.0, "max": 3.0, "values": [1.0, 2.0, 3.0]}
+    figure = {"median": 2.0, "min": 1.0, "max": 3.0, "values": [1.0, 2.0, 3.0]}
     row = {"scenario": "create", "target": "kcore-kraft", "brokers": 20, "partitions": 10, "controllers": 1}
-    row |= {"repetitions": 3, "excluded": {}, "work_ms": told, "controller_cpu_s": told, "own_cpu_s": told}
+    row |= {"repetitions": 3, "excluded": {}, "work_ms": figure, "controller_cpu_s": figure, "own_cpu_s": figure}
     machine = {"host": "its name", "processor": "a processor", "cores": 2}
     facts = {
         "when": "2026-01-02T03:04:05+00:00",

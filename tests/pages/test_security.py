@@ -24,7 +24,7 @@ def test_the_bounds_on_the_page() -> None:
     )
     limits, burst = Limits(), BoundedLog.__init__.__kwdefaults__["burst"]
     sasl = f"{LARGEST_RECEIVE // 1024} KiB; a failure is answered after {FAILURE_DELAY_S} s"
-    for what, told in {
+    for what, text in {
         "connections": f"{limits.connections:,} (a quorum's node and a KRaft controller: {MOST_CONNECTIONS:,})",
         "one frame": f"{limits.frame_bytes // MIB} MiB",
         "incomplete frames and running requests, all together": f"{limits.received_bytes // MIB} MiB",
@@ -44,6 +44,6 @@ def test_the_bounds_on_the_page() -> None:
         "log lines of one kind about clients": f"{burst} at once, then one a second, {LONGEST_LINE:,}",
         "the audit log": f"{FILES} files of {FILE_BYTES // MIB} MiB",
     }.items():
-        assert told in rows[what], what
+        assert text in rows[what], what
     assert SMALL == MIB and MOST_AHEAD == 1 << 24 and PER_SECOND == 64
     assert "beyond 1 MiB" in page and "2^24 at once, 64 a second" in page

@@ -41,7 +41,7 @@ def test_three_controllers_elect_one_and_another_when_that_is_killed() -> None:
     assert not quorum.folder.exists()
 
 
-def test_a_controller_that_does_not_start_is_told_with_the_end_of_its_log() -> None:
+def test_a_failed_start_of_a_controller_shows_the_end_of_its_log() -> None:
     quorum = KcoreQuorum(properties="broker.session.timeout.ms=soon")
     with pytest.raises(TargetError, match=r"not formatted: .*give a number from 1"), quorum:
         pass
@@ -57,12 +57,12 @@ def test_both_kinds_of_controllers_get_the_same_settings(tmp_path: Path, monkeyp
     java.chmod(0o755)
     monkeypatch.setattr(kafka_quorum, "java_home", lambda: tmp_path)
     monkeypatch.setattr(kafka_quorum, "kafka_jars", lambda release: tmp_path)
-    told = []
+    settings = []
     for quorum in (
         KafkaQuorum("4.3.1", properties="broker.session.timeout.ms=6000"),
         KcoreQuorum(properties="broker.session.timeout.ms=6000"),
     ):
         with quorum:
             [node] = quorum.nodes
-            told.append(node.configuration.read_text().replace(str(quorum.folder), "").replace(str(node.port), ""))
-    assert told[0] == told[1] and "broker.session.timeout.ms=6000" in told[0]
+            settings.append(node.configuration.read_text().replace(str(quorum.folder), "").replace(str(node.port), ""))
+    assert settings[0] == settings[1] and "broker.session.timeout.ms=6000" in settings[0]

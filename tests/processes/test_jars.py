@@ -96,7 +96,7 @@ def test_a_jar_that_the_registry_does_not_have_is_named_in_one_line(central: Pat
     assert names_in(tmp_path / "jars") == []
 
 
-def test_a_registry_that_cannot_be_reached_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_registry_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_registry("http://127.0.0.1:9/", monkeypatch)  # Nobody listens at the port of `discard`.
     with pytest.raises(TargetError, match=r"^Apache Ivy could not fetch the jars: Server access error .*refused\)$"):
         jars.fetch(lock(DATA), tmp_path / "jars")
@@ -126,14 +126,14 @@ def test_what_is_no_file_in_the_cache_is_named(make: Callable[[Path], None], no_
 
 def test_several_at_once_fetch_once(central: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count = 3
-    gate, before = threading.Barrier(count), jars._missing
+    barrier, before = threading.Barrier(count), jars._missing
     first = threading.local()
 
     def missing(*arguments: object) -> object:
         found = before(*arguments)  # type: ignore[arg-type]
         if not hasattr(first, "looked"):
             first.looked = True
-            gate.wait(timeout=60)  # All have seen that everything is missing before one of them fetches.
+            barrier.wait(timeout=60)  # All have seen that everything is missing before one of them fetches.
         return found
 
     monkeypatch.setattr(jars, "_missing", missing)
@@ -169,7 +169,9 @@ def many_open_files() -> Iterator[None]:
         yield
 
 
-def test_ivy_is_heard_though_a_thousand_files_are_open(many_open_files: None, central: Path, tmp_path: Path) -> None:
+def test_the_output_of_ivy_is_read_with_a_thousand_open_files(
+    many_open_files: None, central: Path, tmp_path: Path
+) -> None:
     assert names_in(jars.fetch(lock(DATA), tmp_path / "jars")) == NAMES
 
 
@@ -189,7 +191,7 @@ def test_without_pyspark_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> N
         jars.ivy_jar()
 
 
-def test_java_is_told_the_proxies_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_gets_the_proxies_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     proxies = {"https": "http://proxy.example:3128", "http": "other.example:8080", "no": "localhost"}
     monkeypatch.setattr(jars, "getproxies", lambda: proxies)
     assert jars._proxy_options() == [

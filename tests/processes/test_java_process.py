@@ -37,7 +37,7 @@ def state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def test_it_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
+def test_it_runs_until_it_is_stopped(tmp_path: Path) -> None:
     it = process(tmp_path)
     it.start()
     assert it.is_running
@@ -59,7 +59,7 @@ def test_its_log_begins_where_it_was_started_again(tmp_path: Path) -> None:
     it.kill()
 
 
-def test_one_that_does_not_start_is_told_with_its_log(tmp_path: Path) -> None:
+def test_a_failed_start_shows_the_log(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match=r"it did not say 'ready'; the end of its log:\nno luck"):
         process(tmp_path, "dies").start()
 

@@ -49,7 +49,7 @@ class Cluster(Kernel):
         ] = {}  # By node that received them: functions that end the last requests.
         self.refusing: set[tuple[int, int]] = set()
         self.resets = False  # Whether the connections of a killed process end at once.
-        self.told: dict[int, list[tuple[int, int]]] = {}  # What each state machine heard of leaders.
+        self.leaders: dict[int, list[tuple[int, int]]] = {}  # The leaders that each state machine got, with epochs.
         self.committed: dict[int, int] = {}
         for node_id in self.ids:
             self.add(node_id)
@@ -69,7 +69,7 @@ class Cluster(Kernel):
         node = raft_node(node_id, **{"voters": self.ids, **self.settings, **settings}, log=log)
         object.__setattr__(node.config, "jitter_ms", self.random.randrange)
         machine.node, machine.is_up, machine.timer_us = node, True, NEVER_US
-        self.told.setdefault(node_id, [])
+        self.leaders.setdefault(node_id, [])
         self.perform(node_id, node.start(machine.election, self.now_ms))
 
     def kill(self, node_id: int) -> MemoryLog:
@@ -156,7 +156,7 @@ class Cluster(Kernel):
                 assert callable(reply)
                 reply(response)
             case LeaderChanged(leader_id=leader_id, epoch=epoch):
-                self.told[machine.index].append((leader_id, epoch))
+                self.leaders[machine.index].append((leader_id, epoch))
             case Committed(high_watermark=high_watermark):
                 self.committed[machine.index] = high_watermark
 

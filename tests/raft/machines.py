@@ -23,7 +23,7 @@ class Ledger:
     is_at_work = False
 
     def __init__(self, *, reads: bool = True) -> None:
-        self.told: list[Any] = []
+        self.calls: list[Any] = []
         self.state: list[tuple[int, bytes]] = []
         self.committed = 0
         self.epoch: int | None = None
@@ -38,33 +38,33 @@ class Ledger:
         return Append(records, self.epoch, self.next_offset - len(records))
 
     def on_leader(self, epoch: int, offset: int) -> Sequence[AnyAppend | Resign | str]:
-        self.told.append(("leader", epoch, offset))
+        self.calls.append(("leader", epoch, offset))
         self.epoch, self.next_offset = epoch, offset
         return ()
 
     def on_committed(self, batches: bytes, end_offset: int) -> Sequence[AnyAppend | Resign | str]:
         given = [(each.offset, each.value or b"") for each in decode_records(batches) if each.control is None]
-        self.told.append(("committed", [value for _, value in given], end_offset))
+        self.calls.append(("committed", [value for _, value in given], end_offset))
         self.state += given
         self.committed = end_offset
         return ()
 
     def on_resigned(self, epoch: int) -> Sequence[AnyAppend | Resign | str]:
-        self.told.append(("resigned", epoch))
+        self.calls.append(("resigned", epoch))
         self.state = [each for each in self.state if each[0] < self.committed]
         self.epoch = None
         return ()
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[AnyAppend | Resign | str]:
         """The same decisions again, at their new place."""
-        self.told.append(("refused", append.expected_offset, next_offset))
+        self.calls.append(("refused", append.expected_offset, next_offset))
         again = [value for offset, value in self.state if offset >= append.expected_offset]
         self.state = [each for each in self.state if each[0] < append.expected_offset]
         self.next_offset = next_offset
         return [self.decide(*again)]
 
     def on_snapshot(self, reader: SnapshotReader) -> Sequence[AnyAppend | Resign | str]:
-        self.told.append(("snapshot", reader.snapshot))
+        self.calls.append(("snapshot", reader.snapshot))
         self.state, self.committed, self.reader = [], reader.snapshot.offset, reader
         if self._reads:
             for batches in reader:
@@ -83,7 +83,7 @@ class Stage:
         self.driver = StateMachineDriver[str](node, self.machine)
         self.catch_up()
 
-    def hear(self, effects: Iterable[Effect]) -> list[Effect]:
+    def perform(self, effects: Iterable[Effect]) -> list[Effect]:
         """All effects of an event, and of what the machine makes of them."""
         done, outputs = [*effects], list[Any]()
         for effect in done:
@@ -95,7 +95,7 @@ class Stage:
 
     def submit(self, outputs: Sequence[AnyAppend | Resign | str]) -> list[Effect]:
         effects, _ = self.driver.submit(outputs, 1000)
-        return self.hear(effects) if effects else []
+        return self.perform(effects) if effects else []
 
     def catch_up(self) -> None:
         while self.driver.has_more:
@@ -107,13 +107,13 @@ class Stage:
     def commit(self, effects: Iterable[Effect] = ()) -> None:
         """All that the leader has: flushed, and fetched by node 2."""
         end = self.node.log.end_offset
-        self.hear(flush(self.node, effects, 1000))
-        self.hear(fetch(self.node, fetch_request(end, max_wait_ms=0), 1000)[1])
+        self.perform(flush(self.node, effects, 1000))
+        self.perform(fetch(self.node, fetch_request(end, max_wait_ms=0), 1000)[1])
 
 
 def leading() -> Stage:
     """A stage whose node leads epoch 1; the machine's first append is expected at offset 1."""
     stage = Stage(committed_leader())
-    assert stage.machine.told == [("committed", [], 1), ("leader", 1, 1)]
-    stage.machine.told.clear()
+    assert stage.machine.calls == [("committed", [], 1), ("leader", 1, 1)]
+    stage.machine.calls.clear()
     return stage

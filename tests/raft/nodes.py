@@ -161,13 +161,13 @@ def vote_response(epoch: int, granted: bool, leader_id: int = -1, error: int = 0
 def begin_request(
     epoch: int, leader_id: int = 2, voter_id: int = 1, voter_directory: Uuid = NO_DIRECTORY, endpoints: bool = True
 ) -> BeginQuorumEpochRequest:
-    told = BeginQuorumEpochRequestPartitionData(
+    partition = BeginQuorumEpochRequestPartitionData(
         voter_directory_id=voter_directory, leader_id=leader_id, leader_epoch=epoch
     )
     return BeginQuorumEpochRequest(
         cluster_id=CLUSTER,
         voter_id=voter_id,
-        topics=[BeginQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[told])],
+        topics=[BeginQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[partition])],
         leader_endpoints=[LeaderEndpoint(name=LISTENER, host=f"host{leader_id}", port=9000)] if endpoints else [],
     )
 
@@ -176,17 +176,17 @@ def end_request(
     epoch: int, leader_id: int = 2, candidates: Sequence[ReplicaKey] = (), successors: Sequence[int] = ()
 ) -> EndQuorumEpochRequest:
     infos = [ReplicaInfo(candidate_id=key.id, candidate_directory_id=key.directory_id) for key in candidates]
-    told = EndQuorumEpochRequestPartitionData(
+    partition = EndQuorumEpochRequestPartitionData(
         leader_id=leader_id, leader_epoch=epoch, preferred_successors=list(successors), preferred_candidates=infos
     )
-    topic = EndQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[told])
+    topic = EndQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[partition])
     return EndQuorumEpochRequest(cluster_id=CLUSTER, topics=[topic])
 
 
 def epoch_response(kind: type[T], epoch: int, leader_id: int = -1, error: int = 0) -> T:
     """A response to BeginQuorumEpoch or EndQuorumEpoch."""
-    told = QuorumEpochPartitionData(error_code=error, leader_id=leader_id, leader_epoch=epoch)
-    return kind(topics=[QuorumEpochTopicData(topic_name=TOPIC, partitions=[told])])  # type: ignore[call-arg]
+    partition = QuorumEpochPartitionData(error_code=error, leader_id=leader_id, leader_epoch=epoch)
+    return kind(topics=[QuorumEpochTopicData(topic_name=TOPIC, partitions=[partition])])  # type: ignore[call-arg]
 
 
 # How to get there.

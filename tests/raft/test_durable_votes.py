@@ -118,7 +118,7 @@ def test_a_vote_for_a_tail_that_was_lost_elects_nobody() -> None:
     assert state(again) == ("Unattached", 2, -1)
 
 
-def test_two_voters_one_of_whom_flushes_late() -> None:
+def test_one_of_two_voters_flushes_late() -> None:
     """The one whose log is flushed is elected at once; the other one as soon as its disk has worked."""
     late, open_ = follows(1, log=log_of(1), voters=(1, 2))
     flushing = late.on_response(open_.correlation_id, fetch_response(batch(1, 1)), 10)

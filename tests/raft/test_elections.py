@@ -22,7 +22,7 @@ def test_a_quorum_finds_its_leader_and_commits(ids: tuple[int, ...], level: str)
     end = cluster.append(b"a", b"b")
     assert cluster.run(3000, lambda: all(cluster.committed.get(i) == end for i in ids))
     assert {tuple(cluster.values(i)) for i in ids} == {(b"a", b"b")}
-    assert cluster.told[leader.local.id][-1] == (leader.local.id, leader.epoch)
+    assert cluster.leaders[leader.local.id][-1] == (leader.local.id, leader.epoch)
 
 
 @LEVELS
@@ -177,7 +177,7 @@ def test_e1_a_leader_in_a_minority_leads_no_more(seed: int) -> None:
     cut_ms = cluster.now_ms
     assert cluster.run(20_000, lambda: zombie.state.name != "Leader")
     assert cluster.now_ms - cut_ms <= 3000 + 500, "one and a half times the fetch time-out, behind the last fetch"
-    assert cluster.told[zombie.local.id][-1][0] == -1, "its state machine stops, too (E5)"
+    assert cluster.leaders[zombie.local.id][-1][0] == -1, "its state machine stops, too (E5)"
     assert cluster.run(10_000, lambda: cluster.leader is not None)
     cluster.heal()
     assert cluster.run(5000, cluster.is_led)
@@ -204,7 +204,7 @@ def test_e2_a_restarted_leader_writes_in_another_epoch() -> None:
 
 @pytest.mark.covers("E5")
 def test_e5_a_state_machine_that_resigns_gets_another_leader_for_the_quorum() -> None:
-    """KAFKA-13104 (E5): raft did not hear of it, and went on as the leader without a controller."""
+    """KAFKA-13104 (E5): raft did not notice, and went on as the leader without a controller."""
     cluster = Cluster()
     first = cluster.elect()
     cluster.perform(first.local.id, first.resign(first.epoch, cluster.now_ms))
@@ -221,10 +221,10 @@ def test_e6_a_resigned_node_does_not_tell_its_state_machine_that_it_leads() -> N
     first_id = first.local.id
     cluster.isolate(first_id)
     cluster.perform(first_id, first.resign(first.epoch, cluster.now_ms))
-    since = len(cluster.told[first_id]) - 1
-    assert cluster.told[first_id][since] == (-1, first.epoch)
+    since = len(cluster.leaders[first_id]) - 1
+    assert cluster.leaders[first_id][since] == (-1, first.epoch)
     cluster.run(20_000)
-    assert all(leader_id != first_id for leader_id, _ in cluster.told[first_id][since:])
+    assert all(leader_id != first_id for leader_id, _ in cluster.leaders[first_id][since:])
 
 
 @pytest.mark.covers("E7")

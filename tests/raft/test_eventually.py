@@ -14,7 +14,7 @@ from raft.replication import committed_leader, fetch, fetch_request, fetch_respo
 
 
 @pytest.mark.covers("KIP-595 fetch 2.1")
-def test_a_voter_of_a_smaller_epoch_is_told_of_this_one() -> None:
+def test_a_voter_of_a_smaller_epoch_gets_this_one() -> None:
     """ "If the leader epoch is smaller, then eventually this leader's BeginQuorumEpoch would reach the voter and that
     voter would update the epoch". Here the first request is lost, and the voter fetches all the time.
     """
@@ -24,10 +24,10 @@ def test_a_voter_of_a_smaller_epoch_is_told_of_this_one() -> None:
     for now_ms in range(1100, 2000, 100):
         refused, _ = fetch(node, fetch_request(0, 0, 0, replica=3), now_ms)
         assert refused.error_code == Errors.FENCED_LEADER_EPOCH
-    (told,) = [send for send in sent(node.on_timer(2000), BeginQuorumEpochRequest) if send.destination == 3]
+    (begin,) = [send for send in sent(node.on_timer(2000), BeginQuorumEpochRequest) if send.destination == 3]
 
     voter, _ = started(3)
-    effects = voter.on_request(told.request, 1, "begin", 2000)
+    effects = voter.on_request(begin.request, 1, "begin", 2000)
     assert answer(effects).topics[0].partitions[0].error_code == Errors.NONE
     assert (state(voter), [election.epoch for election in stored(effects)]) == (("Follower", 1, 1), [1])
     assert open_fetch(effects).request.topics[0].partitions[0].current_leader_epoch == 1

@@ -39,9 +39,9 @@ def test_a_node_of_another_cluster_says_so_once() -> None:
     node, fetch = follows()
     refused = FetchResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
     effects = answered(node, fetch, refused)
-    (told,) = of(Notice, effects)
+    (notice,) = of(Notice, effects)
     text = "the node at host2:9000 refuses this node: it belongs to another cluster than"
-    assert told.text.startswith(f"{text} {node.config.cluster_id}")
+    assert notice.text.startswith(f"{text} {node.config.cluster_id}")
     assert of(Notice, answered(node, open_fetch(effects), refused, 20)) == [], "from the next voter that it asks"
 
 

@@ -137,7 +137,7 @@ def test_a_prospective_and_an_unattached_that_stop_begin_nothing() -> None:
     assert state(node) == ("Unattached", 0, -1)
 
 
-def test_what_the_state_machine_hears() -> None:
+def test_the_effects_for_the_state_machine() -> None:
     """Each leader and each epoch once; a Follower's leader, nobody, another."""
     node, effects = started(election=ElectionState(3, 2))
     effects += node.on_timer(10)

@@ -22,7 +22,7 @@ from raft.replication import (
 )
 
 
-def told(response: FetchResponse, counted: int = 0) -> FetchResponse:
+def counting(response: FetchResponse, counted: int = 0) -> FetchResponse:
     """By a leader that counts what is flushed."""
     response.responses[0].partitions[0].last_stable_offset = counted
     return response
@@ -59,45 +59,48 @@ def received(node: RaftNode, send: Any, response: FetchResponse) -> tuple[Any, l
 def test_fetches_while_its_disk_works_and_tells_of_the_flush() -> None:
     node, first = follows()
     assert offsets(first) == (0, 0, 500)
-    second, effects = received(node, first, told(fetch_response(values(b"a", b"b"))))
+    second, effects = received(node, first, counting(fetch_response(values(b"a", b"b"))))
     assert offsets(second) == (2, 0, 500)
-    news = open_fetch(flush(node, effects, 20))
-    assert (news.destination, offsets(news)) == (2, (2, 2, 0))
+    next_fetch = open_fetch(flush(node, effects, 20))
+    assert (next_fetch.destination, offsets(next_fetch)) == (2, (2, 2, 0))
     assert (
-        sent(node.on_response(news.correlation_id, told(fetch_response(high_watermark=2), 2), 30), FetchRequest) == []
+        sent(
+            node.on_response(next_fetch.correlation_id, counting(fetch_response(high_watermark=2), 2), 30), FetchRequest
+        )
+        == []
     )
-    third, _ = received(node, second, told(fetch_response(values(b"c", base_offset=2))))
+    third, _ = received(node, second, counting(fetch_response(values(b"c", base_offset=2))))
     assert offsets(third) == (3, 2, 500)
 
 
-def test_tells_the_high_watermark_that_it_has_heard() -> None:
-    """Its disk has nothing yet: if it told that, the leader would answer each fetch at once until the flush."""
+def test_sends_the_high_watermark_that_it_has_received() -> None:
+    """Its disk has nothing yet: if it said so, the leader would answer each fetch at once until the flush."""
     node, first = follows()
-    second, effects = received(node, first, told(fetch_response(values(b"a", b"b"), high_watermark=2)))
+    second, effects = received(node, first, counting(fetch_response(values(b"a", b"b"), high_watermark=2)))
     assert second.request.topics[0].partitions[0].high_watermark == 2 and node.high_watermark is None
-    news = open_fetch(flush(node, effects, 20))
-    assert news.request.topics[0].partitions[0].high_watermark == node.high_watermark == 2
+    next_fetch = open_fetch(flush(node, effects, 20))
+    assert next_fetch.request.topics[0].partitions[0].high_watermark == node.high_watermark == 2
 
 
 @pytest.mark.parametrize("counts", [True, False], ids=["option off", "a leader of Kafka's"])
 def test_fetches_behind_what_is_flushed_unless_it_is_counted(counts: bool) -> None:
     node, first = follows(pipelined_fetch=not counts)
     response = fetch_response(values(b"a"))
-    effects = node.on_response(first.correlation_id, told(response) if counts else response, 10)
+    effects = node.on_response(first.correlation_id, counting(response) if counts else response, 10)
     assert sent(effects, FetchRequest) == []
     assert offsets(open_fetch(flush(node, effects, 20))) == (1, -1 if counts else 1, 500)
 
 
 def test_another_leader_must_say_it_anew() -> None:
     node, first = follows()
-    _, effects = received(node, first, told(fetch_response(values(b"a"))))
+    _, effects = received(node, first, counting(fetch_response(values(b"a"))))
     assert sent(node.on_request(begin_request(2, leader_id=3), 1, "begin", 15), FetchRequest) == []
     assert offsets(open_fetch(flush(node, effects, 20))) == (1, 1, 500)
 
 
 def test_counts_no_more_than_is_flushed() -> None:
     node, first = follows()
-    _, effects = received(node, first, told(fetch_response(values(b"a", b"b"), high_watermark=2)))
+    _, effects = received(node, first, counting(fetch_response(values(b"a", b"b"), high_watermark=2)))
     assert (of(Committed, effects), node.high_watermark) == ([], None)
     flush(node, effects, 20)
     assert node.high_watermark == 2
@@ -105,32 +108,32 @@ def test_counts_no_more_than_is_flushed() -> None:
 
 def test_the_same_records_by_both_fetches_are_written_once() -> None:
     node, first = follows()
-    second, effects = received(node, first, told(fetch_response(values(b"a"))))
-    news = open_fetch(flush(node, effects, 20))
-    answer = told(fetch_response(values(b"b", base_offset=1)))
-    node.on_response(news.correlation_id, answer, 30)
+    second, effects = received(node, first, counting(fetch_response(values(b"a"))))
+    next_fetch = open_fetch(flush(node, effects, 20))
+    answer = counting(fetch_response(values(b"b", base_offset=1)))
+    node.on_response(next_fetch.correlation_id, answer, 30)
     received(node, second, answer)
     assert node.log.end_offset == 2
 
 
 def test_a_high_watermark_counts_with_an_answer_that_was_overtaken() -> None:
     node, first = follows()
-    second, effects = received(node, first, told(fetch_response(values(b"a"))))
-    news = open_fetch(flush(node, effects, 20))
-    received(node, second, told(fetch_response(values(b"b", base_offset=1))))
-    effects = node.on_response(news.correlation_id, told(fetch_response(high_watermark=1)), 30)
+    second, effects = received(node, first, counting(fetch_response(values(b"a"))))
+    next_fetch = open_fetch(flush(node, effects, 20))
+    received(node, second, counting(fetch_response(values(b"b", base_offset=1))))
+    effects = node.on_response(next_fetch.correlation_id, counting(fetch_response(high_watermark=1)), 30)
     assert (of(Committed, effects), node.log.end_offset) == ([Committed(1)], 2)
 
 
 def test_a_flush_from_before_a_cut_counts_nothing() -> None:
     """The log has been cut and rewritten below the old flush's end offset."""
     node, first = follows()
-    second, effects = received(node, first, told(fetch_response(values(b"a") + values(b"b", b"c", base_offset=1))))
+    second, effects = received(node, first, counting(fetch_response(values(b"a") + values(b"b", b"c", base_offset=1))))
     (before,) = of(Flush, effects)
-    third, effects = received(node, second, told(fetch_response(diverging=(1, 1))))
+    third, effects = received(node, second, counting(fetch_response(diverging=(1, 1))))
     (again,) = of(Flush, effects)
     assert (again.end_offset, offsets(third)) == (1, (1, 0, 500))
-    _, effects = received(node, third, told(fetch_response(values(b"d", b"e", base_offset=1))))
+    _, effects = received(node, third, counting(fetch_response(values(b"d", b"e", base_offset=1))))
     node.on_flushed(before, 20)
     assert node.flushed_end_offset == 0
     node.on_flushed(again, 30)
@@ -158,7 +161,7 @@ def test_nobody_has_flushed_more_than_it_has_received() -> None:
     assert (leader.high_watermark, data.last_stable_offset) == (1, 1)
 
 
-def test_who_says_nothing_of_its_disk_hears_nothing_of_it() -> None:
+def test_a_fetch_without_a_flushed_end_gets_none() -> None:
     leader = committed_leader()
     data, _ = fetch(leader, fetch_request(1, max_wait_ms=0), 1010)
     assert data.last_stable_offset == -1

@@ -33,7 +33,7 @@ def test_what_the_machine_replayed_it_is_not_given_again() -> None:
     """The machine gets only the committed end offset, which counts control records too."""
     stage = leading()
     stage.commit(stage.decide(b"a", b"b"))
-    assert stage.machine.told == [("committed", [], 3)]
+    assert stage.machine.calls == [("committed", [], 3)]
     assert stage.machine.state == [(1, b"a"), (2, b"b")]
     assert split_batches(stage.node.log.read(1, 1000, 3))[0][0].data == values(b"a", b"b", base_offset=1)
 
@@ -42,31 +42,31 @@ def test_a_machine_that_leads_no_more_takes_back_what_is_not_committed() -> None
     """And is given it anew, where another leader commits it; the rest is gone for good."""
     stage = leading()
     stage.commit(stage.decide(b"a"))
-    stage.hear(flush(stage.node, stage.decide(b"b") + stage.decide(b"c"), 1000))
-    stage.machine.told.clear()
-    effects = stage.hear(stage.node.on_request(begin_request(5, leader_id=3), 1, "begin", 1000))
-    assert stage.machine.told == [("resigned", 1)]
+    stage.perform(flush(stage.node, stage.decide(b"b") + stage.decide(b"c"), 1000))
+    stage.machine.calls.clear()
+    effects = stage.perform(stage.node.on_request(begin_request(5, leader_id=3), 1, "begin", 1000))
+    assert stage.machine.calls == [("resigned", 1)]
     assert stage.machine.state == [(1, b"a")]
     assert stage.driver.submit([Append([b"late"], 1, 4)], 1000) == ([], []), "no replica needs the record again"
     (asked,) = sent(effects, FetchRequest)
     answered = fetch_response(values(b"d", base_offset=4, epoch=5), 5, 3, high_watermark=3)
-    stage.hear(stage.node.on_response(asked.correlation_id, answered, 1001))
-    assert stage.machine.told[1:] == [("committed", [b"b"], 3)]
+    stage.perform(stage.node.on_response(asked.correlation_id, answered, 1001))
+    assert stage.machine.calls[1:] == [("committed", [b"b"], 3)]
     assert stage.machine.state == [(1, b"a"), (2, b"b")]
 
 
-def test_what_was_committed_before_it_resigned_is_told_before() -> None:
+def test_commits_before_a_resignation_are_delivered_before_it() -> None:
     stage = leading()
     effects = stage.decide(b"a")
     outputs = [*stage.driver.note(Committed(2)), *stage.driver.note(LeaderChanged(3, 5))]
-    assert stage.machine.told == [("committed", [], 2), ("resigned", 1)]
+    assert stage.machine.calls == [("committed", [], 2), ("resigned", 1)]
     assert outputs == [] and effects
 
 
 def test_a_resignation_is_the_node_s() -> None:
     stage = leading()
     stage.submit([Resign(1)])
-    assert (stage.machine.told, stage.node.leads) == ([("resigned", 1)], False)
+    assert (stage.machine.calls, stage.node.leads) == ([("resigned", 1)], False)
 
 
 def test_a_machine_is_given_the_log_slice_by_slice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,9 +81,9 @@ def test_a_machine_is_given_the_log_slice_by_slice(monkeypatch: pytest.MonkeyPat
     for k in range(1, 5):
         assert driver.has_more
         driver.catch_up()
-        assert (len(machine.told), driver.position) == (k, k)
+        assert (len(machine.calls), driver.position) == (k, k)
     driver.catch_up()
-    assert [told[0] for told in machine.told] == ["committed"] * 4 + ["leader"]
+    assert [call[0] for call in machine.calls] == ["committed"] * 4 + ["leader"]
     assert not driver.has_more and driver.catch_up() == ()
 
 
@@ -97,7 +97,7 @@ def test_a_machine_at_work_is_given_nothing_more_but_the_end_of_its_leadership()
     assert stage.driver.has_more
     stage.machine.is_at_work = True
     stage.driver.note(LeaderChanged(3, 5))
-    assert stage.machine.told == [("committed", [], 2), ("resigned", 1)]
+    assert stage.machine.calls == [("committed", [], 2), ("resigned", 1)]
 
 
 def test_a_machine_does_not_lead_while_the_log_has_more_than_it() -> None:
@@ -108,20 +108,20 @@ def test_a_machine_does_not_lead_while_the_log_has_more_than_it() -> None:
     driver = StateMachineDriver[str](node, machine)
     while driver.has_more:
         driver.catch_up()
-    assert machine.told == [("committed", [], 1)]
+    assert machine.calls == [("committed", [], 1)]
     stage = Stage(node, machine)
     stage.commit(effects)
-    assert machine.told[-2:] == [("committed", [b"of another machine"], 2), ("leader", 1, 2)]
+    assert machine.calls[-2:] == [("committed", [b"of another machine"], 2), ("leader", 1, 2)]
 
 
 def test_a_high_watermark_within_a_batch_waits_for_the_whole_batch() -> None:
     node = follower(log=log_of(1))
     node.log.append_as_follower(values(b"a", b"b", base_offset=1), 1)
     stage = Stage(node)
-    stage.hear([Committed(2)])
-    assert stage.machine.told == [("committed", [b"x"], 1)] and not stage.driver.has_more
-    stage.hear([Committed(3)])
-    assert stage.machine.told[1:] == [("committed", [b"a", b"b"], 3)]
+    stage.perform([Committed(2)])
+    assert stage.machine.calls == [("committed", [b"x"], 1)] and not stage.driver.has_more
+    stage.perform([Committed(3)])
+    assert stage.machine.calls[1:] == [("committed", [b"a", b"b"], 3)]
 
 
 def test_for_a_machine_without_a_state_no_log_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,15 +134,15 @@ def test_for_a_machine_without_a_state_no_log_is_read(monkeypatch: pytest.Monkey
     append(node, b"a")
     fetch(node, fetch_request(2, max_wait_ms=0), 1000)
     monkeypatch.delattr("kcore.raft.log.memory_log.MemoryLog.read")
-    assert Stage(node, Stateless()).machine.told == [("committed", [], 2), ("leader", 1, 2)]
+    assert Stage(node, Stateless()).machine.calls == [("committed", [], 2), ("leader", 1, 2)]
 
 
 def test_an_observer_without_an_id_never_leads() -> None:
     """Nobody leads: that is no word about the node whose id is -1."""
     node, _ = started(-1)
     stage = Stage(node)
-    stage.hear([LeaderChanged(-1, 3)])
-    assert (stage.machine.told, stage.driver.has_more) == ([], False)
+    stage.perform([LeaderChanged(-1, 3)])
+    assert (stage.machine.calls, stage.driver.has_more) == ([], False)
 
 
 def test_effects_of_the_machine_s_own_are_the_edge_s() -> None:
@@ -164,7 +164,7 @@ def behind_a_control_record() -> Stage:
     request = RemoveRaftVoterRequest(cluster_id=None, voter_id=3, voter_directory_id=directory(3))
     flush(node, node.on_request(request, 0, "remove", 1000), 1000)
     assert (offset, node.next_offset) == (3, 4)
-    stage.machine.told.clear()
+    stage.machine.calls.clear()
     return stage
 
 
@@ -189,7 +189,7 @@ def test_what_lingers_counts() -> None:
 def test_a_machine_that_is_refused_appends_behind_the_control_record() -> None:
     stage = behind_a_control_record()
     stage.decide(b"a")
-    assert stage.machine.told == [("refused", 3, 4)]
+    assert stage.machine.calls == [("refused", 3, 4)]
     assert stage.machine.state == [(4, b"a")]
     assert stage.node.log.read(4, 1000, 5) == values(b"a", base_offset=4)
 
@@ -198,12 +198,12 @@ def test_appends_behind_a_refused_one_are_refused_too() -> None:
     """The second expects the very offset that the node is at; written there, it would be before the first."""
     stage = behind_a_control_record()
     stage.submit([stage.machine.decide(b"first"), stage.machine.decide(b"second")])
-    assert stage.machine.told == [("refused", 3, 4)]
+    assert stage.machine.calls == [("refused", 3, 4)]
     assert stage.machine.state == [(4, b"first"), (5, b"second")]
     assert stage.node.log.read(4, 1000, 6) == values(b"first", b"second", base_offset=4)
 
 
-def test_a_machine_that_appends_elsewhere_than_it_was_told_has_a_bug() -> None:
+def test_an_append_at_an_unexpected_offset_is_a_bug_of_the_machine() -> None:
     stage = behind_a_control_record()
     wrong = stage.machine.decide(b"a")
     stage.machine.on_refused = lambda append, next_offset: [wrong]  # type: ignore[method-assign]
@@ -226,7 +226,7 @@ def test_encoded_batches_of_a_machine() -> None:
     stage = leading()
     stage.machine.next_offset = 3
     stage.commit(stage.submit([AppendBatches(values(b"a", b"b"), 1, 1)]))
-    assert stage.machine.told == [("committed", [], 3)]
+    assert stage.machine.calls == [("committed", [], 3)]
 
 
 @pytest.mark.parametrize(

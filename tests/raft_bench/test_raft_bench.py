@@ -59,13 +59,13 @@ def test_a_linger_is_that_of_the_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [(("--system", "etcd"), "--system etcd: kafka-4.3.1"), (("--linger", "soon"), "--linger soon: milliseconds")],
 )
-def test_what_makes_no_sense_is_refused(arguments: tuple[str, str], told: str) -> None:
+def test_what_makes_no_sense_is_refused(arguments: tuple[str, str], expected: str) -> None:
     result = quorum(*arguments)
     assert result.exit_code == 2
-    assert told in result.output
+    assert expected in result.output
 
 
 MEASURED = Measured(4_987_654.0, 27.1, 38.2, 51.2, 0.5)

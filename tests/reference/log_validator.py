@@ -23,7 +23,7 @@ class Invalid(Exception):
 
 
 @dataclass
-class Told:
+class Result:
     """The kernel's result."""
 
     refusal: int | None = None
@@ -150,36 +150,36 @@ def rebuilt(record: Any, timestamp_delta: int, index: int) -> bytes:
     return put(body)
 
 
-def validate(data: bytes, count: int, is_compressed: bool, is_kept: bool, rules: dict[str, Any]) -> Told:
+def validate(data: bytes, count: int, is_compressed: bool, is_kept: bool, rules: dict[str, Any]) -> Result:
     """`data`: the records, decompressed; `is_kept`: they are not rewritten, otherwise they are written uncompressed."""
-    told, buffer, is_sequential, written = Told(), Buffer(data), True, []
+    result, buffer, is_sequential, written = Result(), Buffer(data), True, []
     try:
         for index in range(count):
             record = next_record(buffer, is_compressed, is_kept)
             timestamp = rules["append_time"]
             if timestamp is None:
                 timestamp = rules["base_timestamp"] + record[0]
-            told.first_timestamp = timestamp if index == 0 else told.first_timestamp
-            told.max_timestamp = max(told.max_timestamp, timestamp)
+            result.first_timestamp = timestamp if index == 0 else result.first_timestamp
+            result.max_timestamp = max(result.max_timestamp, timestamp)
             is_sequential &= record[1] == index
             error = error_of(record[2], timestamp, rules["append_time"] is not None, rules)
             if error is not None:
-                told.errors.append((index, error, timestamp))
+                result.errors.append((index, error, timestamp))
             written.append((timestamp, record))
             if index == count - 1 and buffer.remaining:
                 raise Invalid
     except (Invalid, IllegalArgument) as thrown:
-        told.refusal = INVALID_RECORD if isinstance(thrown, Invalid) else UNKNOWN_SERVER_ERROR
-        return told
-    if told.errors:
-        return told
+        result.refusal = INVALID_RECORD if isinstance(thrown, Invalid) else UNKNOWN_SERVER_ERROR
+        return result
+    if result.errors:
+        return result
     if is_kept:
-        told.refusal = UNKNOWN_SERVER_ERROR if is_compressed and not is_sequential else None
+        result.refusal = UNKNOWN_SERVER_ERROR if is_compressed and not is_sequential else None
     elif any(timestamp < -1 for timestamp, _ in written):
-        told.refusal = UNKNOWN_SERVER_ERROR
+        result.refusal = UNKNOWN_SERVER_ERROR
     else:
-        told.rebuilt = b"".join(
-            rebuilt(record, timestamp - told.first_timestamp, index)
+        result.rebuilt = b"".join(
+            rebuilt(record, timestamp - result.first_timestamp, index)
             for index, (timestamp, record) in enumerate(written)
         )
-    return told
+    return result

@@ -102,8 +102,8 @@ class StoryState:
         }
 
     def _cordoned(self, record: Record) -> list[int] | None:
-        told = record.get("cordonedLogDirs")
-        return None if told is None else [self.directory(each) for each in told]
+        cordoned = record.get("cordonedLogDirs")
+        return None if cordoned is None else [self.directory(each) for each in cordoned]
 
     def _on_UnregisterBrokerRecord(self, record: Record) -> None:
         del self.brokers[record["brokerId"]]

@@ -60,11 +60,11 @@ def test_a_leader_from_outside_the_isr_makes_the_partition_recover() -> None:
 
 def test_the_policy_sees_rows_and_masks() -> None:
     @election_policy
-    def told(replicas: np.ndarray, in_sync: int, online: int) -> int:
+    def policy(replicas: np.ndarray, in_sync: int, online: int) -> int:
         fits = replicas[0] == 1 and replicas[1] == 0 and replicas[2] == 3 and in_sync == 0b101 and online == 0b110
         return 2 if fits else -1
 
-    assert elect(_table({0, 3}), told, rows=[1]).leaders.tolist() == [3]
+    assert elect(_table({0, 3}), policy, rows=[1]).leaders.tolist() == [3]
 
 
 def test_a_policy_over_many_partitions_does_what_its_twin_does() -> None:

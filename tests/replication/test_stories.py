@@ -123,16 +123,16 @@ def on_alter_partition_reassignments(step: Step) -> list[KraftElections]:
 
 
 def on_assign_replicas_to_dirs(step: Step) -> list[KraftElections]:
-    told: dict[int, int] = {}
+    assigned: dict[int, int] = {}
     for directory, answer in zip(step.request["directories"], step.response["directories"], strict=True):
         for topic, topic_answer in zip(directory["topics"], answer["topics"], strict=True):
             for partition, result in zip(topic["partitions"], topic_answer["partitions"], strict=True):
                 if result["errorCode"] == Errors.NONE:
                     row = step.row(topic["topicId"], partition["partitionIndex"])
-                    told[row] = step.state.directory(directory["id"])
+                    assigned[row] = step.state.directory(directory["id"])
     table, settings = step.prepare()
-    rows = np.array(sorted(told), np.int32)
-    directories = np.array([told[row] for row in rows.tolist()], np.int32)
+    rows = np.array(sorted(assigned), np.int32)
+    directories = np.array([assigned[row] for row in rows.tolist()], np.int32)
     broker_id = step.request["brokerId"]
     lost = rows[~moves.are_online(table, broker_id, directories)]
     return [

@@ -28,7 +28,7 @@ def test_many_samples_go_on_where_few_end():
     assert all(a <= b for a, b in pairwise([noise.interval(count)[0] for count in range(990, 1020)]))
 
 
-def test_what_is_noisy_is_told_in_words():
+def test_noise_is_described_in_words():
     steady = noise.spread([100.0] * 50 + [101.0] * 50)
     assert steady.noise == []
     tailed = noise.spread([100.0] * 90 + [350.0] * 10)
@@ -43,10 +43,10 @@ def test_a_spread_has_the_quantiles_of_numpy():
     assert its.p99 == pytest.approx(3.97)
 
 
-def test_the_load_is_told_only_above_the_limits():
-    def told(**load: float) -> list[str]:
+def test_the_load_is_named_only_above_the_limits():
+    def remarks(**load: float) -> list[str]:
         return noise.about_the_machine({"machine": {"cores": 4}, "load": load})
 
-    assert told(load_before=1.0, stolen_share=0.02) == [] and told() == [] and noise.about_the_machine({}) == []
-    assert "1.01 on 4 cores" in told(load_before=1.01)[0]
-    assert "3% of the cores" in told(stolen_share=0.03)[0]
+    assert remarks(load_before=1.0, stolen_share=0.02) == [] and remarks() == [] and noise.about_the_machine({}) == []
+    assert "1.01 on 4 cores" in remarks(load_before=1.01)[0]
+    assert "3% of the cores" in remarks(stolen_share=0.03)[0]

@@ -59,8 +59,8 @@ def chart() -> str:
 def test_a_chart_has_title_axis_legend_tips_and_the_colours_of_the_page():
     text = chart()
     assert text.startswith('<svg role="img" aria-label="Bars"')
-    for told in (">Bars<", ">time<", ">one<", ">first &amp; only<", ">4 ms<", ">2 ms<"):
-        assert told in text
+    for expected in (">Bars<", ">time<", ">one<", ">first &amp; only<", ">4 ms<", ">2 ms<"):
+        assert expected in text
     assert '<g class="tip"><title>3 &lt;ms&gt;</title>' in text
     assert "var(--series-2)" in text and "#0404" not in text and "DejaVu" not in text
     assert not re.search(r"\d\.\d{3,}", re.sub(r"<text.*?</text>", "", text))
@@ -85,8 +85,8 @@ def test_markdown_escapes_what_would_end_a_cell():
 
 
 def test_durations_of_an_axis_are_short():
-    told = [short_duration(ns) for ns in (0, 5, 2e4, 1e6, 1.5e9, 100000.00000000001)]
-    assert told == ["0", "5 ns", "20 µs", "1 ms", "1.5 s", "100 µs"]
+    texts = [short_duration(ns) for ns in (0, 5, 2e4, 1e6, 1.5e9, 100000.00000000001)]
+    assert texts == ["0", "5 ns", "20 µs", "1 ms", "1.5 s", "100 µs"]
 
 
 @pytest.mark.parametrize("left", [0.0, 1e5], ids=["from zero", "not from zero"])
@@ -120,7 +120,7 @@ def test_what_needs_a_log_axis_is_points_with_their_spread_and_doubts():
         Dot("", 241e6, KAFKA, "", "241 ms"),
     ]
     text = dot_chart("Points", dots, Axis("time, log", log=True), legend={"kcore": (KCORE, "o")}, line=(1e7, "aim"))
-    assert all(f">{told}<" in text for told in ("17 ms \u00b7 noisy", "241 ms", "lost", "aim", "kcore"))
+    assert all(f">{label}<" in text for label in ("17 ms \u00b7 noisy", "241 ms", "lost", "aim", "kcore"))
     assert text.count("<title>17 &lt;ms&gt;</title>") == 2, "the point and its spread"
     assert dot_chart("none", [], Axis("time")) == ""
 

@@ -42,13 +42,13 @@ def test_the_later_of_two_apis_has_their_number() -> None:
 
 def test_the_stub_lists_every_message() -> None:
     stub = Path(index.__file__).with_name("__init__.pyi").read_text(encoding="utf-8")
-    told = {
+    listed = {
         (node.module, alias.name)
         for node in ast.parse(stub).body
         if isinstance(node, ast.ImportFrom) and node.module != "kcore.schema.index"
         for alias in node.names
     }
-    assert told == {(f"kcore.schema.{family}", name) for family, names in index.FAMILIES.items() for name in names}
+    assert listed == {(f"kcore.schema.{family}", name) for family, names in index.FAMILIES.items() for name in names}
 
 
 def test_messages_are_attributes_of_the_package() -> None:

@@ -106,8 +106,8 @@ async def broker(server: KraftServer, broker_id: int = 1) -> AsyncIterator[Broke
         assert registered.error_code == 0
         made = Broker(broker_id, release, admin, registered.broker_epoch)
         await made.open(server.port)
-        told = await made.beat()
-        assert (told.error_code, told.is_fenced) == (0, False)
+        response = await made.beat()
+        assert (response.error_code, response.is_fenced) == (0, False)
         try:
             yield made
         finally:
@@ -119,7 +119,7 @@ def adopted(server: KraftServer) -> int:
     return len(server._handlers._server.adopted)
 
 
-def heard(server: KraftServer) -> int:
+def counted_heartbeats(server: KraftServer) -> int:
     """Heartbeats that the loop has answered."""
     assert server._handlers._compiled is not None
     return server._handlers._compiled.loop.counters()["heartbeats"]

@@ -33,7 +33,7 @@ class Recorder:
         self.led_epoch: int | None = None
         self.next_offset = -1
         self.committed = 0
-        self.told: list[tuple[Any, ...]] = []
+        self.calls: list[tuple[Any, ...]] = []
 
     def decide(self, records: Sequence[bytes]) -> Append:
         assert self.led_epoch is not None
@@ -41,17 +41,17 @@ class Recorder:
         return Append(records, self.led_epoch, self.next_offset - len(records))
 
     def on_leader(self, epoch: int, offset: int) -> Sequence[Append]:
-        self.told.append(("leader", epoch, offset))
+        self.calls.append(("leader", epoch, offset))
         self.led_epoch, self.next_offset = epoch, offset
         return ()
 
     def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Append]:
-        self.told.append(("committed", batches, end_offset))
+        self.calls.append(("committed", batches, end_offset))
         self.committed = end_offset
         return ()
 
     def on_resigned(self, epoch: int) -> Sequence[Append]:
-        self.told.append(("resigned", epoch))
+        self.calls.append(("resigned", epoch))
         self.led_epoch = None
         return ()
 
@@ -59,7 +59,7 @@ class Recorder:
         raise AssertionError(f"{append} was refused: {next_offset}")
 
     def on_snapshot(self, reader: SnapshotReader) -> Sequence[Append]:
-        self.told.append(("snapshot", reader.snapshot, b"".join(reader)))
+        self.calls.append(("snapshot", reader.snapshot, b"".join(reader)))
         self.committed = reader.snapshot.offset
         return ()
 
@@ -74,7 +74,7 @@ def append(server: QuorumServer, records: Sequence[bytes]) -> Append:
 
 
 class Nodes:
-    """So many static voters; `heard` has their state machines, by node."""
+    """So many static voters; `recorders` has their state machines, by node."""
 
     def __init__(self, count: int, level: str = "4.3", **settings: Any) -> None:
         ports = free_ports(count)
@@ -83,7 +83,7 @@ class Nodes:
         )
         self.settings = {**QUICK, **settings, "level": level}
         self.servers: list[QuorumServer] = []
-        self.heard: list[Recorder] = []
+        self.recorders: list[Recorder] = []
         self.cluster_ids: list[tuple[int, str]] = []  # As they were to be stored: by which node.
 
     def config(self, node_id: int, **settings: Any) -> RaftConfig:
@@ -102,7 +102,7 @@ class Nodes:
         limits: Limits = LIMITS,
         **settings: Any,
     ) -> QuorumServer:
-        config, heard = self.config(node_id, **settings), Recorder()
+        config, recorder = self.config(node_id, **settings), Recorder()
         port = config.endpoints["CONTROLLER"].port if config.endpoints else 0
         made = QuorumServer(
             config,
@@ -110,14 +110,14 @@ class Nodes:
             MemoryElections(),
             host="127.0.0.1",
             port=port,
-            machine=heard,
+            machine=recorder,
             store_cluster_id=lambda cluster_id: self.cluster_ids.append((node_id, cluster_id)),
             stop_ms=500,
             limits=limits,
             **({} if answer_loop is None else {"answer_loop": answer_loop}),
         )
         self.servers.append(made)
-        self.heard.append(heard)
+        self.recorders.append(recorder)
         return made
 
     async def leader(self, *, but: QuorumServer | None = None) -> QuorumServer:
@@ -126,8 +126,8 @@ class Nodes:
         def leading() -> list[QuorumServer]:
             return [
                 server
-                for server, heard in zip(self.servers, self.heard, strict=True)
-                if heard.led_epoch == server.node.epoch and server is not but
+                for server, recorder in zip(self.servers, self.recorders, strict=True)
+                if recorder.led_epoch == server.node.epoch and server is not but
             ]
 
         await until(lambda: bool(leading()))

@@ -14,7 +14,7 @@ from kcore.schema.stop_replica import (
     StopReplicaTopicState,
     StopReplicaTopicV1,
 )
-from kcore.server.zk_controller.answers import event_of_answer
+from kcore.server.zk_controller.response_events import event_of_answer
 from kcore.wire.codec import encode
 from kcore.wire.column_codec import decode_columns
 from kcore.wire.columns import Columns
@@ -49,7 +49,7 @@ def test_leadership() -> None:
         ([("a", 1), ("b", 2)], [("a", 1), ("b", 2)]),  # The others only stop: that is no deletion (KAFKA-9946).
     ],
 )
-def test_of_replicas_that_stop_those_that_were_to_be_deleted_are_told(
+def test_stopped_replicas_that_are_to_be_deleted_are_reported(
     deleted: list[tuple[str, int]], left: list[tuple[str, int]]
 ) -> None:
     states = [

@@ -12,7 +12,7 @@ from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.table.topic_table import TopicTable
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
-from kcore.server.cluster_view import A_LOOK, A_TURN, CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ClusterView, MayTell
+from kcore.server.cluster_view import A_LOOK, A_TURN, CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ClusterView, FilterOf
 from kcore.types import ZERO_UUID, Uuid
 from kcore.wire.codec import encode
 from net.loops import with_turns_of_others
@@ -49,8 +49,8 @@ def view(**changes: Any) -> ClusterView:
     )
 
 
-def metadata(request: MetadataRequest, version: int, told_of: MayTell | None = None, **changes: Any) -> Any:
-    return asyncio.run(view(**changes).metadata(request, version, told_of))
+def metadata(request: MetadataRequest, version: int, filter_of: FilterOf | None = None, **changes: Any) -> Any:
+    return asyncio.run(view(**changes).metadata(request, version, filter_of))
 
 
 def asked(*names: str | None, ids: tuple[Uuid, ...] = ()) -> MetadataRequest:
@@ -115,8 +115,8 @@ def test_all_topics_are_those_with_states(topics: list[MetadataRequestTopic] | N
 
 
 def test_topics_that_are_unknown_new_or_going() -> None:
-    told = metadata(asked("c", "b", "__consumer_offsets", "c"), 12, hidden={"b"}).topics
-    assert [(each.error_code, each.name, each.is_internal) for each in told] == [
+    response = metadata(asked("c", "b", "__consumer_offsets", "c"), 12, hidden={"b"}).topics
+    assert [(each.error_code, each.name, each.is_internal) for each in response] == [
         (Errors.UNKNOWN_TOPIC_OR_PARTITION, "c", False),
         (Errors.UNKNOWN_TOPIC_OR_PARTITION, "b", False),
         (Errors.UNKNOWN_TOPIC_OR_PARTITION, "__consumer_offsets", True),
@@ -125,8 +125,8 @@ def test_topics_that_are_unknown_new_or_going() -> None:
 
 def test_topics_by_id() -> None:
     stranger = Uuid(b"x" * 16)
-    told = metadata(asked(ids=(B, stranger, B, B, stranger)), 12).topics  # Each once, as Kafka.
-    assert [(each.error_code, each.name, each.topic_id) for each in told] == [
+    response = metadata(asked(ids=(B, stranger, B, B, stranger)), 12).topics  # Each once, as Kafka.
+    assert [(each.error_code, each.name, each.topic_id) for each in response] == [
         (Errors.NONE, "b", B),
         (Errors.UNKNOWN_TOPIC_ID, None, stranger),
     ]
@@ -208,7 +208,7 @@ def test_a_request_for_many_topics_is_answered_in_turns(by_id: bool) -> None:
 
 
 def test_a_topic_is_what_it_is_when_its_turn_comes() -> None:
-    """One that went meanwhile, and came again under its name, is not told for the one before."""
+    """A topic that is deleted meanwhile and created again under its name is not shown under the old id."""
     found = view()
 
     async def ask() -> Any:
@@ -223,13 +223,13 @@ def test_a_topic_is_what_it_is_when_its_turn_comes() -> None:
 
 
 @pytest.mark.parametrize(("request_", "by_id"), [(asked("a", "b"), False), (asked("a", ids=(B,)), True)])
-def test_of_each_topic_is_told_what_may_be(request_: MetadataRequest, by_id: bool) -> None:
+def test_each_topic_shows_what_the_filter_leaves(request_: MetadataRequest, by_id: bool) -> None:
     asks: list[tuple[int, bool]] = []
 
-    def told_of(request: MetadataRequest, version: int, has_ids: bool) -> Any:
+    def filter_of(request: MetadataRequest, version: int, has_ids: bool) -> Any:
         assert request is request_
         asks.append((version, has_ids))
         return lambda topic: None if topic.name == "b" else topic
 
-    topics = metadata(request_, 12, told_of).topics
+    topics = metadata(request_, 12, filter_of).topics
     assert ([each.name for each in topics], asks) == ([] if by_id else ["a"], [(12, by_id)])

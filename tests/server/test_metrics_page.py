@@ -126,7 +126,7 @@ def test_the_page_tells_of_the_cluster_in_kafkas_words() -> None:
     measured(story)
 
 
-def test_the_longest_slice_is_told_by_kind() -> None:
+def test_the_longest_slice_is_reported_by_kind() -> None:
     """An event that holds the loop is found in the page: in its kind, in the turn of the loop, and in the sums."""
 
     async def story(server: KraftServer, connection: Connection, page: MetricsPage) -> None:
@@ -184,16 +184,16 @@ def test_a_quorum_of_three_tells_who_leads_and_what_each_took() -> None:
                 }
                 for server, made in pages_of.items()
             }
-            for server, told in found.items():
+            for server, samples in found.items():
                 is_leader = server is leader
                 state, other = ("leader", "follower") if is_leader else ("follower", "leader")
-                assert (told["current_state", state], told["current_state", other]) == (1, 0)
-                assert told["current_leader",] == leader.config.node_id and told["number_of_voters",] == 3
-                assert (told["kcore_raft_append_records_total",] >= 2) == is_leader
-                assert (told["kcore_raft_fetch_records_total",] >= 2) == (not is_leader)
-                assert (told["kcore_raft_commit_seconds_count",] >= 1) == is_leader
+                assert (samples["current_state", state], samples["current_state", other]) == (1, 0)
+                assert samples["current_leader",] == leader.config.node_id and samples["number_of_voters",] == 3
+                assert (samples["kcore_raft_append_records_total",] >= 2) == is_leader
+                assert (samples["kcore_raft_fetch_records_total",] >= 2) == (not is_leader)
+                assert (samples["kcore_raft_commit_seconds_count",] >= 1) == is_leader
                 kinds = ("Fetch",) if is_leader else ("FetchResponse",)
-                assert all(told["kcore_event_seconds_count", kind] > 0 for kind in kinds)
+                assert all(samples["kcore_event_seconds_count", kind] > 0 for kind in kinds)
 
     run_watched(run())
 
@@ -220,14 +220,14 @@ def test_readiness_is_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
     measured(story)
 
 
-def test_an_address_that_is_taken_is_told_in_one_line() -> None:
+def test_an_address_in_use_is_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(NetworkError, match=rf"^cannot listen at 127.0.0.1:{port}: .*in use"):
             MetricsPage("127.0.0.1", port)
 
 
-def test_a_loop_that_is_held_is_told_and_holds_no_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blocked_loop_is_reported_and_blocks_no_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "LOOP_ANSWERS_S", 0.2)
 
     async def story(server: KraftServer, connection: Connection, page: MetricsPage) -> None:
@@ -342,10 +342,10 @@ def test_all_that_wait_for_a_page_share_the_next_one() -> None:
                 loop = asyncio.get_running_loop()
                 found = await asyncio.gather(*(loop.run_in_executor(threads, read, page) for _ in range(10)))
             assert len(begun) < len(found)
-            told = [samples_of(each)["answers", ()] for each in found]
-            assert sorted(told) != [*range(1, 11)]
+            counts = [samples_of(each)["answers", ()] for each in found]
+            assert sorted(counts) != [*range(1, 11)]
             last = samples_of(await asyncio.to_thread(read, page))["answers", ()]
-            assert last == len(begun) and last > max(told), "never one that was begun before the request"
+            assert last == len(begun) and last > max(counts), "never one that was begun before the request"
 
     asyncio.run(run())
 

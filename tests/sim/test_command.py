@@ -28,11 +28,11 @@ def kcore(*arguments: str) -> Result:
 def test_seeds_over_processes(tmp_path: Path) -> None:
     done = kcore("--seeds", "3", "--events", "400", "--processes", "2", "--out", str(tmp_path), "--json")
     assert done.exit_code == 0, done.output
-    told = [json.loads(line) for line in done.stdout.splitlines()]
+    printed = [json.loads(line) for line in done.stdout.splitlines()]
     kept = pq.read_table(tmp_path / "results.parquet").to_pylist()
-    assert [row["seed"] for row in told] == [row["seed"] for row in kept] == [1, 2, 3]
-    assert [row["hash"] for row in told] == [row["hash"] for row in kept]
-    assert all({"events", "committed", "simulated_ms", "seconds"} <= row.keys() for row in told)
+    assert [row["seed"] for row in printed] == [row["seed"] for row in kept] == [1, 2, 3]
+    assert [row["hash"] for row in printed] == [row["hash"] for row in kept]
+    assert all({"events", "committed", "simulated_ms", "seconds"} <= row.keys() for row in printed)
     assert "3 seeds, 0 failed" in done.stderr and "fault: " in done.stderr
     assert "All invariants held in 3 seeds." in (tmp_path / "report.html").read_text()
 
@@ -42,9 +42,9 @@ def test_the_summary_says_how_much_work_the_events_were() -> None:
         {"invariant": None, "events": 20_000, "committed": 1_500, "simulated_ms": 1_800_000, "seconds": 1.0},
         {"invariant": "SingleLeader", "events": 40_000, "committed": 300, "simulated_ms": 5_400_000, "seconds": 2.0},
     ]
-    told = summary(rows, 2.5)
-    assert told.startswith("2 seeds, 1 failed: 60,000 events, 1,800 records committed, 2.0 simulated hours in 2.5 s;")
-    assert told.endswith("a minute a core: 1.20 million events, 36,000 records, 40.0 simulated hours")
+    text = summary(rows, 2.5)
+    assert text.startswith("2 seeds, 1 failed: 60,000 events, 1,800 records committed, 2.0 simulated hours in 2.5 s;")
+    assert text.endswith("a minute a core: 1.20 million events, 36,000 records, 40.0 simulated hours")
 
 
 def a_row(seed: int, **given: object) -> Row:

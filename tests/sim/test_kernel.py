@@ -1,4 +1,4 @@
-"""Tests the simulation kernel: the order of events, time, gates of processes, links that are cut."""
+"""Tests the simulation kernel: the order of events, time, blocked processes, links that are cut."""
 
 from functools import partial
 from random import Random
@@ -35,13 +35,13 @@ def test_a_queue_without_events_is_no_error() -> None:
 
 def test_events_of_a_paused_process_wait_and_keep_their_order() -> None:
     kernel, process, seen = Kernel(1, ""), Process(3), list[str]()
-    process.gate |= PAUSED
+    process.blocked |= PAUSED
     kernel.after_us(10, partial(seen.append, "its first"), process)
     kernel.after_us(20, partial(seen.append, "its second"), process)
     kernel.after_us(20, partial(seen.append, "another's"))
     kernel.run_us(30)
     assert seen == ["another's"]
-    kernel.open_gate(process, PAUSED)
+    kernel.unblock(process, PAUSED)
     kernel.run_us(0)
     assert seen == ["another's", "its first", "its second"] and kernel.now_us == 30
 
@@ -52,10 +52,10 @@ def test_what_happens_again_and_again_of_a_paused_process_waits_once() -> None:
     kernel.run_us(1_000)
     before = len(seen)
     assert 50 < before < 200
-    process.gate |= PAUSED
+    process.blocked |= PAUSED
     kernel.run_us(1_000)
     assert len(seen) == before and len(process.inbox) == 1
-    kernel.open_gate(process, PAUSED)
+    kernel.unblock(process, PAUSED)
     kernel.run_us(1_000)
     assert seen[before] == 2_000 and len(seen) > before + 50
 

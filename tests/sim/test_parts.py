@@ -28,6 +28,7 @@ from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft import faults, processes
 from kcore.sim.raft.checkers.base import Checker, is_for, only_for
 from kcore.sim.raft.coverage import never_seen
+from kcore.sim.raft.crash_points import MOMENTS
 from kcore.sim.raft.damage import damaged
 from kcore.sim.raft.disk import (
     STORE_STEPS,
@@ -41,7 +42,6 @@ from kcore.sim.raft.disk import (
 )
 from kcore.sim.raft.options import FAULTS, draw
 from kcore.sim.raft.simulated_machine import PendingStore
-from kcore.sim.raft.timed_crashes import MOMENTS
 from kcore.sim.raft.world import World
 from kcore.storage.log.segmented_log import Settings
 from kcore.types import Uuid

@@ -144,5 +144,5 @@ def test_each_other_invariant_has_a_plant() -> None:
 def test_a_checker_says_what_it_checks(checker: type) -> None:
     """All that its own file raises; `CommittedLog` raises some for it."""
     path = Path(kcore.sim.__file__).parent / "raft" / "checkers" / f"{checker.__module__.rsplit('.', 1)[-1]}.py"
-    told = set(re.findall(r"[A-Z]\w+", checker.__doc__ or ""))
-    assert raised(path) <= told <= raised(path) | raised(Path(committed.__file__))
+    named = set(re.findall(r"[A-Z]\w+", checker.__doc__ or ""))
+    assert raised(path) <= named <= raised(path) | raised(Path(committed.__file__))

@@ -29,14 +29,14 @@ def test_a_seed_is_the_same_world_each_time() -> None:
 
 def test_the_hashing_of_strings_changes_nothing() -> None:
     code = f"from kcore.sim.raft.run_world import run_seed; print(run_seed(7, {EVENTS}).hash)"
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"PYTHONHASHSEED": "12345", "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert told.stdout.strip() == run_seed(7, EVENTS).hash
+    assert done.stdout.strip() == run_seed(7, EVENTS).hash
 
 
 def test_a_failure_ends_at_the_same_event_again() -> None:
@@ -47,8 +47,8 @@ def test_a_failure_ends_at_the_same_event_again() -> None:
 
 def test_how_to_see_it_again() -> None:
     assert replay_command(5, 100) == "./kcore sim raft --seed 5 --events 100"
-    told = replay_command(5, 100, "some-bug", voters=3, level=None)
-    assert told == "./kcore sim raft --seed 5 --events 100 --planted some-bug --voters 3"
+    command = replay_command(5, 100, "some-bug", voters=3, level=None)
+    assert command == "./kcore sim raft --seed 5 --events 100 --planted some-bug --voters 3"
 
 
 def test_seeds_draw_every_kind_of_world() -> None:

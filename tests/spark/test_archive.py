@@ -34,8 +34,8 @@ def elect(seed):
     return os.path.relpath(kcore.__file__), kcore.__version__, len(kcore.zk.elect(table, "offline", leaving=[1])) > 0
 
 try:
-    for told in sorted(set(spark.sparkContext.parallelize(range(2), 2).map(elect).collect())):
-        print(*told)
+    for elected in sorted(set(spark.sparkContext.parallelize(range(2), 2).map(elect).collect())):
+        print(*elected)
     kcore.spark.register(spark)
     print(spark.read.format("kcore.log").load(log).count(), "records")
 finally:

@@ -45,12 +45,12 @@ def test_a_java_home_that_cannot_be_used_is_an_error_and_no_other_java(monkeypat
     new, old = make_home(tmp_path / "new", "17.0.15", "new"), make_home(tmp_path / "old", "1.8.0_402", "old")
     monkeypatch.setenv("PATH", f"{new / 'bin'}:{os.defpath}")
     fix = "set it to a Java's folder, or unset it"
-    told = {
+    expected = {
         tmp_path / "nothing-there": f"has no bin/java: {fix}",
         old: f"is Java 8, and Spark and Kafka need 17 or newer: {fix}",
         tmp_path / "cache" / "kcore" / "java-gone": f"has no bin/java: {fix}",
     }
-    for home, said in told.items():
+    for home, said in expected.items():
         monkeypatch.setenv("JAVA_HOME", str(home))
         with pytest.raises(java.NoJavaError) as raised:
             java.java_home()

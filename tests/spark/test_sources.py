@@ -243,7 +243,7 @@ def test_04_spark_tells_of_an_unknown_option(spark: SparkSession, logs: Path) ->
 
 
 @pytest.mark.long
-def test_metadata_is_filtered_and_its_damage_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_metadata_is_filtered_and_its_damage_reported(spark: SparkSession, tmp_path: Path) -> None:
     whole = spark.read.format("kcore.metadata").load(str(METADATA))
     topic = whole.first()["topic"]
     some = spark.read.format("kcore.metadata").option("where", f"topic = '{topic}'").option("columns", "partition")

@@ -42,10 +42,10 @@ KEY = TopicPartition("t", 0)
 def no_hang() -> Iterator[None]:
     """A reader that waits for a FIFO's other end waits for ever."""
 
-    def told(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise AssertionError("it hangs")
 
-    before = signal.signal(signal.SIGALRM, told)
+    before = signal.signal(signal.SIGALRM, fail)
     signal.alarm(600)  # Beside whatever work no test takes that long.
     yield
     signal.alarm(0)

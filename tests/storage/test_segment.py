@@ -1,4 +1,4 @@
-"""Segments and their indexes: read over a mapping, problems told by position."""
+"""Segments and their indexes are read over a mapping; errors name the position."""
 
 import re
 import struct
@@ -61,7 +61,7 @@ def test_a_folder_without_segments_is_no_log(tmp_path: Path):
         Log(tmp_path)
 
 
-def test_every_torn_tail_is_told_by_position(tmp_path: Path):
+def test_every_torn_tail_is_reported_by_position(tmp_path: Path):
     first, second = batch(BASE), batch(BASE + 1, [b"a", b"b"])
     for size in range(len(first) + 1, len(first + second)):
         with segment_of(tmp_path, (first + second)[:size]) as segment:
@@ -70,7 +70,7 @@ def test_every_torn_tail_is_told_by_position(tmp_path: Path):
             assert (segment.valid_bytes, segment.end_offset) == (len(first), BASE + 1)
 
 
-def test_every_flipped_bit_is_told_by_position(tmp_path: Path):
+def test_every_flipped_bit_is_reported_by_position(tmp_path: Path):
     whole = [batch(BASE), batch(BASE + 1, [b"a", b"b"]), batch(BASE + 3)]
     begin, end = len(whole[0]), len(whole[0] + whole[1])
     data = b"".join(whole)
@@ -89,7 +89,7 @@ def test_every_flipped_bit_is_told_by_position(tmp_path: Path):
                 assert begin <= problems[0] < end
 
 
-def test_offsets_that_do_not_rise_are_told(tmp_path: Path):
+def test_offsets_that_do_not_rise_are_reported(tmp_path: Path):
     first = batch(BASE, [b"a", b"b"])
     with segment_of(tmp_path, first + batch(BASE + 1)) as segment:
         assert [(problem.message, problem.offset) for problem in segment.problems] == [
@@ -99,7 +99,7 @@ def test_offsets_that_do_not_rise_are_told(tmp_path: Path):
         assert [problem.offset for problem in segment.problems] == [0]
 
 
-def test_a_segment_that_reaches_into_the_next_is_told(tmp_path: Path):
+def test_a_segment_that_overlaps_the_next_is_reported(tmp_path: Path):
     folder = write_log(tmp_path / "t-0", {0: batch(0) + batch(1, [b"a", b"b"]), 2: batch(2)})
     with Log(folder) as log:
         [(path, problem)] = log.problems

@@ -86,7 +86,7 @@ def test_lines_and_fields_are_javas():
         ("0\n1\n\u0661 2\n", "is no int32"),
     ],
 )
-def test_what_is_no_checkpoint_is_told_by_line(text: str, said: str):
+def test_an_invalid_checkpoint_is_an_error_with_its_line(text: str, said: str):
     with pytest.raises(StorageError, match=re.escape(said)):
         checkpoints.parse_leader_epochs(text)
 

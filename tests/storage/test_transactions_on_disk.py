@@ -62,8 +62,8 @@ class History:
         end = log.end_offset
         for offset in range(end + 1):
             for end_offset in (offset, offset + 1, offset + 7, end):
-                told = log.aborted_transactions(offset, end_offset)
-                found = sorted((each.producer_id, each.first_offset, each.last_offset) for each in told)
+                aborted = log.aborted_transactions(offset, end_offset)
+                found = sorted((each.producer_id, each.first_offset, each.last_offset) for each in aborted)
                 if end_offset > offset:
                     assert found == sorted(self.aborted(offset, end_offset)), (offset, end_offset)
         assert log.producers.last_stable_offset(end, 0) == self.stable(end)

@@ -33,13 +33,13 @@ def storm(kafka: list[float], kcore: list[float], **given: Any) -> list[Row]:
     ]
 
 
-def told(rows: list[Row]) -> list[str]:
+def sentences(rows: list[Row]) -> list[str]:
     return [text for text, _ in answer.sentences(rows, FACTS)]
 
 
 def test_the_page_begins_with_the_ratio_and_its_spread_in_one_sentence() -> None:
     rows = storm([200.0, 240.0, 300.0], [14.0, 18.0, 15.0])
-    assert told(rows) == [
+    assert sentences(rows) == [
         "kcore 0.2.0 needs 0.0625 times what Kafka 4.3.1 needs until the last broker knows a lost broker's leaders "
         "(0.0500 to 0.0750 over the repetitions)."
     ]
@@ -53,12 +53,12 @@ def test_the_page_begins_with_the_ratio_and_its_spread_in_one_sentence() -> None
 
 def test_the_order_of_the_targets_does_not_turn_the_ratio_round() -> None:
     rows = storm([200.0, 240.0], [20.0, 24.0])
-    assert told(rows[::-1]) == told(rows)
+    assert sentences(rows[::-1]) == sentences(rows)
 
 
 def test_a_target_without_a_valid_repetition_has_no_ratio_and_the_page_says_so() -> None:
     rows = storm([200.0, 240.0], [0.1, 0.1], valid=False, invalid="0 changes, of 900 to 1,100 that it expects")
-    assert told(rows) == ["No answer: no repetition on kcore 0.2.0 is valid, in the scenario broker-lost."]
+    assert sentences(rows) == ["No answer: no repetition on kcore 0.2.0 is valid, in the scenario broker-lost."]
     page = report.render(rows, FACTS, [])
     assert 'class="answer bad"' in page and "needs" not in page.split("<h2")[0]
     assert "2 of 2 repetitions do not count: 0 changes, of 900 to 1,100" in page and ">none<span" in page
@@ -66,7 +66,7 @@ def test_a_target_without_a_valid_repetition_has_no_ratio_and_the_page_says_so()
         *storm([200.0], []),
         failed_row(replace(CELL, target=Target.parse(KCORE)), "broker-lost", 1, 1, "the end"),
     ]
-    assert told(failed)[0].startswith("No answer: no repetition on kcore 0.2.0")
+    assert sentences(failed)[0].startswith("No answer: no repetition on kcore 0.2.0")
 
 
 def test_an_invalid_repetition_is_in_no_ratio_and_is_one_mark() -> None:
@@ -86,12 +86,12 @@ def test_the_reason_of_an_invalid_repetition_is_its_own_and_no_finding_of_the_sc
 
 def test_one_repetition_each_is_said_only_of_one_repetition_each() -> None:
     odd = [row(KCORE, 1.0, at, valid=False, invalid="0 changes") for at in (1, 2)]
-    [text] = told([*storm([200.0, 240.0, 220.0], [20.0]), *odd])
+    [text] = sentences([*storm([200.0, 240.0, 220.0], [20.0]), *odd])
     assert "one repetition each" not in text and "fewer than two repetitions count on both" in text
 
 
 def test_repetitions_on_both_sides_of_1_and_single_ones_are_no_claim() -> None:
-    assert told(storm([200.0, 240.0, 220.0], [180.0, 250.0, 200.0]))[0].startswith(
+    assert sentences(storm([200.0, 240.0, 220.0], [180.0, 250.0, 200.0]))[0].startswith(
         "No difference is shown between kcore 0.2.0 and Kafka 4.3.1 until the last broker"
     )
     [(text, marks)] = answer.sentences(storm([200.0], [20.0]), FACTS)
@@ -106,7 +106,7 @@ def test_the_ratio_of_the_medians_lies_within_the_spread() -> None:
 
 def test_a_controller_alone_has_its_time_and_no_ratio() -> None:
     rows = [row(KCORE, ms, at) for at, ms in enumerate([10.0, 12.0])]
-    assert told(rows) == [
+    assert sentences(rows) == [
         "kcore 0.2.0 needs 11.0 ms until the last broker knows a lost broker's leaders "
         "(10.0 ms to 12.0 ms in 2 repetitions)."
     ]

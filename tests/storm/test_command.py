@@ -48,6 +48,14 @@ def test_list_names_every_scenario_with_a_line():
         assert all(len(line.split()) > 3 for line in lines)
 
 
+def test_the_old_name_of_the_option_metadata_works_and_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    fake(monkeypatch)
+    result = storm("--mind", "count", "create", "--target", "kcore-kraft", "--out", str(tmp_path / "run"))
+    assert result.exit_code == 0, result.output
+    assert "kcore: --mind is called --metadata now." in result.stderr.splitlines()
+    assert 'metadata = "count"' in (tmp_path / "run" / "plan.toml").read_text().splitlines()
+
+
 def fake(monkeypatch: pytest.MonkeyPatch, *, interrupt: bool = False, error: str | None = None, lag: bool = False,
          left: list[str] | None = None):  # fmt: skip
     def run_plan(
@@ -114,8 +122,8 @@ def test_an_interrupted_run_keeps_what_is_done(tmp_path: Path, monkeypatch: pyte
     assert result.exit_code == 3 and "interrupted: all is stopped" in result.output
     rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert [row["scenario"] for row in rows] == ["register", "create"]
-    told = json.loads((tmp_path / "medians.json").read_text())
-    assert [row["scenario"] for row in told["medians"]] == ["register", "create"]
+    kept = json.loads((tmp_path / "medians.json").read_text())
+    assert [row["scenario"] for row in kept["medians"]] == ["register", "create"]
     assert "missing: broker-lost on kafka-4.3.1" in " ".join(result.output.split())
 
 

@@ -67,8 +67,8 @@ def test_markdown_json_and_a_page() -> None:
     assert done.stdout.startswith("**\u274c kcore compare: slower: 1 of 3 scenarios") and "| scenario |" in done.stdout
     page = Path("page.html").read_text()
     assert 'aria-label="broker-lost"' in page and "slower: 1 of 3 scenarios" in page and "Every scenario" in page
-    told = json.loads(compare("old", "new", "--json").stdout)
-    [lost, *_] = told["operations"]
+    printed = json.loads(compare("old", "new", "--json").stdout)
+    [lost, *_] = printed["operations"]
     assert (lost["scenario"], lost["verdict"], lost["old_median_ns"]) == ("broker-lost", "slower", 100_000_000)
 
 
@@ -87,10 +87,10 @@ def test_a_scenario_that_failed_or_ran_in_part_is_left_out_and_then_missing() ->
     keep_as("new", [failed_row(CELL, "broker-lost", 1, 1, "the end\nof it"), late, odd, row("steady", -1.0)])
     done = compare("old", "new")
     assert done.exit_code == 3 and "no verdict: 2 of the old run missing" in done.stdout
-    told = "on kcore-kraft, 5,000 partitions, 20 brokers, is left out:"
-    assert f"kcore: new: broker-lost {told} failed: the end\n" in done.stderr
-    assert f"kcore: new: bounce {told} the load generator itself was 900 ms late\n" in done.stderr
-    assert f"kcore: new: bounce {told} 0 changes, of 9 to 11\n" in done.stderr
+    message = "on kcore-kraft, 5,000 partitions, 20 brokers, is left out:"
+    assert f"kcore: new: broker-lost {message} failed: the end\n" in done.stderr
+    assert f"kcore: new: bounce {message} the load generator itself was 900 ms late\n" in done.stderr
+    assert f"kcore: new: bounce {message} 0 changes, of 9 to 11\n" in done.stderr
 
 
 def test_repetitions_that_do_not_count_are_named_wherever_the_verdict_stands() -> None:
@@ -105,26 +105,26 @@ def test_repetitions_that_do_not_count_are_named_wherever_the_verdict_stands() -
 
 def test_a_run_that_was_interrupted_is_named_with_how_often_it_ran() -> None:
     keep_as("new", rows(lost=OLD, bounce=OLD[:1]), plan="[storm]\nrepeat = 3\n")
-    told = json.loads(compare("old", "new", "--json").stdout)["remarks"]
-    assert "The new run: bounce on kcore-kraft, 5,000 partitions, 20 brokers, ran 1 of 3 times." in told
-    assert not any("broker-lost" in line for line in told)
+    remarks = json.loads(compare("old", "new", "--json").stdout)["remarks"]
+    assert "The new run: bounce on kcore-kraft, 5,000 partitions, 20 brokers, ran 1 of 3 times." in remarks
+    assert not any("broker-lost" in line for line in remarks)
 
 
 def test_what_the_files_do_not_say_about_machine_and_plan_is_named() -> None:
-    told = json.loads(compare("old", "new", "--json").stdout)["remarks"]
-    assert "The old run does not say on which machine it ran: its times may not compare." in told
-    assert "The old and the new run kept no plan: whether the options were the same is not known." in told
+    remarks = json.loads(compare("old", "new", "--json").stdout)["remarks"]
+    assert "The old run does not say on which machine it ran: its times may not compare." in remarks
+    assert "The old and the new run kept no plan: whether the options were the same is not known." in remarks
 
 
-def test_plans_that_differ_and_single_repetitions_are_told() -> None:
-    plans = ['[storm]\nmind = "full"\nseed = 1\n', '[storm]\nmind = "count"\nseed = 2\n']
+def test_plans_that_differ_and_single_repetitions_are_named() -> None:
+    plans = ['[storm]\nmind = "full"\nseed = 1\n', '[storm]\nmetadata = "count"\nseed = 2\n']
     for folder, plan in zip(("old", "new"), plans, strict=True):
         keep_as(folder, rows(lost=[100.0], bounce=[100.0]), plan=plan)
     done = compare("old", "new", "--all")
-    assert "The plans differ in mind: full in the old run, count in the new one." in done.stdout
+    assert "The plans differ in metadata: full in the old run, count in the new one." in done.stdout
     assert "differ in seed" not in done.stdout
-    told = json.loads(compare("old", "new", "--json").stdout)
-    assert told["operations"][0]["noise"] == "old a single repetition; new a single repetition"
+    printed = json.loads(compare("old", "new", "--json").stdout)
+    assert printed["operations"][0]["noise"] == "old a single repetition; new a single repetition"
 
 
 def test_what_cannot_be_compared_is_one_line(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_what_cannot_be_compared_is_one_line(tmp_path: Path) -> None:
     result_files.write(pa.table({"seed": [1]}), Path("sim"))
     for name, text in (("odd", '{"scenario": 1, "target": 2}'), ("list", "[1]"), ("none", "")):
         Path(f"{name}.jsonl").write_text(text)
-    told = {
+    expected = {
         "older": "no results of kcore storm that can be compared: it has no column session_ms",
         "bench": "no results of kcore bench: it has no column partitions",
         "sim": "results of neither kcore bench nor kcore storm",
@@ -143,7 +143,7 @@ def test_what_cannot_be_compared_is_one_line(tmp_path: Path) -> None:
         "list.jsonl": "line 1: not a JSON object",
         "none.jsonl": "results of neither kcore bench nor kcore storm",
     }
-    for name, text in told.items():
+    for name, text in expected.items():
         done = compare("old", name)
         assert done.exit_code == 2 and done.stderr.startswith(f"kcore: {name}: {text}"), done.stderr
         assert len(done.stderr.splitlines()) == 1
@@ -206,7 +206,7 @@ def test_a_scenario_has_a_threshold_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (("--threshold", "0.5"), "--threshold 0.5: '0.5' is no ratio of at least 1"),
         (("--threshold", "broker-lost=fast"), "--threshold broker-lost=fast: 'fast' is no ratio of at least 1"),
@@ -219,7 +219,7 @@ def test_a_scenario_has_a_threshold_of_its_own() -> None:
         (("--labels", "a,a"), "--labels a,a: give two different names"),
     ],
 )
-def test_options_that_make_no_sense_are_one_line(arguments: tuple[str, ...], told: str) -> None:
+def test_options_that_make_no_sense_are_one_line(arguments: tuple[str, ...], expected: str) -> None:
     done = compare("old", "new", *arguments)
-    assert (done.exit_code, done.stdout) == (2, "") and done.stderr.startswith(f"kcore: {told}")
+    assert (done.exit_code, done.stdout) == (2, "") and done.stderr.startswith(f"kcore: {expected}")
     assert len(done.stderr.splitlines()) == 1

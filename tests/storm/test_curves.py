@@ -37,18 +37,18 @@ def test_one_size_has_no_curve() -> None:
 
 def test_a_panel_a_scenario_figure_and_number_of_brokers_with_every_line_named_once() -> None:
     svg = curves_chart(merged(rows((20, 200), (100, 1_000))))
-    told = text_of(svg)
+    text = text_of(svg)
     for corner in ("time · 20 brokers", "time · 200 brokers", "CPU · 20 brokers", "CPU · 200 brokers"):
-        assert told.count(corner) == 2, "one in each of the two scenarios"
+        assert text.count(corner) == 2, "one in each of the two scenarios"
     for name in TARGETS.values():
-        assert told.count(name) == 4, "in the last panel of time and of CPU, in each of the two scenarios"
-    assert told.count("partitions") == 4 and {"create", "reassign"} <= {*told}
+        assert text.count(name) == 4, "in the last panel of time and of CPU, in each of the two scenarios"
+    assert text.count("partitions") == 4 and {"create", "reassign"} <= {*text}
     assert all(f"var({name})" in svg for name in ("--kafka", "--kafka-zk", "--kcore-zk")), "a colour a system"
 
 
 def test_where_only_the_brokers_differ_they_lie_along() -> None:
-    told = text_of(curves_chart(merged(rows((20, 200), (100,)))))
-    assert "time · 100 partitions" in told and told.count("brokers") == 2
+    text = text_of(curves_chart(merged(rows((20, 200), (100,)))))
+    assert "time · 100 partitions" in text and text.count("brokers") == 2
 
 
 def test_a_mark_tells_its_size_its_median_and_the_spread_of_its_repetitions() -> None:
@@ -62,8 +62,8 @@ def test_a_controller_whose_cpu_is_not_known_has_a_line_of_time_alone() -> None:
     for row in found:
         if row["target"] == "kafka-4.3.1":
             row["controller_cpu_s"] = -1.0
-    told = text_of(curves_chart(merged(found)))
-    assert told.count("Kafka 4.3.1") == 2 and told.count("kcore (ZK)") == 4
+    text = text_of(curves_chart(merged(found)))
+    assert text.count("Kafka 4.3.1") == 2 and text.count("kcore (ZK)") == 4
 
 
 def test_names_stay_inside_the_picture_however_close_the_lines_are() -> None:

@@ -58,9 +58,9 @@ def test_holdings_are_what_partition_by_partition_says(seed: int) -> None:
 
 def test_bounds_name_what_was_expected_and_why() -> None:
     held = Holdings(leaders=100, isrs=290, alone=5, replicas=300)
-    told = "brokers that lead 100 partitions and have 300 replicas, 290 of them in ISRs end"
-    assert leaving(held) == Bounds(100, 305, told)
-    assert leaving(held).flaw(0) == f"0 changes, and 100 to 305 were expected: {told}"
+    message = "brokers that lead 100 partitions and have 300 replicas, 290 of them in ISRs end"
+    assert leaving(held) == Bounds(100, 305, message)
+    assert leaving(held).flaw(0) == f"0 changes, and 100 to 305 were expected: {message}"
     assert [leaving(held).flaw(changes) for changes in (100, 305)] == ["", ""]
     assert leaving(held, times=2).most == 610
     # Nothing to change is no measurement, even where the state says that nothing is to change.

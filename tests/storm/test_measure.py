@@ -186,8 +186,8 @@ def test_an_election_ends_where_the_new_epoch_begins() -> None:
         start, killed_ms = measure.intended_ns, (time.time_ns() - time.monotonic_ns() + measure.intended_ns) // MS
         seen.append((13, CHANGE))
         batches = ((11, 11, -500), (12, 12, 250), (13, 13, 400))
-        told = [(first, last, 1, 50, killed_ms + ms, start + 9 * MS) for first, last, ms in batches]
-        storm.fleet.timeline.add(words(*told), words((0, 14, start + 500 * MS)))
+        appended = [(first, last, 1, 50, killed_ms + ms, start + 9 * MS) for first, last, ms in batches]
+        storm.fleet.timeline.add(words(*appended), words((0, 14, start + 500 * MS)))
         storm.fleet.observer.end_offset = 14
         measure.elected(4)
 

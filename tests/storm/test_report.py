@@ -77,8 +77,8 @@ def test_an_invalid_repetition_is_in_no_figure_and_is_named_with_its_reason():
     [one] = merged(rows)
     assert (one["last_ms"], one["changes"], one["controller_cpu_s"]) == (40.5, 7, -1.0)
     assert (one["repetitions"], one["tried"], one["excluded"]) == (2, 3, 1)
-    [told] = medians(rows)
-    assert told["last_ms"]["values"] == [40.0, 41.0] and told["excluded"] == {"2": reason}
+    [summary] = medians(rows)
+    assert summary["last_ms"]["values"] == [40.0, 41.0] and summary["excluded"] == {"2": reason}
     line = f"invalid: broker-lost on kafka-4.3.1, 3 x 100, repetition 3: {reason}"
     assert report_table.troubles(rows, []) == [line]
     _, [(cells, _)] = report_table.cells_of([one], report_table.TIMES)
@@ -182,8 +182,8 @@ def test_the_terminal_and_the_page_show_all_and_escape_what_others_wrote():
 
 def test_the_page_says_where_the_controllers_of_two_targets_are_not_the_same():
     pages = {target: report.render([row()], {"targets": ["kafka-4.3.1", target]}, []) for target in ("a:1", KCORE)}
-    for told in ("25 ms in case more comes", "10,000 records, some with error -1; kcore writes them", "one by one"):
-        assert told in pages[KCORE] and told not in pages["a:1"]
+    for text in ("25 ms in case more comes", "10,000 records, some with error -1; kcore writes them", "one by one"):
+        assert text in pages[KCORE] and text not in pages["a:1"]
 
 
 def test_rows_survive_parquet_and_json_and_the_plan_is_toml(tmp_path: Path):
@@ -196,11 +196,11 @@ def test_rows_survive_parquet_and_json_and_the_plan_is_toml(tmp_path: Path):
     assert table.to_pylist(maps_as_pydicts="strict") == rows
     assert result_files.facts_of(table) == {"targets": ["a:1"]}
     assert '"records": {"NoOpRecord": 2}' in (tmp_path / "results.jsonl").read_text()
-    told = tomllib.loads(StormPlan(brokers=(20, 100)).to_toml())["storm"]
-    assert (told["brokers"], told["targets"], told["heartbeat_s"]) == ([20, 100], ["kafka-4.3.1"], 2.0)
+    plan = tomllib.loads(StormPlan(brokers=(20, 100)).to_toml())["storm"]
+    assert (plan["brokers"], plan["targets"], plan["heartbeat_s"]) == ([20, 100], ["kafka-4.3.1"], 2.0)
 
 
-def test_the_session_time_out_is_told_apart_from_the_controllers_work():
+def test_the_session_time_out_is_apart_from_the_controllers_work():
     """9 of 9.4 s are the session of the lost broker, 0.25 s until the controller looked: the ratio is one of work."""
     lost = row(first_ms=9300.0, last_ms=9400.0, session_ms=9000.0, append_gap_ms=50.0, known_ms=[9310.0, 9400.0])
     assert phases_of(lost) == Phases(session=9000.0, noticed=250.0, decided=0.0, first=50.0, spread=100.0)
@@ -218,7 +218,7 @@ def test_the_session_time_out_is_told_apart_from_the_controllers_work():
 
 
 @pytest.mark.parametrize(
-    ("figures", "told"),
+    ("figures", "expected"),
     [
         ({"first_ms": -1.0, "last_ms": -1.0}, None),
         ({"append_gap_ms": -4.0}, Phases(0.0, 0.0, 10.0, 0.0, 30.0)),  # Its clock is ahead.
@@ -226,8 +226,8 @@ def test_the_session_time_out_is_told_apart_from_the_controllers_work():
         ({"session_ms": 20.0, "append_gap_ms": 5.0}, Phases(20.0, 0.0, 0.0, 0.0, 20.0)),  # It ended before.
     ],
 )
-def test_the_parts_of_a_scenario_are_its_time(figures: dict[str, float], told: Phases | None):
-    assert phases_of(row(**figures)) == told
+def test_the_parts_of_a_scenario_are_its_time(figures: dict[str, float], expected: Phases | None):
+    assert phases_of(row(**figures)) == expected
 
 
 def test_every_storm_has_a_chart_of_who_knew_when_and_a_timeline():
@@ -237,7 +237,7 @@ def test_every_storm_has_a_chart_of_who_knew_when_and_a_timeline():
         assert f'aria-label="{title}"' in page
     assert "1 of 3 brokers\nafter 30.0 ms" in page
     numbers = page.split('aria-label="broker-lost: who knew when"')[1].split("</figure>")[0]
-    assert all(f'data-name="{name}">{told}<' in numbers for name, told in (("number", "3"), ("50%", "35.0 ms")))
+    assert all(f'data-name="{name}">{text}<' in numbers for name, text in (("number", "3"), ("50%", "35.0 ms")))
     assert "the band reaches from the soonest to the latest repetition" in page
 
 
@@ -259,7 +259,7 @@ def test_expected_errors_are_those_of_scenarios_that_there_are():
     assert set(EXPECTED_ERRORS) <= set(SCENARIOS)
 
 
-def test_repetitions_are_told_by_their_median_and_its_spread():
+def test_repetitions_are_described_by_their_median_and_its_spread():
     rows = [
         row(replace(CELL, repetition=at), last_ms=40.0 + at, session_ms=10.0, controller_cpu_s=1.0 + at)
         for at in (2, 0, 1)

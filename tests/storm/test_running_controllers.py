@@ -64,19 +64,19 @@ def ran(controller: KcoreQuorum, **options: object) -> tuple[list[Row], list[str
     )  # type: ignore[arg-type]
     plan.check()
     rows: list[Row] = []
-    told: list[str] = []
-    assert run.run(plan, rows, told.append) == []
-    return rows, told
+    lines: list[str] = []
+    assert run.run(plan, rows, lines.append) == []
+    return rows, lines
 
 
 def test_the_session_time_out_is_asked_and_the_process_is_found_by_its_port(controller: KcoreQuorum) -> None:
-    rows, told = ran(controller, scenarios=("broker-lost",))
+    rows, lines = ran(controller, scenarios=("broker-lost",))
     lost = rows[-1]
     assert (lost["scenario"], lost["error"], lost["work_unknown"]) == ("broker-lost", None, "")
     assert 0 < lost["session_ms"] <= SESSION_MS  # The default, 9 s, would be longer than the whole scenario.
     assert lost["session_ms"] <= lost["last_ms"]
     assert lost["controller_cpu_s"] > 0 and lost["controller_rss_mb"] > 0
-    assert not any("not known" in line for line in told)
+    assert not any("not known" in line for line in lines)
 
 
 @pytest.mark.long
@@ -87,19 +87,19 @@ def test_a_controller_that_does_not_tell_its_session_time_out_leaves_the_work_bl
         raise TargetError("controller 7 does not tell it: give --session-timeout MS")
 
     monkeypatch.setattr(run, "session_timeout_ms", silent)
-    rows, told = ran(controller, scenarios=("broker-lost",))
+    rows, lines = ran(controller, scenarios=("broker-lost",))
     assert (rows[-1]["session_ms"], rows[-1]["valid"]) == (-1.0, True)
     assert rows[-1]["work_unknown"] == "controller 7 does not tell it: give --session-timeout MS"
-    assert any("the work of lost brokers will not be known: controller 7" in line for line in told)
-    rows, told = ran(controller, scenarios=("broker-lost",), session_timeout_ms=SESSION_MS)
+    assert any("the work of lost brokers will not be known: controller 7" in line for line in lines)
+    rows, lines = ran(controller, scenarios=("broker-lost",), session_timeout_ms=SESSION_MS)
     assert 0 < rows[-1]["session_ms"] <= SESSION_MS and not rows[-1]["work_unknown"]
 
 
 def test_a_session_time_out_that_the_controller_does_not_have_is_refused(controller: KcoreQuorum) -> None:
     rows, _ = ran(controller, scenarios=("broker-lost",), session_timeout_ms=SESSION_MS // 2)
     leader_id = controller.nodes[0].node_id
-    told = f"--session-timeout {SESSION_MS // 2}: controller {leader_id} has {SESSION_MS} ms: leave it out"
-    assert {row["error"] for row in rows} == {told}
+    message = f"--session-timeout {SESSION_MS // 2}: controller {leader_id} has {SESSION_MS} ms: leave it out"
+    assert {row["error"] for row in rows} == {message}
 
 
 def test_what_is_asked_for_is_refused_where_it_cannot_be_known(controller: KcoreQuorum) -> None:

@@ -74,8 +74,8 @@ def test_lacking_are_partitions_with_a_leader_whose_isr_lacks_a_replica_of_those
 
 def test_one_too_many_tells_what_was_answered_and_done_and_where_there_is_no_limit() -> None:
     answers = [(0, None)] * 10_000 + [(-1, None)]
-    told = one_too_many("topics in one request", answers, 10_000, "deleted")
-    assert told == "10,001 topics in one request: 10,000 x done, 1 x UNKNOWN_SERVER_ERROR; 10,000 are deleted"
+    text = one_too_many("topics in one request", answers, 10_000, "deleted")
+    assert text == "10,001 topics in one request: 10,000 x done, 1 x UNKNOWN_SERVER_ERROR; 10,000 are deleted"
     whole = one_too_many("topics in one request", [(44, "Too many.")], 0, "deleted")
     assert whole == "10,001 topics in one request: POLICY_VIOLATION (Too many.); 0 are deleted"
     none = one_too_many("topics in one request", [(0, None)] * 10_001, 10_001, "deleted")

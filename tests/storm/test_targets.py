@@ -47,7 +47,7 @@ def test_a_release_is_started_and_addresses_are_taken_as_they_are():
         f"{'a' * 64}:1",
     ],
 )
-def test_what_is_no_target_is_told_with_what_would_be(text: str):
+def test_an_invalid_target_is_refused_with_valid_ones(text: str):
     with pytest.raises(TargetError, match=r"HOST:PORT.*kafka-4\.3\.1|kafka-4\.3\.1.*HOST:PORT"):
         Target.parse(text)
 
@@ -61,8 +61,8 @@ def test_ids_begin_at_one_or_behind_all_that_are_taken():
 
 
 def test_what_is_left_is_named_with_how_it_goes_away():
-    told = str(Left("here:9093", ["kcore-storm-ab-000000", "kcore-storm-ab-000007"], [4001, 4002]))
-    assert told == (
+    text = str(Left("here:9093", ["kcore-storm-ab-000000", "kcore-storm-ab-000007"], [4001, 4002]))
+    assert text == (
         "2 topics, kcore-storm-ab-000000 to kcore-storm-ab-000007 (kafka-topics.sh --delete --topic 'kcore-storm-ab.*' "
         "--bootstrap-server of a broker) and brokers 4001, 4002 (kafka-cluster.sh unregister --bootstrap-controller "
         "here:9093 --id of each)"
@@ -101,7 +101,7 @@ def test_limits_run_only_where_they_are_named_and_break_only_what_is_ours():
 
 
 def test_brokers_that_only_count_run_what_needs_no_partitions():
-    whole, counting = StormPlan(), StormPlan(mind="count")
+    whole, counting = StormPlan(), StormPlan(metadata="count")
     target = Target.parse("kafka-4.3.1")
     assert whole.scenarios_of(target) == [name for name in SCENARIOS if name not in NEEDS_OWN_QUORUM]
     left = set(whole.scenarios_of(target)) - set(counting.scenarios_of(target))
@@ -139,7 +139,7 @@ def test_counts_in_pairs_are_sizes_of_their_own():
         ({"racks": 21}, "--racks 21"),
         ({"controllers": 2}, "neither 1 nor 3"),
         ({"heap": "much"}, "--heap 'much'"),
-        ({"mind": "none"}, "neither full nor count"),
+        ({"metadata": "none"}, "neither full nor count"),
         ({"heartbeat_s": 9.0}, "--heartbeat-s 9"),
         ({"seconds": 0.0}, "--seconds 0"),
         ({"seconds": 601.0}, "--seconds 601"),
@@ -155,7 +155,7 @@ def test_counts_in_pairs_are_sizes_of_their_own():
         ({"profile": True, "targets": ("h:1",)}, "kcore does not start the controllers at h:1"),
     ],
 )
-def test_what_cannot_be_is_told_before_anything_starts(options: dict, said: str):
+def test_an_impossible_plan_is_refused_before_anything_starts(options: dict, said: str):
     with pytest.raises(PlanError, match=said):
         StormPlan(**options).check()
     StormPlan().check()
@@ -196,7 +196,7 @@ def test_what_came_after_the_first_clearing_is_cleared_too(monkeypatch: pytest.M
     assert [type(each) for each in quorum.asked] == [DeleteTopicsRequest, UnregisterBrokerRequest]
 
 
-def test_what_is_refused_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch):
+def test_a_refusal_has_its_reason(monkeypatch: pytest.MonkeyPatch):
     there = Left("here:9093", ["storm-a"], [7])
     problems = cleared(monkeypatch, Refusing(*[29, 31] * 3), there, there, there, there)
     assert problems == [
@@ -211,7 +211,7 @@ def test_what_is_gone_already_is_no_problem(monkeypatch: pytest.MonkeyPatch):
     assert cleared(monkeypatch, Refusing(3, 102), there, Left("here:9093", [], [])) == []
 
 
-def test_a_target_at_which_nothing_listens_is_told_before_anything_runs() -> None:
+def test_a_target_without_a_listener_is_refused_before_anything_runs() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(TargetError, match=f"^no connection to 127.0.0.1:{port}: .*is a controller running there"):
@@ -255,7 +255,7 @@ async def _says(data: bytes, reader: asyncio.StreamReader, writer: asyncio.Strea
     ],
 )
 @story
-async def test_a_target_that_is_no_controller_is_told_soon(
+async def test_a_target_that_is_no_controller_is_refused_soon(
     data: bytes, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not after tries for as long as a controller may take to start."""
@@ -298,7 +298,7 @@ async def test_a_controller_that_starts_may_close_connections(monkeypatch: pytes
 
 
 @story
-async def test_a_target_that_says_its_versions_and_no_more_is_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_target_that_answers_versions_only_is_refused_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quorum, "_LIMITS", replace(quorum._LIMITS, connect_s=0.2, request_s=3_600.0))
 
     async def answer(context: Any, request: Any) -> Any:
@@ -311,7 +311,7 @@ async def test_a_target_that_says_its_versions_and_no_more_is_told_soon(monkeypa
 
 @pytest.mark.parametrize(("error", "says"), [(114, "is a broker, not a controller"), (115, "is a broker"), (0, None)])
 @story
-async def test_a_target_that_is_a_broker_is_told_so(error: int, says: str | None) -> None:
+async def test_a_target_that_is_a_broker_is_refused_as_one(error: int, says: str | None) -> None:
     async def answer(context: Any, request: Any) -> Any:
         return DescribeClusterResponse(error_code=error if request.endpoint_type == 2 else 0, cluster_id="c")
 

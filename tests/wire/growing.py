@@ -1,4 +1,7 @@
-"""Random messages whose arrays grow with the cluster, with a given share of regular and mixed rows."""
+"""Random messages of the kinds whose arrays grow with the cluster, for tests of columns.
+
+Structs of one array are encoded alike, or differ by nulls, tags, counts and lengths: `DIALS` names the mixtures.
+"""
 
 import random
 from dataclasses import dataclass
@@ -24,14 +27,14 @@ NUMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class Dials:
-    """How often nullable values are null, tags are absent or unknown; the possible counts and lengths."""
+    """The distribution of the random values of a message."""
 
-    null: float = 0
-    absent: float = 1
-    unknown: float = 0
-    outer: tuple[int, ...] = (30,)  # of the first array on the way down
-    inner: tuple[int, ...] = (3,)
-    lengths: tuple[int, ...] = (5,)
+    null: float = 0  # The share of nullable values that are null.
+    absent: float = 1  # The share of tagged fields that have their default, and so are not written.
+    unknown: float = 0  # The share of structs with a tag that the schema does not have.
+    outer: tuple[int, ...] = (30,)  # Possible counts of an array that is in no other array.
+    inner: tuple[int, ...] = (3,)  # Possible counts of the arrays within arrays.
+    lengths: tuple[int, ...] = (5,)  # Possible lengths of strings and bytes.
 
 
 DIALS = {
@@ -52,7 +55,7 @@ DIALS = {
 
 
 def message_row(plan: StructPlan, dials: Dials, seed: int) -> dict[str, Any]:
-    """A message as a plain row (`reference.columns`)."""
+    """A random message as a plain row of `reference.columns`, the same for the same seed."""
     return struct_row(plan, dials, random.Random(seed), 0)
 
 

@@ -112,12 +112,12 @@ def test_many_messages_of_a_buffer_that_may_change() -> None:
     for m, begin in ((4, 0), (0, 0), (8, 0)):
         wrong = spans.copy()
         wrong[m, 1] -= 1 + begin
-        told = []
+        found = []
         for buffer in (data, bytearray(data)):
             with pytest.raises(DecodeError) as raised:
                 rows_of(buffer, wrong)
-            told.append((raised.value.message, raised.value.offset))
-        assert told[0] == told[1]
+            found.append((raised.value.message, raised.value.offset))
+        assert found[0] == found[1]
 
 
 # Changes at the worst moment.

@@ -332,9 +332,9 @@ def test_a_message_out_of_a_frame(wrap: Any) -> None:
     found, at = kcore.wire.decode_from("RequestHeader", 2, frame)
     assert (found, at) == (header, len(kcore.encode(header, 2)))
     assert kcore.wire.decode_from(kcore.schema.VoteRequest, 1, frame, at) == (body, len(frame) - 4)
-    with pytest.raises(kcore.DecodeError) as told:
+    with pytest.raises(kcore.DecodeError) as raised:
         kcore.wire.decode_from("VoteRequest", 1, frame[: at + 3], at)
-    assert told.value.offset >= at
+    assert raised.value.offset >= at
     for outside in (-1, len(frame) + 1):
         with pytest.raises(kcore.DecodeError, match=f"there are only {len(frame)} bytes"):
             kcore.wire.decode_from("VoteRequest", 1, frame, outside)

@@ -153,7 +153,7 @@ def test_other_magics_are_skipped_if_asked() -> None:
     old = data[:8] + (22).to_bytes(4, "big") + data[12:16] + b"" + bytes(17)
     batches = scan_batches(data + old + old + data, skip=True)
     assert batches.position.tolist() == [0, len(data) + 68]
-    assert [(told.message, told.offset - len(data)) for told in batches.skipped] == [
+    assert [(each.message, each.offset - len(data)) for each in batches.skipped] == [
         ("a record batch whose magic is not 2", 16),
         ("a record batch whose magic is not 2", 50),
     ]

@@ -35,7 +35,7 @@ def hexed(value: bytes | None) -> str | None:
     return None if value is None else value.hex()
 
 
-def told(record: Record) -> dict[str, Any]:
+def as_recorded(record: Record) -> dict[str, Any]:
     """The record in the form of the recorded files."""
     plain: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp, "sequence": record.sequence}
     plain |= {"key": hexed(record.key), "value": hexed(record.value)}
@@ -70,7 +70,9 @@ def batch_of(body: bytes, count: int, attributes: int = 0) -> bytes:
 def test_every_recorded_field() -> None:
     for data, batches in recorded():
         records = decode_records(data)
-        assert [told(record) for record in records] == [record for batch in batches for record in batch["records"]]
+        assert [as_recorded(record) for record in records] == [
+            record for batch in batches for record in batch["records"]
+        ]
         assert records.batch.tolist() == [row for row, batch in enumerate(batches) for _ in batch["records"]]
         assert (records.end, records.problem) == (len(data), None)
         assert records.batches.last_offset.tolist() == [batch["lastOffset"] for batch in batches]
@@ -435,8 +437,8 @@ def test_values_alone_are_built_as_their_records_are(
 ) -> None:
     values = [bytes([k % 256]) * (size if k % 3 else 5) for k in range(count)]
     rows = [Record(base_offset + k, timestamp, None, value) for k, value in enumerate(values)]
-    told = {"base_offset": base_offset, "timestamp": timestamp, "partition_leader_epoch": epoch}
-    assert encode_values(values, **told) == encode_records(rows, partition_leader_epoch=epoch)
+    fields = {"base_offset": base_offset, "timestamp": timestamp, "partition_leader_epoch": epoch}
+    assert encode_values(values, **fields) == encode_records(rows, partition_leader_epoch=epoch)
 
 
 @pytest.mark.parametrize("size", [0, 1, 52, 53, 63, 64, 8_191, 8_192, 100_000])
@@ -453,6 +455,6 @@ def test_control_records_are_built_as_their_records_are(
 
 @pytest.mark.parametrize("field", ["base_offset", "timestamp", "partition_leader_epoch"])
 def test_values_alone_in_no_batch_are_refused(field: str) -> None:
-    told = {"base_offset": 0, "timestamp": 0, "partition_leader_epoch": 0} | {field: 2**63}
+    fields = {"base_offset": 0, "timestamp": 0, "partition_leader_epoch": 0} | {field: 2**63}
     with pytest.raises(EncodeError):
-        encode_values([b"a"], **told)
+        encode_values([b"a"], **fields)

@@ -54,7 +54,7 @@ def test_peak_memory_is_what_the_run_needed_at_most():
     assert peak is not None and 31 << 20 <= peak < 40 << 20  # Linux counts pages in batches.
 
 
-def test_no_peak_is_told_where_linux_does_not_tell(monkeypatch, tmp_path):
+def test_no_peak_is_reported_where_linux_has_none(monkeypatch, tmp_path):
     ran = []
     monkeypatch.setattr(memory, "CLEAR_REFS", tmp_path / "missing" / "clear_refs")
     assert memory.peak_growth(lambda: ran.append(1)) is None

@@ -253,8 +253,8 @@ async def test_a_state_that_is_none_is_left_out_and_named() -> None:
     found = await client.read_states(table, np.arange(COUNT, dtype=np.int32))
     assert found.changes.rows.tolist() == [row for row in range(COUNT) if row not in (12, 1_500, 1_700)]
     assert len(found.changes.isr) == len(found.controller_epochs) == COUNT - 3
-    told = [str(each).split(": ")[0] for each in found.unreadable]
-    assert told == [znodes.state_path("t0", row) for row in (12, 1_700)]
+    messages = [str(each).split(": ")[0] for each in found.unreadable]
+    assert messages == [znodes.state_path("t0", row) for row in (12, 1_700)]
     assert all(isinstance(each, TableError) for each in found.unreadable)
 
 

@@ -38,7 +38,7 @@ def test_watches_are_set_in_three_lists() -> None:
 
 
 def test_watches_of_a_path_are_one_a_reader() -> None:
-    """Where another looks at the same, both hear of it."""
+    """Two watches of the same znode both fire."""
     assert len({watch("/a"), watch("/a", another), watch("/a", another)}) == 2
     assert len({watch("/a"), watch("/a", is_there=False), watch("/a", children=True), watch("/b")}) == 3
 

@@ -86,7 +86,7 @@ class Loop:
         high_watermark_place: int,
         tail: bytes,
     ) -> None:
-        """Set the answer to fetches: from its size (of any value) up to the length of the records, and the bytes behind
+        """Set the answer to fetches: from its size (of any value) up to the length of the records, and the bytes after
         the records. ValueError for a place outside the head.
         """
 
@@ -94,7 +94,7 @@ class Loop:
         """Later appends go to this file, open for reading; the loop takes its descriptor over."""
 
     def appended(self, position: int, length: int) -> None:
-        """Add whole batches of the epoch behind the last ones, at that place of the segment. ValueError for others.
+        """Add whole batches of the epoch after the last ones, at that place of the segment. ValueError for others.
         The first ones after `lead` may have any offset; no effect while this node does not lead.
         """
 

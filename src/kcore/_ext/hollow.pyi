@@ -62,7 +62,7 @@ class Loop:
         """Set the frame of all later heartbeats."""
 
     def fetch(self, row: int, fetches: bool, *, offset: int | None = None, last_epoch: int = 0) -> None:
-        """Fetch, from `offset` behind a record of `last_epoch` if they are given; or stop fetching."""
+        """Begin or stop to fetch. `offset`: where to fetch from, with the epoch of the record before it."""
 
     def set_leader_epoch(self, leader_epoch: int) -> None:
         """Set the epoch of the quorum's leader for the fetches of all brokers."""
@@ -114,7 +114,7 @@ class Receivers:
         """`max_frame_bytes` bounds a frame. ValueError for an invalid layout.
 
         A layout: API key, version, whether the head has `is_kraft_controller`, the lists of the answer ("nothing",
-        "partitions" or "topics"), and the steps that read the body behind its head. A constant: API key, version, and
+        "partitions" or "topics"), and the steps that read the body after its head. A constant: API key, version, and
         the body that answers it.
         """
 

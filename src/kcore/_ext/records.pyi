@@ -64,7 +64,7 @@ def validate(
     target: tuple[int, int | None, int] | None,
     budget: int,
 ) -> tuple[tuple[int, str] | None, list[tuple[int, int, int]], int, int, bytes | None]:
-    """Validate one batch's `records`, the bytes behind its header, as LogValidator and Kafka's streams do.
+    """Validate one batch's `records`, the bytes after its header, as LogValidator and Kafka's streams do.
 
     `count`, `codec` (0 to 4) and `base_timestamp` (ms) are the header's; `append_time`: its maxTimestamp, if its
     timestamp type is LogAppendTime. `window`: now, and how far before and after that a record's time may be (ms); None

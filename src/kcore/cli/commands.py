@@ -32,7 +32,7 @@ class Command(NamedTuple):
     module: str  # Below kcore.cli.
     summary: str  # A test compares it with the function's docstring.
     function: str = "command"
-    passes_on: bool = False  # Arguments that it does not know go to another program.
+    passes_on: bool = False  # Whether the command passes unknown arguments to another program.
 
     def load(self, name: str) -> Any:
         """The command with its options; its module is imported now."""

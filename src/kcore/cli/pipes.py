@@ -37,7 +37,7 @@ def readers_that_leave() -> Iterator[None]:
 
 
 def write_text(text: str) -> None:
-    """To stdout; if nobody reads it any more, the command goes on all the same."""
+    """Writes to stdout; the command goes on without output if the reader of the pipe has gone."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -46,7 +46,7 @@ def write_text(text: str) -> None:
 
 
 def has_no_reader(stream: TextIO | None) -> bool:
-    """Whether it goes into a pipe that nobody reads from any more."""
+    """Whether the stream is a pipe without a reader."""
     if stream is None:
         return False
     try:
@@ -67,9 +67,9 @@ def _target_of(stream: TextIO | None) -> tuple[int, int] | None:
 
 
 def flush_or_drop(stream: TextIO | None) -> None:
-    """Writes what is left; where nobody reads it, all output goes nowhere, or Python would fail at its exit.
+    """Flushes a stream. If the reader of a pipe has gone, drops all output: otherwise Python would fail at its exit.
 
-    Where that cannot be written, as to a full disk, the command ends by exit code 1 and one line.
+    If the output cannot be written, as to a full disk, the command ends with exit code 1 and one line.
     """
     if stream is None:
         return
@@ -86,7 +86,7 @@ def flush_or_drop(stream: TextIO | None) -> None:
 
 
 def drop(stream: TextIO) -> None:
-    """From now on what is written there goes nowhere."""
+    """Sends all further output of the stream to /dev/null."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

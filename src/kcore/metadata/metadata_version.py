@@ -33,7 +33,7 @@ class KnownVersions(NamedTuple):
 
     oldest: str
     newest: str
-    default: str  # LATEST_PRODUCTION: levels behind it need `unstable.feature.versions.enable`.
+    default: str  # LATEST_PRODUCTION: levels after it need `unstable.feature.versions.enable`.
 
 
 RELEASES: Final = {

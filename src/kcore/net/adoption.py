@@ -44,9 +44,11 @@ class AdoptedConnection:
 
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
-        self.end: Callable[[], None] = _not_yet  # The adopter closes it.
-        self.is_ended = False  # Also where the adopter has handed it back, and the server does not have it yet.
-        self.is_recalled = False  # The server asked for the connection; the cause is not a request of the client.
+        self.end: Callable[[], None] = _not_yet  # Makes the adopter close the connection.
+        self.is_ended = False  # The server has aborted it; it may still be on its way back from the adopter.
+        # True if the server asked for the connection; False if the adopter returned it for a request that it cannot
+        # answer. The server keeps only the latter for one more request.
+        self.is_recalled = False
 
     @property
     def address(self) -> str:
@@ -88,13 +90,13 @@ class Adopter(Protocol):
     """Answers some connections in place of their server."""
 
     def plan(self, direct: Direct, response: Message) -> Adoption | None:
-        """How it takes over a connection that has just been answered so; None if it does not want it."""
+        """How the adopter takes over a connection after this response to this request; None if it does not want it."""
 
 
 def descriptor_of(transport: asyncio.Transport) -> int:
-    """The connection's own descriptor, the caller's from now on; the transport ends, and the socket does not.
+    """A new descriptor of the connection's socket, which the caller owns; ends the transport, not the socket.
 
-    -1, and nothing has changed, if no descriptor can be spared.
+    Returns -1 and changes nothing if the process has no descriptor to spare.
     """
     try:
         descriptor = os.dup(transport.get_extra_info("socket").fileno())

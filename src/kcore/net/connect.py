@@ -19,7 +19,9 @@ from kcore.wire.codec import encode
 
 HANDSHAKE_VERSION = 1  # After version 0 the tokens have no request header (KIP-152).
 AUTHENTICATE_VERSION = 1  # Every broker from 2.2 on has it.
-AGAIN_AFTER = 0.85  # The least share of a session before reauthentication (SaslClientAuthenticator).
+# The share of its session's lifetime after which a connection reauthenticates. Kafka's clients choose it at random,
+# from 0.85 to 0.95 (SaslClientAuthenticator).
+AGAIN_AFTER = 0.85
 _SLOW = ThreadPoolExecutor(1, "slow SCRAM")  # For high iteration counts: other connections do not wait.
 
 
@@ -84,7 +86,7 @@ async def _ask_version(connection: Connection, version: int) -> tuple[int, ApiVe
 async def authenticate(connection: Connection, sasl: Sasl) -> None:
     """SaslHandshake, then tokens until the mechanism is complete; AuthenticationError, or another NetworkError.
 
-    Also of a connection that is authenticated, once `ends_soon` is true of it (KIP-368): no other request may be sent
+    It also authenticates a connection again whose `ends_soon` is true (KIP-368). Callers send no other request
     meanwhile.
     """
     handshake = await connection.send(SaslHandshakeRequest(mechanism=sasl.mechanism), HANDSHAKE_VERSION)

@@ -29,7 +29,7 @@ CORRELATION_BYTES = 4
 
 
 class Reply(Protocol):
-    """Where the end of a call goes: a future, or an object whose methods are called as soon as the answer is here.
+    """Gets the result of a call: a future, or an object whose methods are called as soon as the answer arrives.
 
     Such an object's methods run inside the connection: they may ask again, and must not raise.
     """
@@ -78,7 +78,7 @@ class Call:
 
 def correlation_id_of(frame: bytes, header_version: int) -> tuple[int, int]:
     """The correlation id of a response, and where its body begins; DecodeError. Tags of the header are rare."""
-    at = CORRELATION_BYTES + header_version  # Version 1 has the number of tags behind it.
+    at = CORRELATION_BYTES + header_version  # Version 1 has the number of tags after it.
     if len(frame) >= at and (header_version == 0 or frame[at - 1] == 0):
         return int.from_bytes(frame[:CORRELATION_BYTES], "big", signed=True), at
     header, at = decode_from(ResponseHeader, header_version, frame)
@@ -99,12 +99,12 @@ class Connection(Framed):
         self._queue: deque[Call] = deque()
         self._in_flight: deque[Call] = deque()
         self._unwritten: deque[Piece] = deque()  # The unwritten rest of the last request in flight.
-        self._timer: asyncio.TimerHandle | None = None  # At the first deadline, or before it.
+        self._timer: asyncio.TimerHandle | None = None  # Fires at the first deadline, or before it.
         self._ended = ""  # The reason, once the connection has ended.
-        self._again_s: float | None = None  # When the client should authenticate again, where its session ends.
+        self._again_s: float | None = None  # When the client should authenticate again, if its session ends.
 
     def begin_session(self, lasts_s: float | None) -> None:
-        """The client is authenticated, and should be so again after that time; None for never."""
+        """The client has authenticated; it should do so again after that time, or never if None."""
         self._again_s = None if lasts_s is None else self._loop.time() + lasts_s
 
     @property

@@ -81,8 +81,8 @@ class DirectConnection:
         self.is_here = True  # Not ended, not gone elsewhere.
         self.is_readable = False  # There may be bytes to read, or the end.
         self.ends = False  # The client sends no more.
-        self.is_asking = False  # A request waits to be begun, or is not answered.
-        self.direct: Direct | None = None  # That request, once it is begun.
+        self.is_asking = False  # A request waits to begin, or for its answer.
+        self.direct: Direct | None = None  # The request that has begun.
         self.active_s = 0.0  # When the last whole request came, or its answer left.
 
     @property
@@ -133,7 +133,7 @@ class DirectConnections:
         self._poll = select.epoll()
         self._events = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
         self._direct_connections: dict[int, DirectConnection] = {}  # By descriptor.
-        # Those that wait for their clients. An incomplete request does not count as activity.
+        # Connections that wait for their clients. An incomplete request does not count as activity.
         self._idle: IdleConnections[DirectConnection] = IdleConnections(server.limits.idle_s, self._end_idle)
         self._asking: deque[tuple[DirectConnection, bytes]] = deque()  # Requests that wait to begin.
         self._more: deque[DirectConnection] = deque()  # Connections that may have pipelined requests.
@@ -209,7 +209,7 @@ class DirectConnections:
                 self._read(direct_connection)
 
     def _read(self, direct_connection: DirectConnection) -> None:
-        """Reads what there is until a request is answered; a client that sends on before its answer has more turns."""
+        """Reads received bytes until a request is answered; further requests wait for the next event loop iteration."""
         while direct_connection.is_here:
             if self._take(direct_connection) and not direct_connection.is_asking:
                 return
@@ -298,7 +298,7 @@ class DirectConnections:
         header: RequestHeader,
         message: ApiVersionsRequest | None,
     ) -> None:
-        """Where the time of requests is counted, who asks again is the server's own protocol's."""
+        """Answers ApiVersions. With request quotas the server's own protocol answers, which counts the time."""
         throttle = self._server.throttle
         if throttle is not None and throttle.is_on and direct_connection.rank is not Rank.SILENT:
             self._send_back(direct_connection, frame)

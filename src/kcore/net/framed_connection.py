@@ -100,7 +100,7 @@ class Framed(asyncio.BufferedProtocol, ABC):
         self._transport.write(piece)
 
     def abort(self) -> None:
-        """Ends the connection now; what was not sent yet is lost."""
+        """Ends the connection now, and drops unsent data."""
         if self._transport is not None:
             self._transport.abort()
 

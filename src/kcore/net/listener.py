@@ -99,6 +99,6 @@ async def bound_sockets(host: str | None, port: int) -> list[socket.socket]:
 
 
 def plain_address(host: str) -> str:
-    """An IPv4 address that a socket of IPv6 shows as one of its own, as IPv4 writes it, as Java has it."""
+    """The client's address; IPv4 addresses that an IPv6 socket shows as mapped ones are written as IPv4, as in Java."""
     mapped = host.removeprefix(_MAPPED)
     return mapped if "." in mapped else host

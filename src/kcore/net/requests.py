@@ -51,7 +51,7 @@ class Relay(Protocol):
         """The answer; a NetworkError or a DecodeError costs the connection. One at a time of each connection."""
 
     def forget(self, connection_id: int) -> None:
-        """That connection has ended."""
+        """Forgets a connection that has ended."""
 
 
 class Throttle(Protocol):
@@ -64,10 +64,10 @@ class Throttle(Protocol):
         """Whether any client has a quota."""
 
     def used(self, session: ClientSession) -> int:
-        """Counts the time of a session's request so far. For how many ms its client is throttled, and muted."""
+        """Counts a request's time until now. Returns for how many ms its client is throttled, and muted."""
 
     def sent(self, session: ClientSession) -> None:
-        """Counts what has come behind that, if it counts; throttles nobody."""
+        """Counts the time after `used`, for requests that are not exempt; throttles no client."""
 
 
 class Serving(Protocol):
@@ -78,7 +78,7 @@ class Serving(Protocol):
     metrics: Metrics
     versions_answer: ApiVersionsResponse
     fetched: SharedBody
-    reading: asyncio.Lock  # Held while a request with many values is read.
+    reading: asyncio.Lock  # One request with many values is decoded at a time.
     is_node: Callable[[ClientSession], bool]  # Whether the client has the rights of a cluster node.
 
 
@@ -174,7 +174,7 @@ def _name(api_key: int) -> str:
 
 
 def started_watch(throttle: Throttle | None, session: ClientSession) -> Stopwatch | None:
-    """Where the time of requests is counted. The time of SASL counts with the first request behind it, as in Kafka."""
+    """A running stopwatch, if request times are counted. The first request after SASL pays for SASL, as in Kafka."""
     if throttle is None or not throttle.is_on:
         return None
     watch = session.watch = session.watch or Stopwatch(throttle.clock_ns)

@@ -330,7 +330,7 @@ class ServedConnection(Framed):
     # Requests without the task, which waits meanwhile.
 
     def _begin_directly(self, frame: bytes) -> bool:
-        """Whether the direct handler has the request; what it cannot read is left to the task."""
+        """Whether the direct handler has taken the request; the task reads frames that the handler does not take."""
         direct = self._server.direct
         if direct is None or len(frame) < KEY_AND_VERSION.size or not self._may_write:
             return False
@@ -446,14 +446,14 @@ class ServedConnection(Framed):
             self._splitter.received(count)
             received = received[count:]
         if pieces and self._next is not None and not self._next.done():
-            self._next.set_result([*pieces])  # The task takes what was received once they are written.
+            self._next.set_result([*pieces])  # The task writes the pieces, then handles the received bytes.
         elif self._splitter.pending_bytes:
             self.frames_may_be_here()
 
     # What wakes it.
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._server.turns.share(super().get_buffer(sizehint))
+        return self._server.receive_budget.share(super().get_buffer(sizehint))
 
     def frames_may_be_here(self) -> None:
         assert self._transport is not None

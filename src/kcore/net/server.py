@@ -115,7 +115,7 @@ class Server:
         self.metrics = metrics
         self.relay = relay
         self.direct: DirectHandler | None = None  # The server tries it before `handler`.
-        self.adopter: Adopter | None = None  # It is offered connections after a request of `direct`.
+        self.adopter: Adopter | None = None  # The server offers it connections after a request of `direct`.
         self.throttle: Throttle | None = None  # Throttles clients that exceed their request quota.
         self.direct_connections: DirectConnections | None = (
             None  # It receives new connections, while there is an adopter.
@@ -138,7 +138,7 @@ class Server:
         self._closing_late: dict[socket.socket, asyncio.TimerHandle] = {}  # Refused connections, closed after a delay.
         self.received: HeldBytes[ServedConnection | AcceptedSocket] = HeldBytes(limits.received_bytes, _holds_too_much)
         self.unsent: HeldBytes[ServedConnection] = HeldBytes(limits.unsent_bytes, _takes_too_little)
-        self.turns = ReceiveBudget()
+        self.receive_budget = ReceiveBudget()
         self.reading = asyncio.Lock()
         self.large_requests = LargeRequests()
         self.is_node: Callable[[ClientSession], bool] = _anybody
@@ -386,7 +386,7 @@ class Server:
 
     def _arrived(self, accepted_socket: "AcceptedSocket", task: asyncio.Task[None]) -> None:
         self._accepted_sockets.discard(task)
-        accepted_socket.task = None  # Its exception has frames that refer to the accepted socket.
+        accepted_socket.task = None  # The task's exception has frames that refer to the accepted socket.
         self.received.hold(accepted_socket, 0)
         self.admission.leave(accepted_socket)
         if task.cancelled() or task.exception() is not None:
@@ -411,9 +411,9 @@ class AcceptedSocket:
         self.socket, self.address = accepted, address
         self.rank = Rank.SILENT
         self.returned: Returned | None = None
-        self.is_counted = False  # Among the connections that were opened.
-        self.silent: SilentConnections[AcceptedSocket] | None = None  # Where it is silent.
-        self.handshakes: Handshakes[AcceptedSocket] | None = None  # Where it waits, or runs.
+        self.is_counted = False  # Whether the metrics count it as an opened connection.
+        self.silent: SilentConnections[AcceptedSocket] | None = None  # Waits for its first bytes, while it is silent.
+        self.handshakes: Handshakes[AcceptedSocket] | None = None  # Runs its TLS handshake, or has it in the queue.
         self.task: asyncio.Task[None] | None = None
 
     @property
@@ -425,7 +425,7 @@ class AcceptedSocket:
         return f"a connection from {self.address} that has not begun"
 
     def abort(self) -> None:
-        """Its connection shall not begin."""
+        """Ends the socket before its connection begins."""
         if self.silent is not None:
             self.silent.end(self, "aborted")
         elif self.task is not None:
@@ -441,9 +441,9 @@ def _anybody(session: ClientSession) -> bool:
 
 
 def _lowered(accepted: socket.socket) -> socket.socket:
-    """The same connection with the lowest descriptor that is free, if that is lower.
+    """The same connection with the lowest free descriptor, if that is lower.
 
-    It is free where the victim had no transport. The next connection that is accepted would have it otherwise.
+    A lower one is free if an evicted connection had no transport. Otherwise the next accepted connection would get it.
     """
     try:
         lowest = accepted.dup()

@@ -22,7 +22,7 @@ S = TypeVar("S", bound=Silent)
 
 
 class SilentConnections(Generic[S]):
-    """Those of one server."""
+    """The accepted connections of a server that have sent nothing yet."""
 
     def __init__(self, idle_s: float, speaks: Callable[[S], None], ends: Callable[[S, str], None]) -> None:
         """`speaks` has the connection from then on; `ends` has one that is over, and why, its socket closed.

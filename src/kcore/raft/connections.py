@@ -148,7 +148,7 @@ class Connections:
             return  # `reset_all` was called in between.
         connection = self._by_destination.get(request.destination)
         if connection is None or connection.correlation_id != correlation_id:
-            return  # It was sent beside another request.
+            return  # The request used no connection of its own.
         if ok:
             del self._by_destination[request.destination]
         else:

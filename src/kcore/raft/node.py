@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from kcore.errors import RaftLogError
 from kcore.protocol_errors import Errors
-from kcore.raft import describing, epochs, fetching, following, leading, snapshots, timers, votes
+from kcore.raft import describing, fetching, following, leading, quorum_epochs, snapshots, timers, votes
 from kcore.raft.connections import FIRST_BOOTSTRAP_ID
 from kcore.raft.effects import Effect, Flush, SendResponse
 from kcore.raft.log import cleaning, control_records
@@ -36,8 +36,8 @@ LostHandler: TypeAlias = Callable[[NodeContext, int, Any, int], None]
 
 REQUEST_HANDLERS: dict[type[Message], RequestHandler] = {
     VoteRequest: votes.on_vote_request,
-    BeginQuorumEpochRequest: epochs.on_begin_quorum_epoch_request,
-    EndQuorumEpochRequest: epochs.on_end_quorum_epoch_request,
+    BeginQuorumEpochRequest: quorum_epochs.on_begin_quorum_epoch_request,
+    EndQuorumEpochRequest: quorum_epochs.on_end_quorum_epoch_request,
     FetchRequest: fetching.on_fetch_request,
     FetchSnapshotRequest: snapshots.on_fetch_snapshot_request,
     DescribeQuorumRequest: describing.on_describe_quorum_request,
@@ -47,8 +47,8 @@ REQUEST_HANDLERS: dict[type[Message], RequestHandler] = {
 }
 RESPONSE_HANDLERS: dict[type[Message], ResponseHandler] = {  # By the class of the request.
     VoteRequest: votes.on_vote_response,
-    BeginQuorumEpochRequest: epochs.on_begin_quorum_epoch_response,
-    EndQuorumEpochRequest: epochs.on_end_quorum_epoch_response,
+    BeginQuorumEpochRequest: quorum_epochs.on_begin_quorum_epoch_response,
+    EndQuorumEpochRequest: quorum_epochs.on_end_quorum_epoch_response,
     FetchRequest: following.on_fetch_response,
     FetchSnapshotRequest: snapshots.on_fetch_snapshot_response,
     AddRaftVoterRequest: voter_changes.on_add_raft_voter_response,

@@ -29,7 +29,7 @@ SLICE_BYTES: Final = 1 << 19  # A machine gets so much of a log or a snapshot pe
 class Append(NamedTuple):
     """Append records in one batch as the leader of `epoch`; refused unless the first gets `expected_offset`."""
 
-    records: Sequence[bytes]  # Their values.
+    records: Sequence[bytes]  # The values of the records.
     epoch: int
     expected_offset: int
 

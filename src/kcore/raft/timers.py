@@ -7,7 +7,7 @@ Each `_poll_...` performs all due work of one state and returns its next deadlin
 from collections.abc import Callable
 from typing import Any
 
-from kcore.raft import epochs, following, leading, votes
+from kcore.raft import following, leading, quorum_epochs, votes
 from kcore.raft.effects import LeaderChanged, Stopped
 from kcore.raft.log import cleaning
 from kcore.raft.membership import voter_changes
@@ -144,12 +144,12 @@ def _poll_leader(node: NodeContext, state: Leader, now_ms: int) -> int:
         return now_ms
     deadline_ms = min(progress_deadline_ms, leading.poll(node, now_ms))
     if state.begin_epoch_deadline_ms <= now_ms:
-        epochs.announce(node, state, now_ms)
+        quorum_epochs.announce(node, state, now_ms)
     return min(deadline_ms, state.begin_epoch_deadline_ms)
 
 
 def _poll_resigned(node: NodeContext, state: Resigned, now_ms: int) -> int:
-    deadline_ms = epochs.resign_to_voters(node, state, now_ms)
+    deadline_ms = quorum_epochs.resign_to_voters(node, state, now_ms)
     if node.shutdown_deadline_ms is not None:
         return min(deadline_ms, node.shutdown_deadline_ms)
     if state.election_deadline_ms <= now_ms:

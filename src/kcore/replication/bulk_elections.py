@@ -43,7 +43,7 @@ class BrokerFlags:
     down: int
     live: int
     shutting_down: int  # Live or not: a broker is shutting down in Kafka until its registration ends.
-    without_leader: int = CALLS  # The flag of row -1: of a partition without a leader.
+    without_leader: int = CALLS  # The flag of row -1, which stands for the leader of a partition without one.
 
     def of(self, brokers: BrokerTable, leaving: Sequence[int], leaving_flags: int) -> Int64s:
         """Broker ids and flags as the kernels read them; `leaving` are rows."""

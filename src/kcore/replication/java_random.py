@@ -8,8 +8,8 @@ INCREMENT: Final = 0xB
 MASK: Final = (1 << 48) - 1
 
 _INITIAL_BUCKETS: Final = 16
-_LONGEST_CHAIN: Final = 8  # A longer chain grows a small table ...
-_SMALL_TABLE: Final = 64  # ... and becomes a tree in a table of at least this many buckets.
+_LONGEST_CHAIN: Final = 8  # A longer chain of a bucket makes a small table grow, and a larger one treeify the bucket.
+_SMALL_TABLE: Final = 64  # A table of fewer buckets is small.
 
 
 class JavaRandom:

@@ -28,7 +28,7 @@ from kcore.replication.kraft_results import ChangedFields, KraftElections, Spars
 from kcore.replication.levels import Level
 from kcore.types import Bools, Int16s, Int32s, Int64s
 
-_LAST: Final = np.iinfo(np.int64).max  # Sorts behind every broker id.
+_LAST: Final = np.iinfo(np.int64).max  # Sorts after every broker id.
 
 
 class Cancelled(NamedTuple):

@@ -56,7 +56,7 @@ def _complaint(slot: int, row: int, replicas__ps: Int16s) -> str:
 def election_policy(function: Callable[..., Any]) -> ElectionPolicy:
     """Make an election rule from `function(replicas, in_sync, online) -> slot`; also a decorator.
 
-    `replicas`: the partition's brokers as rows of the table's broker list, int16, in assignment order, -1 behind the
+    `replicas`: the partition's brokers as rows of the table's broker list, int16, in assignment order, -1 after the
     last; `in_sync` and `online`: bit masks, bit s for the replica in slot s. It returns the slot of the new leader,
     which must be online, or -1 to elect none. A leader from outside the ISR becomes the whole ISR, and the partition is
     marked as recovering. The function is an njit function, or plain Python that Numba can compile.

@@ -64,7 +64,7 @@ def _properties(field: Field) -> str:
 
 @cache
 def comments(struct: type[Struct]) -> dict[str, str]:
-    """The comments above and behind each field in the source; none if the source is missing."""
+    """The comments above and beside each field in the source; none if the source is missing."""
     found: dict[str, str] = {}
     for base in reversed(struct.__mro__):
         if base.__module__ == Struct.__module__ or not issubclass(base, Struct):

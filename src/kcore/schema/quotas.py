@@ -9,7 +9,7 @@ class ComponentData(Struct):
 
     entity_type: str  # "user", "client-id" or "ip" (KIP-612).
     match_type: int8  # 0 this name, 1 the default, 2 any name.
-    match: str | None = field(nullable="0+")  # Only for a name; else null.
+    match: str | None = field(nullable="0+")  # The name if `match_type` is 0, else null.
 
 
 class DescribeClientQuotasRequest(Message, api_key=48, versions="0-1", flexible="1+"):

@@ -32,7 +32,7 @@ class CheckedRelay:
         return self._relay.takes(api_key, version)
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
-        """The other node's answer, or the refusal. DecodeError for other bytes; DisconnectedError if nobody asks."""
+        """The other node's answer, or the refusal. DecodeError for other bytes; DisconnectedError without a client."""
         session = SESSION.get()
         if session is None:
             raise DisconnectedError("nobody asks")
@@ -44,7 +44,7 @@ class CheckedRelay:
         return response_bytes(header, refused)
 
     def forget(self, connection_id: int) -> None:
-        """That connection has ended."""
+        """Forgets a connection that has ended."""
         self._relay.forget(connection_id)
 
 

@@ -26,8 +26,8 @@ from kcore.schema.cluster_metadata import (
 )
 from kcore.types import ZERO_UUID, Int32s, Uuid
 
-Told: TypeAlias = Callable[[MetadataResponseTopic], MetadataResponseTopic | None]
-MayTell: TypeAlias = Callable[[MetadataRequest, int, bool], Told]  # Request, version, whether it has ids.
+TopicFilter: TypeAlias = Callable[[MetadataResponseTopic], MetadataResponseTopic | None]
+FilterOf: TypeAlias = Callable[[MetadataRequest, int, bool], TopicFilter]  # Request, version, whether it has ids.
 A_LOOK: Final = 2_000  # Topics of a request, as `A_TURN`.
 A_TURN: Final = 50  # Topics and partitions, between which others are served: a fraction of a millisecond.
 TOPIC_IDS_SINCE: Final = 12  # Metadata: versions 10 and 11 have the field, and Kafka takes no ids in them.
@@ -102,12 +102,12 @@ class ClusterView:
         return response
 
     async def metadata(
-        self, request: MetadataRequest, version: int, told_of: MayTell | None = None
+        self, request: MetadataRequest, version: int, filter_of: FilterOf | None = None
     ) -> MetadataResponse:
         """The brokers and the requested topics. Only brokers create unknown topics.
 
-        `told_of` returns the part of each topic that the client may see; None: all of it. A request may name a million
-        topics: other requests run in between, and each topic has the state of the time when its turn comes.
+        `filter_of` makes the filter that leaves of each topic the part that the client may see; None: all of it. A
+        request may name a million topics: other requests run in between, and each topic shows its newest state.
         """
         nodes = self.nodes()
         brokers = [
@@ -115,12 +115,12 @@ class ClusterView:
             for broker_id, (host, port, rack) in nodes.items()
         ]
         naming = await _naming(request.topics or ())
-        told = None if told_of is None else told_of(request, version, naming.by_id)
+        visible = None if filter_of is None else filter_of(request, version, naming.by_id)
         topics, done = [], 0
         for topic in self._topics(request, naming, version, nodes.keys()):
             if request.include_topic_authorized_operations:
                 topic.topic_authorized_operations = TOPIC_OPERATIONS
-            cut = topic if told is None else told(topic)
+            cut = topic if visible is None else visible(topic)
             if cut is not None:
                 topics.append(cut)
             done += 1 + len(topic.partitions)
@@ -183,7 +183,7 @@ class ClusterView:
         return topic_id == ZERO_UUID or (name in topics and topics.ids[topics.row(name)] == topic_id)
 
     def _topic(self, name: str, version: int, nodes: Collection[int]) -> MetadataResponseTopic | None:
-        """None where brokers would not know it: it is new, or going."""
+        """None if Kafka's brokers would not know the topic: it is new, or is being deleted."""
         table = self.table
         if name not in table.topics or name in self.hidden:
             return None

@@ -144,7 +144,7 @@ def read_response(kind: type[Message], data: bytes) -> Message:
 
 
 def read_response_body(kind: type[Message], data: bytes | memoryview, at: int = 0) -> Message:
-    """As `read_response`, behind the header. DecodeError."""
+    """As `read_response`, after the header. DecodeError."""
     found: Message
     found, _ = decode_from(response_of(kind), layout_of(kind, BUMPED[kind]), data, at)
     return found
@@ -158,7 +158,7 @@ def refused(request: Message, version: int, error: Errors) -> Message:
 
 
 def with_bumped(own: ApiVersionsResponse) -> ApiVersionsResponse:
-    """ApiVersions of a node that routes so: the mutations with their new versions, where it answers them."""
+    """ApiVersions of a node with this routing: mutations have their new versions, other APIs those of `own`."""
     ours = {each.api_key for each in own.api_keys}
     mutations = {kind: Versions(kind.versions.lowest, version) for kind, version in BUMPED.items()}
     rows = {each.api_key: each for each in answer_of(mutations).api_keys}

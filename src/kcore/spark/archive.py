@@ -17,7 +17,7 @@ from typing import Final
 from kcore.errors import TargetError
 from kcore.extras import EXTRAS, needs
 
-FOLDER: Final = "kcore-packages"  # Where an executor finds it, below its working folder.
+FOLDER: Final = "kcore-packages"  # The folder of the unpacked archive, in the working folder of an executor.
 _NOT_IMPORTED: Final = ("*.pyx", "*.pxd", "*.pxi", "*.pyi", "*.md", "*.h", "rust", "tests", "include", "__pycache__")
 _NAME: Final = re.compile(r"[\w.-]+")
 

@@ -26,7 +26,7 @@ with needs("spark"):
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
     from pyspark.sql.types import StructType
 
-CORRUPT: Final = "_corrupt"  # In permissive mode: why a row has nothing else to tell.
+CORRUPT: Final = "_corrupt"  # In permissive mode: why the other columns of a row are empty.
 FAILFAST: Final = "failfast"
 PERMISSIVE: Final = "permissive"
 MODES: Final = (FAILFAST, PERMISSIVE, "dropmalformed")

@@ -111,7 +111,7 @@ def encode_columns(columns: Columns, version: int, out: Any = None) -> bytes | i
 
 
 def encode_rows(message: type[Message], version: int, rows: Rows, count: int) -> tuple[bytes, npt.NDArray[np.int64]]:
-    """Encode `count` messages of one kind and version, a row each: their bytes one behind the other, and their ends.
+    """Encode `count` messages of one kind and version, a row each: their bytes one after the other, and their ends.
 
     The reverse of `decode_rows`; errors as `encode_columns`. UnsupportedVersionError for a version whose partitions are
     not grouped by topic.

@@ -75,7 +75,7 @@ class Vectors:
     __hash__ = None  # type: ignore[assignment]
 
     def _all_values(self) -> Any:
-        """The values of all rows, without values before the first row's or behind the last one's."""
+        """The values of all rows, without values before the first row's or after the last one's."""
         begin, end = (int(self.offsets[0]), int(self.offsets[-1])) if len(self.offsets) else (0, 0)
         whole = self.values
         if isinstance(whole, Vectors):

@@ -11,14 +11,14 @@ from kcore.types import Int64s, UInt8s
 from kcore.wire.record_batch import HEADER_END, crc32c
 
 MAX_BATCH_BYTES: Final = 8 << 20  # KafkaRaftClient.MAX_BATCH_SIZE_BYTES
-_CRC: Final = 17  # Offset of a batch's checksum, which covers all bytes behind it.
+_CRC: Final = 17  # Offset of a batch's checksum, which covers all bytes after it.
 _CRC_END: Final = 21
 _AROUND_RECORD: Final = 24  # The most bytes of a record around its value.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedRecords:
-    """Values of records, one behind the other: value k is values[offsets[k]:offsets[k + 1]]. Iteration yields bytes."""
+    """Values of records, one after the other: value k is values[offsets[k]:offsets[k + 1]]. Iteration yields bytes."""
 
     values: UInt8s
     offsets: Int64s  # One more than the number of records.

@@ -14,7 +14,7 @@ from kcore.wire.columns import Columns
 from kcore.wire.layout import DTYPES
 from kcore.wire.plan import plan
 
-CORRELATION_ID = slice(4, 8)  # The same place in every RequestHeader, behind the API's key and version.
+CORRELATION_ID = slice(4, 8)  # The same place in every RequestHeader, after the API's key and version.
 EPOCH_BYTES = 8
 
 

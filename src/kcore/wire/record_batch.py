@@ -70,7 +70,7 @@ class RecordBatches:
     base_sequence: Int32s
     count: Int32s  # records
     crc_matches: Bools  # also False if the CRC was not checked
-    end: int  # offset of the first byte behind the batches
+    end: int  # offset of the first byte after the batches
     problem: DecodeError | None  # the error at `end`, if reading ended before the bytes did
     skipped: tuple[DecodeError, ...] = ()  # batches of another magic that were left out
 
@@ -149,7 +149,7 @@ def steps_of(values: npt.NDArray[Integer], before: int) -> npt.NDArray[Integer]:
 class Gap(NamedTuple):
     """A gap between the offsets of two batches, which a metadata log or a snapshot must not have."""
 
-    row: int  # The batch behind the gap.
+    row: int  # The batch after the gap.
     problem: DecodeError
 
 

@@ -203,7 +203,7 @@ def _varint(number: int) -> bytes:
 
 
 class Spans:
-    """Byte strings one behind the other, and their places."""
+    """Byte strings one after the other, and their places."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []

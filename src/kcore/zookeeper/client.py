@@ -248,8 +248,8 @@ class ZookeeperClient:
 
     async def _read(self, reads: Operations) -> list[Results]:
         """The results of getData, by batch; the only error in them is NO_NODE."""
-        turns = asyncio.Semaphore(IN_FLIGHT)
-        return await _all(_in_turn(turns, self._read_batch(reads, rows)) for rows in reads.batches())
+        limit = asyncio.Semaphore(IN_FLIGHT)
+        return await _all(_limited(limit, self._read_batch(reads, rows)) for rows in reads.batches())
 
     async def _read_batch(self, reads: Operations, rows: Int64s) -> Results:
         if not self._has_multi_read:
@@ -301,9 +301,9 @@ class ZookeeperClient:
     async def _write_all(self, operations: Operations, fence: Fence | None) -> Int32s:
         """Does operations that do not depend on each other; returns their errors."""
         errors = np.full(operations.total, UNTRIED, np.int32)
-        turns = asyncio.Semaphore(IN_FLIGHT)
+        limit = asyncio.Semaphore(IN_FLIGHT)
         batches = operations.batches()
-        await _all(_in_turn(turns, self._write_apart(operations, rows, fence, errors)) for rows in batches)
+        await _all(_limited(limit, self._write_apart(operations, rows, fence, errors)) for rows in batches)
         for error in np.unique(errors).tolist():
             row = int(np.flatnonzero(errors == error)[0])
             result_of(error, operations.paths.at(row).decode())
@@ -407,8 +407,8 @@ async def _all(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return ended  # type: ignore[return-value]
 
 
-async def _in_turn(turns: asyncio.Semaphore, call: Coroutine[Any, Any, T]) -> T:
-    async with turns:
+async def _limited(limit: asyncio.Semaphore, call: Coroutine[Any, Any, T]) -> T:
+    async with limit:
         return await call
 
 

@@ -108,7 +108,7 @@ class ReplyFrame(NamedTuple):
     """An undecoded response."""
 
     text: bytes
-    begin: int  # Where the body begins.
+    begin: int  # The place of the body in `text`.
     zxid: int  # The last transaction that ZooKeeper had applied.
 
 

@@ -10,9 +10,9 @@ from kcore.cli import console
 from kcore.cli.commands import app
 
 
-@pytest.mark.parametrize(("average", "cores", "told"), [(0.4, 2, False), (0.6, 2, True), (0.6, 4, False)])
-def test_a_busy_machine_is_told_on_stderr(
-    average: float, cores: int, told: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("average", "cores", "expected"), [(0.4, 2, False), (0.6, 2, True), (0.6, 4, False)])
+def test_a_busy_machine_is_named_on_stderr(
+    average: float, cores: int, expected: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "getloadavg", lambda: (average, 0.0, 0.0))
     monkeypatch.setattr(console, "cores", lambda: cores)
@@ -21,7 +21,7 @@ def test_a_busy_machine_is_told_on_stderr(
     line = (
         "kcore: The machine was busy before the run began: a load average of 0.60 on 2 cores. Figures will be noisy.\n"
     )
-    assert (out, err) == ("", line if told else "")
+    assert (out, err) == ("", line if expected else "")
 
 
 class LooksAtTheLoad(Exception):

@@ -42,7 +42,7 @@ def test_the_folder_that_is_named_is_used(other_cases: Path, spelling: str) -> N
     assert (failed.returncode, "1 failed" in failed.stdout) == (1, True)
 
 
-def test_what_the_folder_lacks_is_told(other_cases: Path) -> None:
+def test_missing_cases_of_the_folder_are_named(other_cases: Path) -> None:
     done = run(other_cases, "tests/replication/test_election.py", TEST)
     assert done.returncode == 0
     assert "1 passed" in done.stdout and "no recorded cases zk_election_3.9.1" in done.stdout

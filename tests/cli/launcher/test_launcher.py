@@ -72,15 +72,15 @@ def clone(tmp_path: Path) -> Clone:
     return Clone(tmp_path)
 
 
-def test_little_space_is_told_once_and_stops_nothing(clone: Clone) -> None:
-    told, calls = clone.set_up(free_kb=2 << 20)
-    assert told.count("only 2.0 GB are free on the disk at /disk") == 1
+def test_little_space_is_warned_of_once_and_stops_nothing(clone: Clone) -> None:
+    printed, calls = clone.set_up(free_kb=2 << 20)
+    assert printed.count("only 2.0 GB are free on the disk at /disk") == 1
     assert any(call.startswith("pip install") for call in calls)
 
 
-def test_much_space_is_not_told(clone: Clone) -> None:
-    told, _ = clone.set_up(free_kb=3 << 20)
-    assert "GB" not in told
+def test_much_space_causes_no_warning(clone: Clone) -> None:
+    printed, _ = clone.set_up(free_kb=3 << 20)
+    assert "GB" not in printed
 
 
 @pytest.mark.parametrize("times", [0, 1])
@@ -113,8 +113,8 @@ def test_pytest_has_a_process_a_core_unless_something_is_named(clone: Clone, *, 
     clone.set_up()
     (clone.folder / "tests" / "oracle").mkdir(parents=True)
     clone.script(clone.folder / ".venv" / "bin" / "kcore", "#!/bin/sh\n")
-    told = 'echo "${PYTHONDONTWRITEBYTECODE-} $PYTHONPYCACHEPREFIX|$*"'
-    clone.script(clone.folder / ".venv" / "bin" / "pytest", f"#!/bin/sh\n{told}\n")
+    script = 'echo "${PYTHONDONTWRITEBYTECODE-} $PYTHONPYCACHEPREFIX|$*"'
+    clone.script(clone.folder / ".venv" / "bin" / "pytest", f"#!/bin/sh\n{script}\n")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     if not writes_bytecode:
         environment["PYTHONDONTWRITEBYTECODE"] = "1"

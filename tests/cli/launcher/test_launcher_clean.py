@@ -63,11 +63,11 @@ def test_clean_removes_what_kcore_made_and_nothing_else(clone: Path) -> None:
 
 
 def test_clean_says_what_it_removes_and_how_much(clone: Path) -> None:
-    told = run(clone, "clean").stderr
+    printed = run(clone, "clean").stderr
     for path in (clone / "out", clone / ".venv", clone.parent / "cache/kafka-4.3.1", clone.parent / "cache/rivals"):
-        assert f"kcore: removed {path} (0." in told
-    assert "kcore: removed 4 compiled files and folders of them (0.4 MB)" in told
-    *parts, total = [float(each) for each in re.findall(r"([0-9.]+) MB", told)]
+        assert f"kcore: removed {path} (0." in printed
+    assert "kcore: removed 4 compiled files and folders of them (0.4 MB)" in printed
+    *parts, total = [float(each) for each in re.findall(r"([0-9.]+) MB", printed)]
     assert sum(parts) == pytest.approx(total, abs=0.05 * len(parts)) and total > 1.2
 
 

@@ -27,8 +27,8 @@ def test_a_shifted_command_has_another_date_and_zone_and_the_same_monotonic_cloc
         before_s -= float(os.environ["KCORE_SHIFT_S"])
     command = [SHIFTED, "400", "Pacific/Auckland", sys.executable, "-c", WAITS]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    *_, told = done.stdout.splitlines()
-    wall_s, monotonic_s, *zone = told.split()
+    *_, printed = done.stdout.splitlines()
+    wall_s, monotonic_s, *zone = printed.split()
     assert 0 <= float(wall_s) - before_s - 400 * DAY_S < DAY_S
     assert 0 <= float(monotonic_s) - before_monotonic_s < DAY_S
     assert zone == ["NZST", "NZDT"]

@@ -17,7 +17,7 @@ def broker(folder: Path, *arguments: str) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (("--listen", "9092"), "--listen '9092': give HOST:PORT"),
         (("--advertise", "here"), "--advertise 'here': give HOST:PORT"),
@@ -32,10 +32,10 @@ def broker(folder: Path, *arguments: str) -> Result:
         ((*QUORUM, "--config", MIGRATES, "--inter-broker-protocol", "3.3"), "a migration needs 3.4-IV0 or newer"),
     ],
 )
-def test_what_makes_no_sense_is_told_with_what_would(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+def test_invalid_options_are_refused_with_valid_ones(tmp_path: Path, arguments: tuple[str, ...], expected: str) -> None:
     result = broker(tmp_path, *arguments)
     assert result.exit_code == 2
-    assert told in result.output
+    assert expected in result.output
 
 
 def test_no_zookeeper(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ def controller(*arguments: str) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (("--listen", "9090"), "--listen '9090': give HOST:PORT"),
         (("--listen", "here:99999"), "--listen 'here:99999': port 99999 is not in 0..65535"),
@@ -33,14 +33,14 @@ def controller(*arguments: str) -> Result:
         (("--config", "broker.id=3"), "--config broker.id=3: it takes NAME=VALUE"),
     ],
 )
-def test_what_makes_no_sense_is_told_with_what_would(arguments: tuple[str, ...], told: str) -> None:
+def test_invalid_options_are_refused_with_valid_ones(arguments: tuple[str, ...], expected: str) -> None:
     result = controller(*arguments)
     assert result.exit_code == 2
-    assert told in result.output
+    assert expected in result.output
 
 
 @pytest.mark.parametrize(
-    ("lines", "options", "told"),
+    ("lines", "options", "expected"),
     [
         (None, (), "No such file"),
         ("inter.broker.listener.name=A", (), "give A one of PLAINTEXT"),
@@ -49,15 +49,15 @@ def test_what_makes_no_sense_is_told_with_what_would(arguments: tuple[str, ...],
         ("authorizer.class.name=a.B", (), "authorizer.class.name=a.B"),
     ],
 )
-def test_a_door_that_cannot_be_is_one_line(
-    lines: str | None, options: tuple[str, ...], told: str, tmp_path: Path
+def test_invalid_listener_settings_are_one_line(
+    lines: str | None, options: tuple[str, ...], expected: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "server.properties"
     if lines is not None:
         path.write_text(lines)
     result = controller("--security", str(path), *options)
     assert result.exit_code == 2
-    assert told in result.output and len(result.output.strip().splitlines()) == 1
+    assert expected in result.output and len(result.output.strip().splitlines()) == 1
 
 
 def test_no_zookeeper() -> None:
@@ -69,7 +69,7 @@ def test_no_zookeeper() -> None:
 
 @pytest.mark.parametrize("command", ["controller", "broker"])
 @pytest.mark.parametrize(
-    ("zookeeper", "told"),
+    ("zookeeper", "expected"),
     [
         ("nonsense:port", "'nonsense:port' is not HOST:PORT"),
         ("", "'' is not HOST:PORT"),
@@ -81,11 +81,11 @@ def test_no_zookeeper() -> None:
         ("host:2181/a/", "'/a/' is not the path of a znode"),
     ],
 )
-def test_a_zookeeper_that_is_none_is_one_line(command: str, zookeeper: str, told: str, tmp_path: Path) -> None:
+def test_a_zookeeper_that_is_none_is_one_line(command: str, zookeeper: str, expected: str, tmp_path: Path) -> None:
     own = ("--broker-id", "1", "--log-dir", str(tmp_path)) if command == "broker" else ()
     result = CliRunner().invoke(app, [command, "zk", "--zookeeper", zookeeper, "--listen", "127.0.0.1:0", *own])
     assert result.exit_code == 2, result.exception
-    assert told in " ".join(result.output.split())
+    assert expected in " ".join(result.output.split())
     assert "Traceback" not in result.output
 
 

@@ -106,11 +106,11 @@ def test_a_static_voter_at_the_level_of_an_older_release(release: str, level: st
     made = controller.format("-t", CLUSTER_ID, "--release", release, "--release-version", level)
     assert made["clusterId"] == CLUSTER_ID
     with running(controller):
-        told = asyncio.run(story(address))
-        assert told["metadata.version"] == number and "kraft.version" not in told
+        description = asyncio.run(story(address))
+        assert description["metadata.version"] == number and "kraft.version" not in description
         assert controller.terminate() == 0
         controller.start()
-        assert asyncio.run(features(address)) == told, "they are in its log"
+        assert asyncio.run(features(address)) == description, "they are in its log"
         log = controller.log.read_text()
     assert "ERROR" not in log and "WARNING" not in log
     assert f"bootstrap records at metadata.version {level} from" in log
@@ -127,8 +127,8 @@ def test_three_static_voters(tmp_path: Path) -> None:
         controllers.append(Controller(node_id, tmp_path / str(node_id), lines))
         controllers[-1].format("-t", CLUSTER_ID)
     with running(*controllers):
-        told = asyncio.run(story(f"127.0.0.1:{ports[12]}"))
-        assert "kraft.version" not in told, "a static quorum is at 0"
+        description = asyncio.run(story(f"127.0.0.1:{ports[12]}"))
+        assert "kraft.version" not in description, "a static quorum is at 0"
         codes = [controller.terminate() for controller in controllers]
     assert codes == [0, 0, 0]
     logs = [controller.log.read_text() for controller in controllers]
@@ -137,7 +137,7 @@ def test_three_static_voters(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "expected"),
     [
         ("listener.security.protocol.map=CONTROLLER:SSL", "listener.name.controller.ssl.keystore.location is missing"),
         ("listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT", "sasl.enabled.mechanisms=GSSAPI: kcore has PLAIN"),
@@ -146,12 +146,12 @@ def test_three_static_voters(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("verb", ["format", "run"])
-def test_what_cannot_be_is_one_line_and_exit_code_2(lines: str, told: str, verb: str, tmp_path: Path) -> None:
+def test_what_cannot_be_is_one_line_and_exit_code_2(lines: str, expected: str, verb: str, tmp_path: Path) -> None:
     where = "controller.quorum.voters=7@a:1\ncontroller.listener.names=CONTROLLER\nlisteners=CONTROLLER://:1\n"
     controller = Controller(7, tmp_path / "node", where + lines)
     done = CliRunner().invoke(app, ["controller", "kraft", verb, "-c", str(controller.configuration)])
     assert done.exit_code == 2
-    assert told in " ".join(done.stderr.split())
+    assert expected in " ".join(done.stderr.split())
     assert not (tmp_path / "node" / "data").exists()
 
 
@@ -164,7 +164,7 @@ def users_of(folder: Path) -> list[UserScramCredentialRecord]:
 MINIMAL = "controller.quorum.bootstrap.servers=a:1\ncontroller.listener.names=CONTROLLER\nlisteners=CONTROLLER://a:1\n"
 
 
-def test_users_whom_a_cluster_begins_with(tmp_path: Path) -> None:
+def test_users_that_format_creates(tmp_path: Path) -> None:
     controller = Controller(7, tmp_path / "node", MINIMAL)
     salted = b64encode(salted_password("SCRAM-SHA-512", b"geheim", b"0123456789abcdef", 8192)).decode()
     salt = b64encode(b"0123456789abcdef").decode()
@@ -181,7 +181,7 @@ def test_users_whom_a_cluster_begins_with(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ("PLAIN=[name=a,password=swordfish]", "give MECHANISM=[name=NAME,password=PASSWORD]"),
         ("SCRAM-SHA-256=name=a,password=swordfish", "give MECHANISM="),
@@ -195,11 +195,11 @@ def test_users_whom_a_cluster_begins_with(tmp_path: Path) -> None:
         ("SCRAM-SHA-256=[name=a,password=swordfish,salt=?]", "salt is not Base64"),
     ],
 )
-def test_users_that_cannot_be(given: str, told: str, tmp_path: Path) -> None:
+def test_users_that_cannot_be(given: str, expected: str, tmp_path: Path) -> None:
     controller = Controller(7, tmp_path / "node", MINIMAL)
     arguments = ["controller", "kraft", "format", "-c", str(controller.configuration), "-S", given]
     done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 2 and told in " ".join(done.stderr.split()) and "swordfish" not in done.stderr
+    assert done.exit_code == 2 and expected in " ".join(done.stderr.split()) and "swordfish" not in done.stderr
     assert not (tmp_path / "node" / "data").exists()
 
 

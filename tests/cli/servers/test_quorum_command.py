@@ -32,7 +32,7 @@ def quorum(*arguments: object) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ((), "give either --bootstrap-controller or --bootstrap-server"),
         (("--bootstrap-controller", "a:1", "--bootstrap-server", "a:1", "--status"), "give either"),
@@ -47,14 +47,14 @@ def quorum(*arguments: object) -> Result:
         (("--bootstrap-server", "a:65536", "--status"), "port 65536 is not in 0..65535"),
     ],
 )
-def test_describe_refuses_what_makes_no_sense(arguments: tuple[str, ...], told: str) -> None:
+def test_describe_refuses_what_makes_no_sense(arguments: tuple[str, ...], expected: str) -> None:
     result = quorum("describe", *arguments)
     assert result.exit_code == 2
-    assert told in result.output
+    assert expected in result.output
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "expected"),
     [
         (None, "No such file"),
         ("listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT", "sasl.enabled.mechanisms=GSSAPI"),
@@ -62,13 +62,13 @@ def test_describe_refuses_what_makes_no_sense(arguments: tuple[str, ...], told: 
         ("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users is missing"),
     ],
 )
-def test_a_door_that_cannot_be_is_one_line(lines: str | None, told: str, tmp_path: Path) -> None:
+def test_invalid_listener_settings_are_one_line(lines: str | None, expected: str, tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     if lines is not None:
         path.write_text(lines)
     result = quorum("serve", "--id", 1, "--bootstrap-controller", "a:1", "--security", path)
     assert result.exit_code == 2
-    assert told in result.output and len(result.output.strip().splitlines()) == 1
+    assert expected in result.output and len(result.output.strip().splitlines()) == 1
 
 
 def test_describe_gives_up_in_time() -> None:
@@ -160,7 +160,7 @@ def test_format_writes_the_first_voters(tmp_path: Path, start: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (("--standalone", "a:1", "--initial-controllers", "x"), "give either"),
         (("--standalone", "a"), "--standalone 'a': give HOST:PORT"),
@@ -173,15 +173,15 @@ def test_format_writes_the_first_voters(tmp_path: Path, start: str) -> None:
         (("--initial-controllers", f"7@a:1:{DIRECTORY}", "--directory-id", CLUSTER), "is not the"),
     ],
 )
-def test_format_refuses_what_cannot_be(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+def test_format_refuses_what_cannot_be(tmp_path: Path, arguments: tuple[str, ...], expected: str) -> None:
     result = quorum("format", "--id", 7, "--data", tmp_path / "data", *arguments)
     assert result.exit_code == 2
-    assert told in result.output
+    assert expected in result.output
     assert not (tmp_path / "data" / "meta.properties").exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ((), "give either --voters or --bootstrap-controller"),
         (("--voters", "7@a:1", "--bootstrap-controller", "a:1"), "give either"),
@@ -206,10 +206,10 @@ def test_format_refuses_what_cannot_be(tmp_path: Path, arguments: tuple[str, ...
         (("--bootstrap-controller", "127.0.0.1:1", "--data", "nowhere"), "give --listen or --advertise with a port"),
     ],
 )
-def test_serve_refuses_what_makes_no_sense(arguments: tuple[str, ...], told: str) -> None:
+def test_serve_refuses_what_makes_no_sense(arguments: tuple[str, ...], expected: str) -> None:
     result = quorum("serve", "--id", 7, *arguments)
     assert result.exit_code == 2
-    assert told in result.output
+    assert expected in result.output
 
 
 def test_serve_refuses_a_directory_that_is_not_its_own(tmp_path: Path) -> None:

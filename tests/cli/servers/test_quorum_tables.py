@@ -120,69 +120,75 @@ def test_as_the_document_drew_it() -> None:
 
 
 def test_the_leader_comes_first_whatever_its_place_among_the_voters() -> None:
-    told = recorded()
-    told.partition.leader_id = 3003
-    assert [line.split()[0] for line in quorum_tables.replication(told)[1:]] == ["3003", "3001", "3002", "2", "1"]
+    description = recorded()
+    description.partition.leader_id = 3003
+    assert [line.split()[0] for line in quorum_tables.replication(description)[1:]] == [
+        "3003",
+        "3001",
+        "3002",
+        "2",
+        "1",
+    ]
 
 
 def test_human_readable_times() -> None:
-    told = recorded()
-    lines = quorum_tables.replication(told, 1795248115063)
+    description = recorded()
+    lines = quorum_tables.replication(description, 1795248115063)
     assert "\t0 ms ago          \t0 ms ago             \t" in lines[1]
     assert "\t346 ms ago        \t346 ms ago           \t" in lines[3]
     with pytest.raises(TargetError, match="possible drift in system clock"):
-        quorum_tables.replication(told, 1795248115062)
+        quorum_tables.replication(description, 1795248115062)
 
 
 def test_what_is_unknown_is_minus_one() -> None:
     """A voter that has never fetched: its end, its times and so its lag in time."""
-    told = recorded()
-    told.partition.current_voters[1] = replica(3002, -1)
-    status = quorum_tables.status(told)
+    description = recorded()
+    description.partition.current_voters[1] = replica(3002, -1)
+    status = quorum_tables.status(description)
     assert status[4:6] == ["MaxFollowerLag:         42", "MaxFollowerLagTimeMs:   -1"]
-    assert quorum_tables.replication(told)[2].split() == [
+    assert quorum_tables.replication(description)[2].split() == [
         *("3002", "AAAAAAAAAAAAAAAAAAAAAA", "-1", "42", "-1", "-1", "Follower")
     ]
-    assert quorum_tables.replication(told, 1795248115063)[2].split()[4:] == ["-1", "-1", "Follower"]
-    assert quorum_tables.seed_replication(told)[2] == "3002\t\t-1\t\t\t\t42\t\t-1\t\t\tFollower"
+    assert quorum_tables.replication(description, 1795248115063)[2].split()[4:] == ["-1", "-1", "Follower"]
+    assert quorum_tables.seed_replication(description)[2] == "3002\t\t-1\t\t\t\t42\t\t-1\t\t\tFollower"
 
 
 def test_the_slowest_voter_is_the_first_with_the_smallest_end() -> None:
     """The leader itself, where it is that: then there is no lag in time."""
-    told = recorded()
-    assert quorum_tables.status(told)[5].endswith(" 0")
-    told.partition.current_voters.reverse()
-    assert quorum_tables.status(told)[4:6] == ["MaxFollowerLag:         0", "MaxFollowerLagTimeMs:   346"]
+    description = recorded()
+    assert quorum_tables.status(description)[5].endswith(" 0")
+    description.partition.current_voters.reverse()
+    assert quorum_tables.status(description)[4:6] == ["MaxFollowerLag:         0", "MaxFollowerLagTimeMs:   346"]
 
 
 def test_static_voters_have_no_directory_and_no_endpoints() -> None:
     """Releases differ in how they say that."""
-    told = of_the_document()
-    assert quorum_tables.status(told)[6] == 'CurrentVoters:          [{"id": 0}, {"id": 1}, {"id": 2}]'
-    assert quorum_tables.status(told, "3.9")[7] == (
+    description = of_the_document()
+    assert quorum_tables.status(description)[6] == 'CurrentVoters:          [{"id": 0}, {"id": 1}, {"id": 2}]'
+    assert quorum_tables.status(description, "3.9")[7] == (
         'CurrentObservers:       [{"id": 3, "directoryId": null}, {"id": 4, "directoryId": null}]'
     )
 
 
 def test_an_address_of_ipv6_stands_in_brackets() -> None:
-    told = recorded()
-    told.nodes[0].listeners[0].host = "::1"
-    assert '"endpoints": ["CONTROLLER://[::1]:29301"]' in quorum_tables.status(told)[6]
+    description = recorded()
+    description.nodes[0].listeners[0].host = "::1"
+    assert '"endpoints": ["CONTROLLER://[::1]:29301"]' in quorum_tables.status(description)[6]
 
 
 def test_a_leader_that_is_no_voter() -> None:
     """It leads on until its removal is committed (KIP-853); Kafka's tool dies of that with "No value present"."""
-    told = recorded()
-    told.partition.leader_id = 3009
+    description = recorded()
+    description.partition.leader_id = 3009
     for lines in (quorum_tables.status, quorum_tables.replication, quorum_tables.seed_replication):
         with pytest.raises(TargetError, match="the leader 3009 of epoch 1 is none of the voters"):
-            lines(told)
+            lines(description)
 
 
 def test_json_has_all_of_it() -> None:
-    told = quorum_tables.as_json(recorded())
-    assert (told["clusterId"], told["leaderId"], told["highWatermark"]) == ("MkU3OEVBNTcwNTJENDM2Qg", 3001, 37)
-    assert told["replicas"][0] == {
+    printed = quorum_tables.as_json(recorded())
+    assert (printed["clusterId"], printed["leaderId"], printed["highWatermark"]) == ("MkU3OEVBNTcwNTJENDM2Qg", 3001, 37)
+    assert printed["replicas"][0] == {
         "replicaId": 3001,
         "directoryId": "7VHjOcspTlaDEmxSSjIi9Q",
         "logEndOffset": 41,
@@ -191,4 +197,10 @@ def test_json_has_all_of_it() -> None:
         "status": "Leader",
         "endpoints": ["CONTROLLER://127.0.0.1:29301"],
     }
-    assert [each["status"] for each in told["replicas"]] == ["Leader", "Follower", "Follower", "Observer", "Observer"]
+    assert [each["status"] for each in printed["replicas"]] == [
+        "Leader",
+        "Follower",
+        "Follower",
+        "Observer",
+        "Observer",
+    ]

@@ -25,7 +25,7 @@ class Active:
         self.controller = controller_of(lambda: self.now_ms, bootstrap=bootstrap, seed=epoch, **settings)
         self.log, self.committed_log = log, log
         self.answers: dict[Any, Message | None] = {}
-        self.told: list[LogLine] = []
+        self.log_lines: list[LogLine] = []
         self.kraft_versions: list[int] = []  # That it asked raft to write.
         self.has_given_up = False
         if log:
@@ -40,7 +40,7 @@ class Active:
                 assert each.reply_to not in self.answers, "answered twice"
                 self.answers[each.reply_to] = each.response
             elif isinstance(each, LogLine):
-                self.told.append(each)
+                self.log_lines.append(each)
             elif isinstance(each, UpgradeKraftVersion):
                 self.kraft_versions.append(each.version)
             elif isinstance(each, Resign):

@@ -105,7 +105,7 @@ def take_effect(context: ControllerContext, decision: Decision, now_ms: int = BE
 
 
 def beat(context: ControllerContext, broker_id: int, now_ms: int = BEGIN_MS, **given: Any) -> BrokerHeartbeatResponse:
-    """A heartbeat, which takes effect; the broker has applied everything unless told otherwise."""
+    """A heartbeat, which takes effect; the broker has applied everything unless `given` says otherwise."""
     response = take_effect(context, ask(context, a_heartbeat(context, broker_id, **given), now_ms), now_ms).response
     assert isinstance(response, BrokerHeartbeatResponse)
     return response

@@ -52,13 +52,13 @@ class Stage:
         self.controller = controller or controller_of()
         self.driver = StateMachineDriver[Any](self.node, self.controller)
         self.answers: dict[Any, Message | None] = {}
-        self.told: list[str] = []
+        self.log_lines: list[str] = []
         self.unflushed: list[Effect] = []
         self.works_on = True  # Otherwise `on_work` is left to the test.
         self.parts_wanted = 0
         self.catch_up()
 
-    def hear(self, effects: Iterable[Effect]) -> None:
+    def perform(self, effects: Iterable[Effect]) -> None:
         outputs: list[Any] = []
         for effect in effects:
             self.unflushed.append(effect)
@@ -74,13 +74,13 @@ class Stage:
                 assert each.reply_to not in self.answers, "answered twice"
                 self.answers[each.reply_to] = each.response
             elif isinstance(each, LogLine):
-                self.told.append(each.text)
+                self.log_lines.append(each.text)
             elif isinstance(each, ReadSnapshotSlice):
                 self.submit(self.controller.on_read_slice())
             elif isinstance(each, WorkOn):
                 self.parts_wanted += 1
         if effects:
-            self.hear(effects)
+            self.perform(effects)
         while self.works_on and self.parts_wanted:
             self.work()
 
@@ -99,9 +99,9 @@ class Stage:
     def commit(self, end_offset: int | None = None) -> None:
         """All that the leader has, or up to there: flushed, and fetched by node 2."""
         effects, self.unflushed = self.unflushed, []
-        self.hear(flush(self.node, effects, BEGIN_MS))
+        self.perform(flush(self.node, effects, BEGIN_MS))
         end = self.node.log.end_offset if end_offset is None else end_offset
-        self.hear(fetch(self.node, fetch_request(end, max_wait_ms=0), BEGIN_MS)[1])
+        self.perform(fetch(self.node, fetch_request(end, max_wait_ms=0), BEGIN_MS)[1])
 
     def log_values(self, begin: int) -> list[str]:
         """The names of configurations in the log from there on."""

@@ -53,7 +53,7 @@ def test_the_first_controller_writes_what_the_snapshot_0_0_has() -> None:
     assert "the log is empty: 2 bootstrap records at metadata.version 4.2-IV1 from the snapshot 0-0" in line
 
 
-def test_the_version_that_is_told_is_that_of_the_image() -> None:
+def test_the_reported_version_is_that_of_the_image() -> None:
     controller = loaded(7, level(29))
     levels, line = written(controller)
     assert levels == {} and "the log is at metadata.version 4.2-IV1" in line

@@ -13,7 +13,7 @@ from controller.kraft.runtime import BEGIN_MS, Stage, controller_of, setting, se
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.handlers import HANDLERS
-from kcore.controller.kraft.slices import snapshot_slices
+from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.errors import LevelError, TableError
 from kcore.metadata.image.image import ClusterImage
 from kcore.protocol_errors import Errors
@@ -76,7 +76,7 @@ def test_e5_a_controller_whose_node_lost_the_majority_leads_no_more() -> None:
     stage.commit()
     stage.ask(set_on_all_nodes("2"), "open")
     assert stage.answers == {}
-    stage.hear(stage.node.on_timer(BEGIN_MS + 2 * FETCH_TIMEOUT_MS))
+    stage.perform(stage.node.on_timer(BEGIN_MS + 2 * FETCH_TIMEOUT_MS))
     assert not stage.node.leads and stage.controller.epoch is None
     stage.ask(set_on_all_nodes("3"), "late")
     assert {name: code_of(answer) for name, answer in stage.answers.items()} == {
@@ -93,11 +93,11 @@ def test_e5_a_controller_whose_node_lost_the_majority_leads_no_more() -> None:
 class Restarted(Stage):
     """It also keeps the leader that the effects name, as the process does."""
 
-    def hear(self, effects: Any) -> None:
+    def perform(self, effects: Any) -> None:
         for each in effects:
             if isinstance(each, LeaderChanged):
                 self.controller.leader_id = each.leader_id
-        super().hear(effects)
+        super().perform(effects)
 
 
 @pytest.mark.covers("KRaft E6")
@@ -108,7 +108,7 @@ def test_e6_a_controller_that_led_before_its_restart_is_not_told_that_it_leads()
     node, effects = started(1, ElectionState(before.node.epoch, 1, None), log=before.node.log)
     assert node.state.name == "Resigned"
     stage = Restarted(controller_of(seed=2), node)
-    stage.hear(effects)
+    stage.perform(effects)
     assert stage.controller.epoch is None and stage.controller.leader_id == -1
     stage.ask(set_on_all_nodes("3"), "early")
     answer: Any = stage.answers["early"]
@@ -163,16 +163,16 @@ def test_e17_nothing_is_told_that_is_not_committed() -> None:
     """KAFKA-14457: operators saw topics that were undone a moment later."""
     active = with_a_broker()
     active.commit()
-    active.told.clear()
+    active.log_lines.clear()
     active.ask(created("lost"), "lost")
     assert active.ask(DescribeClusterRequest(), "seen") is None, "what saw it waits as well"
-    assert active.told == [] and active.answers == {}
+    assert active.log_lines == [] and active.answers == {}
     active.resign()
-    assert not [each.text for each in active.told if "topic lost" in each.text]
+    assert not [each.text for each in active.log_lines if "topic lost" in each.text]
     assert "lost" not in active.controller.image.topics
     active.take(active.controller.on_leader(3, active.controller.image.end_offset))
     active.answer(created("kept"))
-    assert [each.text for each in active.told if "topic" in each.text] == ["topic kept created with 1 partitions"]
+    assert [each.text for each in active.log_lines if "topic" in each.text] == ["topic kept created with 1 partitions"]
 
 
 # E18: what is deleted survives a snapshot.

@@ -13,7 +13,7 @@ from controller.kraft.active import Active, read_snapshot
 from controller.kraft.hostile import KINDS, STATES, TEXTS, log_of, requests, settings_of
 from controller.kraft.runtime import controller_of
 from kcore.controller.kraft.handlers import HANDLERS
-from kcore.controller.kraft.slices import snapshot_slices
+from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.controller.rules.long_messages import fitting
 from kcore.controller.rules.parsed import is_parsed
 from kcore.metadata.image.image import ClusterImage
@@ -74,7 +74,7 @@ def asked(active: Active, data: st.DataObject, kind: type[Message]) -> tuple[Mes
     before = len(active.log)
     is_forwarded = kind in FORWARDABLE and data.draw(st.booleans())
     active.ask(request, None, version, is_forwarded=is_forwarded)
-    faults = [each.text for each in active.told if each.level > logging.WARNING]
+    faults = [each.text for each in active.log_lines if each.level > logging.WARNING]
     assert not faults, "\n".join(faults)
     return request, version, active.log[before:]
 
@@ -143,7 +143,7 @@ def test_any_request_in_an_envelope_is_answered_or_refused(data: st.DataObject) 
         return
     asked_by = {"principal": found.principal, "client_address": found.client_address, "is_forwarded": True}
     answer = active.answer(found.request, found.header.request_api_version, **asked_by)
-    assert not [each.text for each in active.told if each.level > logging.WARNING]
+    assert not [each.text for each in active.log_lines if each.level > logging.WARNING]
     # A large answer is encoded in parts, which the second size makes of nearly every answer.
     with patch("kcore.server.kraft_controller.envelopes.PIECE_BYTES", data.draw(st.sampled_from((PIECE_BYTES, 16)))):
         response = enclosed(found, answer)

@@ -126,28 +126,28 @@ def test_a_warning_is_logged_once_its_decision_is_committed() -> None:
     stage.ask(a_registration(4, 4, cluster_id="a cluster"), "registered", version=4)
     stage.commit()
     stage.ask(a_heartbeat(stage.controller.context, 4, cordoned_log_dirs=[uuid(1004)]), "cordoned", version=2)
-    assert ALL_CORDONED not in stage.told
+    assert ALL_CORDONED not in stage.log_lines
     stage.commit()
-    assert stage.told.count(ALL_CORDONED) == 1
+    assert stage.log_lines.count(ALL_CORDONED) == 1
 
 
 def test_a_controlled_shutdown_of_20_000_leaders_is_three_lines(log: Log) -> None:
     """The second is of the partitions that the answer waits for."""
     decision = ask(log.context, a_heartbeat(log.context, 1, want_shut_down=True))
-    told = log.of(decision)
-    assert told == ["broker 1 in controlled shutdown", f"{SHUT_DOWN_AT_ONCE:,} partitions have other leaders"]
+    lines = log.of(decision)
+    assert lines == ["broker 1 in controlled shutdown", f"{SHUT_DOWN_AT_ONCE:,} partitions have other leaders"]
     assert decision.rest is not None
     rest = decision.rest.decide()
-    told = log.of(rest if isinstance(rest, Decision) else all_parts(rest))
-    assert told == [f"{20_000 - SHUT_DOWN_AT_ONCE:,} partitions have other leaders"]
+    lines = log.of(rest if isinstance(rest, Decision) else all_parts(rest))
+    assert lines == [f"{20_000 - SHUT_DOWN_AT_ONCE:,} partitions have other leaders"]
 
 
-def test_a_lost_broker_is_told_with_the_reason(log: Log) -> None:
+def test_a_lost_broker_is_logged_with_the_reason(log: Log) -> None:
     for broker_id in (2, 3, 4):
         take_effect(log.context, ask(log.context, a_heartbeat(log.context, broker_id), BEGIN_MS + SESSION_MS))
         log.context.heartbeats.touch(broker_id, BEGIN_MS + SESSION_MS, fenced=False)
-    told = log.of(look(log.context, BEGIN_MS + SESSION_MS + 1))
-    assert told == ["broker 1 fenced: its session has ended", "20,000 partitions have other leaders"]
+    lines = log.of(look(log.context, BEGIN_MS + SESSION_MS + 1))
+    assert lines == ["broker 1 fenced: its session has ended", "20,000 partitions have other leaders"]
 
 
 def test_partitions_go_offline_and_come_back(log: Log) -> None:
@@ -159,7 +159,7 @@ def test_partitions_go_offline_and_come_back(log: Log) -> None:
     assert beat(log, 4) == ["broker 4 unfenced", "3 partitions have leaders again"]
 
 
-def test_an_unclean_leader_is_told(log: Log) -> None:
+def test_an_unclean_leader_is_logged(log: Log) -> None:
     a_topic(log.context, 1, [4, 3], isr=[4], number=2)
     put(
         log.context,
@@ -173,10 +173,10 @@ def test_an_unclean_leader_is_told(log: Log) -> None:
     ]
 
 
-def test_a_lost_directory_is_told(log: Log) -> None:
+def test_a_lost_directory_is_logged(log: Log) -> None:
     put(log.context, _with_directories(log, [uuid(1001), uuid(2001)]))
-    told = beat(log, 1, offline_log_dirs=[uuid(2001)])
-    assert told[:1] == ["broker 1 lost 1 of its 2 log directories"]
+    lines = beat(log, 1, offline_log_dirs=[uuid(2001)])
+    assert lines[:1] == ["broker 1 lost 1 of its 2 log directories"]
 
 
 def _with_directories(log: Log, directories: list[Uuid]) -> RegisterBrokerRecord:
@@ -189,8 +189,8 @@ def _with_directories(log: Log, directories: list[Uuid]) -> RegisterBrokerRecord
 def test_20_000_reassignments_that_end_one_by_one_are_a_line_a_second(log: Log) -> None:
     assert moved(log, range(20_000), [1, 2, 4]) == ["20,000 partitions are being reassigned"]
     assert moved(log, range(10), None) == ["10 reassignments are cancelled"]
-    told = [in_sync(log, 10 + at, [1, 2, 3, 4], BEGIN_MS + 20 * at) for at in range(101)]
-    assert [line for lines in told for line in lines] == [
+    decisions = [in_sync(log, 10 + at, [1, 2, 3, 4], BEGIN_MS + 20 * at) for at in range(101)]
+    assert [line for lines in decisions for line in lines] == [
         "1 reassignment is complete",
         "50 reassignments are complete",
         "50 reassignments are complete",
@@ -209,8 +209,8 @@ def test_topics_are_named_up_to_five(log: Log) -> None:
     for number in range(2, 10):
         a_topic(log.context, 1, [1], number=number)
     names = [f"topic-{number}" for number in range(1, 10)]
-    told = log.asked(DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in names]))
-    assert told == ["topics topic-1, topic-2, topic-3, topic-4, topic-5 and 4 more deleted"]
+    lines = log.asked(DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in names]))
+    assert lines == ["topics topic-1, topic-2, topic-3, topic-4, topic-5 and 4 more deleted"]
 
 
 def test_a_standby_of_a_new_quorum_answers_before_anything_is_committed() -> None:

@@ -15,7 +15,7 @@ from kcore.controller.kraft import writing
 from kcore.controller.kraft.brokers import records
 from kcore.controller.kraft.departures import SNAPSHOTS_AT_FIXED_BYTES
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.controller.kraft.slices import SnapshotNeed, snapshot_slices
+from kcore.controller.kraft.snapshot_slices import SnapshotNeed, snapshot_slices
 from kcore.metadata.image import replay as replaying
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.journal import RowImages

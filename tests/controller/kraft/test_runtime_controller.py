@@ -13,7 +13,7 @@ from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.outputs import RequestAnswer
 from kcore.controller.kraft.periodic import Task
-from kcore.controller.kraft.slices import snapshot_slices
+from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.controller.rules.long_messages import fitting
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replay
@@ -94,7 +94,7 @@ def test_what_is_not_committed_is_undone_at_a_resignation(handle: Any) -> None:
     stage.commit()
     handle(decides(GOOD, setting("lost")))
     stage.ask(ASK(), "open")
-    stage.hear(stage.node.on_request(begin_request(5, leader_id=3), 1, "begin", BEGIN_MS))
+    stage.perform(stage.node.on_request(begin_request(5, leader_id=3), 1, "begin", BEGIN_MS))
     assert settings_of(stage.controller.context) == {"kept": "1"}
     assert code(stage.answers["open"]) is Errors.NOT_CONTROLLER
     stage.ask(ASK(), "late")
@@ -127,7 +127,7 @@ def test_a_control_record_that_is_committed_first_takes_its_offset(handle: Any) 
     stage = Stage()
     stage.commit()
     leading.append_control(stage.node, [_leader_change(stage)], BEGIN_MS)
-    stage.hear(stage.node.on_timer(BEGIN_MS))
+    stage.perform(stage.node.on_timer(BEGIN_MS))
     stage.commit()
     end = stage.node.next_offset
     assert stage.controller.image.end_offset == stage.controller.committed == end
@@ -156,7 +156,7 @@ def test_a_handler_that_raises_costs_its_request_alone(handle: Any) -> None:
     answer: Any = stage.answers["bad"]
     assert [(each.name, each.error_code) for each in answer.topics] == [("x", -1)]
     assert stage.node.leads and stage.node.next_offset == end
-    [line] = [line for line in stage.told if "CreateTopicsRequest" in line]
+    [line] = [line for line in stage.log_lines if "CreateTopicsRequest" in line]
     assert "KeyError: 'a bug'; in falls_over (test_runtime_controller.py:" in line and "\n" not in line
 
 
@@ -186,7 +186,7 @@ def test_more_than_a_batch_is_a_transaction_and_an_open_one_is_undone(handle: An
     stage.commit(ends[1])
     assert stage.answers == {}
     assert len(settings_of(stage.controller.context)) == LARGE
-    stage.hear(stage.node.on_request(begin_request(5, leader_id=3), 1, "begin", BEGIN_MS))
+    stage.perform(stage.node.on_request(begin_request(5, leader_id=3), 1, "begin", BEGIN_MS))
     assert code(stage.answers["large"]) is Errors.NOT_CONTROLLER
     assert settings_of(stage.controller.context) == {}
     assert stage.controller.image.in_transaction and stage.controller.image.end_offset == ends[1]
@@ -280,7 +280,7 @@ def test_a_task_that_fails_is_tried_again_in_five_minutes() -> None:
     now[0] += 100
     stage.submit(stage.controller.on_timer())
     assert stage.controller.periodic.next_due_ms == now[0] + 300_000
-    assert stage.node.leads and any("a task" in line for line in stage.told)
+    assert stage.node.leads and any("a task" in line for line in stage.log_lines)
 
 
 def test_many_records_take_effect_as_few_do(handle: Any) -> None:

@@ -334,7 +334,7 @@ def test_every_request_for_many_is_decided_in_parts_as_it_is_at_once() -> None:
         assert whole.image == parts.image and whole.node.log.end_offset == parts.node.log.end_offset
 
 
-def test_a_leader_hears_its_followers_between_parts() -> None:
+def test_a_leader_answers_its_followers_between_parts() -> None:
     """The node is no part of the decision: its own events come whenever the loop has them."""
     cluster = Cluster()
     cluster.works_on = False

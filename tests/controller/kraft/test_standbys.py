@@ -56,13 +56,13 @@ class Standby:
         self.controller = controller_of(kafka_way=kafka_way, **settings_of(release))
         self.controller.leader_id = LEADER
         self.controller.on_committed(log, int(decode_records(log).offset[-1]) + 1)
-        self.told: list[str] = []
+        self.log_lines: list[str] = []
 
     def ask(self, request: Message, version: int | None = None, **info: Any) -> Any:
         newest = type(request).versions.highest
         asked = RequestInfo(newest if version is None else version, BEGIN_MS, BEGIN_MS, **info)
         outputs = self.controller.on_request(request, asked, "a client")
-        self.told += [each.text for each in outputs if isinstance(each, LogLine) and each.level > logging.WARNING]
+        self.log_lines += [each.text for each in outputs if isinstance(each, LogLine) and each.level > logging.WARNING]
         [answer] = [each for each in outputs if isinstance(each, RequestAnswer)]
         assert answer.reply_to == "a client"
         return answer.response
@@ -215,7 +215,7 @@ def test_kafkas_standby_does_not_decide(case: tuple[Any, ...], release: str) -> 
     found = standby.ask(request, **asker)
     assert {*errors(found)} - {NONE} == {NOT_CONTROLLER}
     assert found == Standby(release, KCORES).ask(request, **asker)
-    assert standby.controller.image.end_offset == before and not standby.told
+    assert standby.controller.image.end_offset == before and not standby.log_lines
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ def test_who_resigns_decides_nothing_and_who_leads_decides() -> None:
     active.resign()
     before = len(active.log)
     assert errors(active.ask(new_topics("after")))[0] is NOT_CONTROLLER
-    assert len(active.log) == before and not active.told[-1].level > logging.WARNING
+    assert len(active.log) == before and not active.log_lines[-1].level > logging.WARNING
     active.take(active.controller.on_leader(3, active.controller.image.end_offset))
     assert not {*errors(active.answer(new_topics("again")))} - {NONE}
 
@@ -373,7 +373,7 @@ def test_what_decides_without_asking_the_controller_is_a_fault(monkeypatch: pyte
     monkeypatch.setitem(HANDLERS, UpdateFeaturesRequest, decides(UpdateFeaturesResponse(), setting("a")))
     standby = Standby()
     assert errors(standby.ask(UpdateFeaturesRequest())) == [Errors.UNKNOWN_SERVER_ERROR]
-    assert "UpdateFeaturesRequest failed and wrote nothing" in standby.told[0]
+    assert "UpdateFeaturesRequest failed and wrote nothing" in standby.log_lines[0]
 
 
 # Whatever is asked.
@@ -393,7 +393,7 @@ def test_any_request_is_for_the_active_controller_or_answered_as_by_it(
     standby = Standby(release, level=level)
     before = active.replayed()
     found, wanted = standby.ask(request, version, **info), active.answer(request, version, **info)
-    assert not standby.told
+    assert not standby.log_lines
     assert standby.controller.image == before
     if found is None or NOT_CONTROLLER not in codes_of(found):
         assert found == wanted
@@ -408,15 +408,15 @@ def test_any_request_is_for_the_active_controller_or_answered_as_by_it(
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_not_controller_can_be_told_in_every_version(kind: type[Message]) -> None:
+def test_every_version_can_answer_not_controller(kind: type[Message]) -> None:
     """ElectLeaders 0 has no error at its top, where nothing else can take it."""
     request = elections() if kind is partitions.ElectLeadersRequest else kind()
     for version in kind.versions:
         response = in_version(not_controller(request, controller_of().config, LEADER), version)
         decode(type(response), version, encode(response, version))
     if kind is partitions.ElectLeadersRequest:
-        told = in_version(not_controller(request, controller_of().config), 0)
-        assert errors(told) == [NONE, NOT_CONTROLLER]
+        oldest = in_version(not_controller(request, controller_of().config), 0)
+        assert errors(oldest) == [NONE, NOT_CONTROLLER]
 
 
 def test_a_fetch_by_names_is_refused_in_its_partitions_too() -> None:
@@ -424,8 +424,12 @@ def test_a_fetch_by_names_is_refused_in_its_partitions_too() -> None:
     partition = FetchPartition(partition=3, fetch_offset=0, partition_max_bytes=1)
     named = FetchRequest(topics=[FetchTopic(topic="t", partitions=[partition])])
     answer = decode("FetchResponse", 4, encode(refused(named, Errors.CLUSTER_AUTHORIZATION_FAILED), 4))
-    [told] = answer.responses[0].partitions
-    assert (told.partition_index, told.error_code, told.high_watermark) == (3, 31, -1)
+    [refused_partition] = answer.responses[0].partitions
+    assert (refused_partition.partition_index, refused_partition.error_code, refused_partition.high_watermark) == (
+        3,
+        31,
+        -1,
+    )
     by_id = FetchRequest(topics=[FetchTopic(topic_id=Uuid(b"i" * 16), partitions=[partition])], session_id=7)
     answer = decode("FetchResponse", 13, encode(refused(by_id, Errors.CLUSTER_AUTHORIZATION_FAILED), 13))
     assert (answer.error_code, answer.session_id, answer.responses) == (31, 7, [])

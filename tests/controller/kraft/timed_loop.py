@@ -13,7 +13,7 @@ from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.outputs import Clocks, ReadSnapshotSlice, RequestAnswer, WorkOn
-from kcore.controller.kraft.slices import snapshot_slices
+from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import Committed, Effect, Flush, LeaderChanged, SnapshotLoaded
@@ -108,7 +108,7 @@ class TimedLoop:
             self.ask(CreateTopicsRequest(topics=made), 7)
 
     def lose(self, lost: Iterable[int]) -> None:
-        """All other brokers are heard of until the sessions of these end."""
+        """All other brokers send heartbeats until the sessions of these end."""
         silent = {*lost}
         step_ms = self.controller.config.broker_session_timeout_ms // 8
         for _ in range(9):

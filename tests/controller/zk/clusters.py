@@ -85,7 +85,7 @@ def columns_of(response: Message, version: int = 7) -> Columns:
     return kcore.decode_columns(type(response), version, kcore.encode(response, version))
 
 
-def told(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def states_of(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The partition states of a request by "topic-partition"."""
     return {
         f"{topic['topicName']}-{state['partitionIndex']}": state

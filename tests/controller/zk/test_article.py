@@ -3,7 +3,7 @@
 import pytest
 
 import kcore
-from controller.zk.clusters import told
+from controller.zk.clusters import states_of
 from controller.zk.tree import Cluster
 from kcore.broker.zk_control.broker import Broker
 from kcore.controller.zk import events
@@ -39,13 +39,13 @@ def test_broker_1_fails_step_by_step() -> None:
     assert made.state("p", 0) == (2, (2, 3), 1), "3.1 and 3.2"
     node = made.tree.nodes[znodes.state_path("p", 0)]
     assert (node.version, znodes.decode_state("", node.data).leader_epoch) == (1, 1)
-    orders = {to[0]: told(request) for kind, to, request in made.requests() if kind == "LeaderAndIsr"}
+    orders = {to[0]: states_of(request) for kind, to, request in made.requests() if kind == "LeaderAndIsr"}
     assert {broker: [*states] for broker, states in orders.items()} == {2: ["p-0"], 3: ["p-0"]}, "4. brokers concerned"
     assert {(state["p-0"]["leader"], *state["p-0"]["isr"]) for state in orders.values()} == {(2, 2, 3)}
 
 
 @pytest.mark.covers("article A.4", "article affected brokers")
-def test_replica_2_leads_and_replica_3_follows_as_they_are_told() -> None:
+def test_replica_2_leads_and_replica_3_follows_after_leader_and_isr() -> None:
     made = partition_1()
     machines = {each: Broker(each, made.tree.nodes[znodes.broker_path(each)].czxid) for each in (2, 3)}
     made.unregister(1)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.zk import admin
-from controller.zk.clusters import told
+from controller.zk.clusters import states_of
 from controller.zk.tree import Cluster
 from kcore.controller.zk import events
 from kcore.controller.zk.effects import Send
@@ -60,7 +60,7 @@ def test_nothing_is_lost_between_reading_and_watching() -> None:
 
 
 @pytest.mark.covers("A9")
-def test_brokers_hear_who_lives_before_they_are_told_whom_to_follow() -> None:
+def test_brokers_get_the_live_brokers_before_leader_and_isr() -> None:
     # A9, KAFKA-4443
     made = brokers()
     made.write_topic("t", [1, 2, 3])
@@ -109,7 +109,7 @@ def test_states_are_sent_again_though_nothing_changed() -> None:
     made.write_state("t", 0, 1, [1, 2])
     made.elect()
     assert made.state("t") == (1, (1, 2), 5)
-    orders = [told(request)["t-0"] for kind, _, request in made.requests() if kind == "LeaderAndIsr"]
+    orders = [states_of(request)["t-0"] for kind, _, request in made.requests() if kind == "LeaderAndIsr"]
     assert [(each["leaderEpoch"], each["isNew"]) for each in orders] == [(5, False)] * 2
 
 
@@ -120,7 +120,7 @@ def test_topics_without_a_state_get_one_and_are_new() -> None:
     made.elect()
     assert made.state("t", 0) == (1, (1, 2), 0)
     assert znodes.state_path("t", 1) not in made.tree.nodes, "no replica of it lives"
-    orders = [told(request) for kind, _, request in made.requests() if kind == "LeaderAndIsr"]
+    orders = [states_of(request) for kind, _, request in made.requests() if kind == "LeaderAndIsr"]
     assert [{name: state["isNew"] for name, state in each.items()} for each in orders] == [{"t-0": True}] * 2
 
 
@@ -152,7 +152,7 @@ def test_metadata_and_orders_carry_the_epochs_that_were_written() -> None:
     node = made.tree.nodes[znodes.state_path("t", 0)]
     state = znodes.decode_state("", node.data)
     for kind, _, request in made.requests():
-        shown = told(request)["t-0"]
+        shown = states_of(request)["t-0"]
         version = shown["zkVersion" if kind == "UpdateMetadata" else "partitionEpoch"]
         assert (shown["leader"], shown["leaderEpoch"], version) == (1, state.leader_epoch, node.version)
 
@@ -232,7 +232,7 @@ def test_only_another_controller_ends_ours() -> None:
     ],
     ids=lambda event: type(event).__name__,
 )
-def test_before_it_is_elected_nothing_is_news(event: events.Event) -> None:
+def test_before_its_election_events_change_nothing(event: events.Event) -> None:
     made = brokers()
     made.write_topic("t", [1, 2])
     made.run(event)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from controller.zk import admin
-from controller.zk.clusters import told
+from controller.zk.clusters import states_of
 from controller.zk.tree import Cluster, endpoint
 from kcore.controller.zk import events
 from kcore.controller.zk.effects import Send
@@ -77,7 +77,7 @@ def test_assumption_2_a_retried_shutdown_of_the_last_incarnation_moves_nothing()
 
 @pytest.mark.covers("A5")
 @pytest.mark.parametrize("offset", [0, 1000], ids=["equal", "newer than known"])
-def test_a_shutdown_of_this_incarnation_or_a_newer_one_is_heard(offset: int) -> None:
+def test_a_shutdown_of_this_incarnation_or_a_newer_one_is_accepted(offset: int) -> None:
     # A5: only a lower epoch is stale; -1 is from before KIP-380.
     made = cluster()
     assert shut_down(made, 3, epoch_of(made, 3) + offset).error_code == 0
@@ -93,7 +93,7 @@ def test_assumption_3_the_first_leader_and_isr_after_a_start_holds_everything() 
     made.sent.clear()
     bounce(made, 3)
     made.run()
-    orders = [told(request) for kind, to, request in made.requests() if kind == "LeaderAndIsr" and to == [3]]
+    orders = [states_of(request) for kind, to, request in made.requests() if kind == "LeaderAndIsr" and to == [3]]
     assert len(orders) == 1
     assert set(orders[0]) == {"t-0", "t-1", "t-2", *(f"u-{k}" for k in range(5))}
 
@@ -124,14 +124,14 @@ def test_assumption_4_a_bounce_that_nobody_saw_is_a_failure_and_a_start() -> Non
     assert [each[:2] for each in story] == failed + started
 
 
-def test_the_same_incarnation_is_no_news() -> None:
+def test_the_same_incarnation_changes_nothing() -> None:
     made = cluster()
     made.run(events.BrokerChange())
     assert made.sent == []
 
 
 @pytest.mark.covers("A4")
-def test_new_bounced_and_dead_at_once_are_told_apart() -> None:
+def test_new_bounced_and_dead_brokers_of_one_event_are_distinguished() -> None:
     made = cluster(1, 2, 3)
     made.register(4)
     bounce(made, 3)
@@ -155,11 +155,11 @@ def test_a_bounced_brokers_lost_directories_are_forgotten() -> None:
 
 
 @pytest.mark.covers("A8")
-def test_a_broker_that_shuts_down_still_hears_of_what_it_leads() -> None:
+def test_a_broker_that_shuts_down_still_gets_leader_and_isr() -> None:
     # A8, KAFKA-7482: the controller sends it the new leaders, so that it redirects clients to them.
     made = cluster()
     shut_down(made, 3, epoch_of(made, 3))
-    orders = {to[0]: told(request) for kind, to, request in made.requests() if kind == "LeaderAndIsr"}
+    orders = {to[0]: states_of(request) for kind, to, request in made.requests() if kind == "LeaderAndIsr"}
     assert orders[3]["t-2"]["leader"] == 1
     assert set(orders[3]) == {"t-2"}, "it gets StopReplica for its followers"
 
@@ -170,7 +170,7 @@ def test_b9_who_shuts_down_leaves_the_isrs_in_a_new_leader_epoch() -> None:
     made = cluster()
     shut_down(made, 3, epoch_of(made, 3))
     assert made.state("t", 0) == (1, (1, 2), 1)
-    orders = {to[0]: told(request) for kind, to, request in made.requests() if kind == "LeaderAndIsr"}
+    orders = {to[0]: states_of(request) for kind, to, request in made.requests() if kind == "LeaderAndIsr"}
     assert (orders[1]["t-0"]["isr"], orders[1]["t-0"]["leaderEpoch"]) == ([1, 2], 1)
 
 
@@ -205,7 +205,7 @@ def test_what_cannot_be_moved_is_named() -> None:
 
 
 @pytest.mark.covers("A19")
-def test_one_broker_that_joins_is_no_news_of_all_partitions_to_the_others() -> None:
+def test_a_joining_broker_sends_others_only_its_own_partitions() -> None:
     # A19, KAFKA-7537: O(its own), not O(cluster) for each of the others.
     made = cluster(1, 2)
     made.write_topic("u", [1, 2], [2, 1])
@@ -231,7 +231,7 @@ def test_update_metadata_lists_the_controller_that_is_no_broker() -> None:
     assert [(each["host"], each["port"]) for each in listed["endpoints"]] == [("host-1000", 10000)]
 
 
-def test_endpoints_that_change_are_told_without_partitions() -> None:
+def test_changed_endpoints_are_sent_without_partitions() -> None:
     made = cluster()
     moved = endpoint(3)._replace(port=1)
     data = made.tree.nodes[znodes.broker_path(3)].data.replace(b"9003", b"1")
@@ -242,4 +242,4 @@ def test_endpoints_that_change_are_told_without_partitions() -> None:
     assert moved in made.active.table.brokers.endpoints[made.active.table.brokers.row(3)]
     made.tree.set_data(znodes.broker_path(3), data)
     made.run()
-    assert made.sent == [], "the same endpoints are no news"
+    assert made.sent == [], "the same endpoints change nothing"

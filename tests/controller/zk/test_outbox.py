@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from controller.zk.administration.test_random_administration import AdministeredWorld
-from controller.zk.clusters import as_json, cluster, kind_of, told
+from controller.zk.clusters import as_json, cluster, kind_of, states_of
 from controller.zk.test_random_events import BROKERS, STEP_US
 from kcore.controller.zk.requests import outbox
 from kcore.controller.zk.requests.batch import ControlRequest, RequestBatch
@@ -80,7 +80,7 @@ class Sender:
 
     def next(self) -> tuple[str, dict[str, Any]] | None:
         sent = self.outbox.next()
-        return None if sent is None else (kind_of(sent.request), told(as_json(sent.request)))
+        return None if sent is None else (kind_of(sent.request), states_of(as_json(sent.request)))
 
     def all(self) -> list[tuple[str, dict[str, Any]]]:
         found = []
@@ -297,7 +297,7 @@ def test_what_all_brokers_are_shown_is_merged_once() -> None:
             box.add(requests[0], 0.0)
     sent = [box.next() for box in boxes]
     assert len({id(each.request) for each in sent if each}) == 1
-    assert sorted(told(as_json(sent[0].request))) == ["t-0", "t-1"]  # type: ignore[union-attr]
+    assert sorted(states_of(as_json(sent[0].request))) == ["t-0", "t-1"]  # type: ignore[union-attr]
 
 
 def test_however_many_partitions_wait_they_are_merged_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,7 +354,7 @@ class PacedWorld(AdministeredWorld):
         return waiting is not None
 
     def lose_directory(self, broker: int) -> None:
-        """Not of replicas that the broker has not heard of yet."""
+        """Not for replicas that the broker got no LeaderAndIsr for yet."""
 
 
 @pytest.mark.parametrize("seed", seeds(4, 12))

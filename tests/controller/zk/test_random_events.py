@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from controller.zk import admin
-from controller.zk.clusters import as_json, columns_of, kind_of, told
+from controller.zk.clusters import as_json, columns_of, kind_of, states_of
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
@@ -243,10 +243,10 @@ class World(Kernel):
 
 def _take(view: View, kind: str, request: dict[str, Any]) -> None:
     if kind == "UpdateMetadata":
-        view.metadata |= told(request)
+        view.metadata |= states_of(request)
         view.live = {each["id"] for each in request["liveBrokers"]}
     elif kind == "LeaderAndIsr":
-        for name, state in told(request).items():
+        for name, state in states_of(request).items():
             if state["leaderEpoch"] >= view.replicas.get(name, state)["leaderEpoch"]:
                 view.replicas[name] = state
             assert {each["brokerId"] for each in request["liveLeaders"]} <= view.live, "KAFKA-4443"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kcore
-from controller.zk.clusters import EPOCHS, as_json, cluster, kind_of, replayed, told
+from controller.zk.clusters import EPOCHS, as_json, cluster, kind_of, replayed, states_of
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.events import BrokerFailed, BrokerStarted, ControlledShutdown, PreferredElection
 from kcore.controller.zk.requests.versions import request_versions
@@ -78,7 +78,7 @@ def test_every_version_says_the_same(level: str) -> None:
             assert list(read.live_brokers.v0_host) == ["host-1", "host-2", "host-3", "host-4"]
 
 
-def test_version_0_is_told_the_plaintext_listener() -> None:
+def test_version_0_gets_the_plaintext_listener() -> None:
     table = cluster(("t", 0, [1, 2], [1, 2], 1)).table
     plain, inner = Endpoint(5, "plain", "PLAINTEXT", 0), Endpoint(6, "inner", "SSL", 1)
     table.brokers.endpoints = [(inner, plain), (inner,), (), (plain,)]
@@ -106,7 +106,7 @@ def test_one_of_each_kind_a_broker_in_order_with_its_own_epoch() -> None:
     for each in requests[1:]:
         [broker] = each.broker_ids.tolist()
         lost = {f"{'abc'[k % 3]}-{k // 3}" for k, pair in enumerate(pairs) if 2 in pair and broker in pair}
-        assert set(told(as_json(each))) == lost
+        assert set(states_of(as_json(each))) == lost
 
 
 def test_states_moves_and_live_leaders() -> None:
@@ -115,7 +115,7 @@ def test_states_moves_and_live_leaders() -> None:
     table.adding, table.removing = {1: (0,)}, {0: (1, 0)}
     requests = replayed(controller, controller.on_broker_failed(BrokerFailed([3])))
     sent = {(kind, receivers[0]): request for kind, receivers, request in requests}
-    states = told(sent["LeaderAndIsr", 1])
+    states = states_of(sent["LeaderAndIsr", 1])
     assert states["a-0"] == {
         "partitionIndex": 0,
         "controllerEpoch": 7,
@@ -137,7 +137,7 @@ def test_states_moves_and_live_leaders() -> None:
             (1, "host-1", 9001),
             (2, "host-2", 9002),
         ]
-    assert told(sent["UpdateMetadata", 1])["a-0"] == {
+    assert states_of(sent["UpdateMetadata", 1])["a-0"] == {
         "partitionIndex": 0,
         "controllerEpoch": 7,
         "leader": 1,

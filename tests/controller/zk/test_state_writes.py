@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from controller.zk.clusters import told
+from controller.zk.clusters import states_of
 from controller.zk.tree import Cluster
 from kcore.controller.zk.state_changes import MAX_ATTEMPTS
 from kcore.metadata.zookeeper.znode_operations import ReadStates, WriteStates
@@ -37,7 +37,7 @@ def test_a_faster_leader_is_read_and_decided_upon() -> None:
     assert reads[-1] == [0], "only what was refused"
     writes = [each.changes.rows.tolist() for each in made.effects if isinstance(each, WriteStates)]
     assert writes[-2:] == [[0, 1], [0]]
-    orders = [told(request) for kind, _, request in made.requests() if kind == "LeaderAndIsr"]
+    orders = [states_of(request) for kind, _, request in made.requests() if kind == "LeaderAndIsr"]
     assert [set(each) for each in orders] == [{"t-0", "t-1"}] * 2, "one request a broker all the same"
 
 

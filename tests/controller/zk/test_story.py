@@ -60,9 +60,9 @@ def test_one_leader_and_isr_a_broker_says_what_kafkas_several_said(event: Any, s
     controller.replay(decision)
     ours = [each for each in controller.requests(decision) if each.message is LeaderAndIsrRequest]
     recorded = story.requests_before(step, "LEADER_AND_ISR")
-    told = story.last_states([{"receiver": int(each.broker_ids[0]), "request": as_json(each)} for each in ours])
-    assert told == story.last_states(recorded)
-    assert len(ours) == len(told), "one request a broker"
+    states = story.last_states([{"receiver": int(each.broker_ids[0]), "request": as_json(each)} for each in ours])
+    assert states == story.last_states(recorded)
+    assert len(ours) == len(states), "one request a broker"
     for each in ours:
         last = [seen["request"] for seen in recorded if seen["receiver"] == each.broker_ids[0]][-1]
         request = as_json(each)
@@ -86,8 +86,8 @@ def test_update_metadata_says_what_kafkas_said(event: Any, step: int) -> None:
     assert {each["id"]: each for each in request["liveBrokers"]} == brokers
 
 
-def test_a_killed_broker_hears_nothing() -> None:
+def test_a_killed_broker_gets_no_requests() -> None:
     controller, decision = killed()
     controller.replay(decision)
-    told = np.concatenate([each.broker_ids for each in controller.requests(decision)])
-    assert set(told.tolist()) == {1, 2}
+    receivers = np.concatenate([each.broker_ids for each in controller.requests(decision)])
+    assert set(receivers.tolist()) == {1, 2}

@@ -46,10 +46,10 @@ def test_a_topic_that_makes_no_sense_is_passed_over_until_it_is_mended(data: byt
     cluster = small([1, 2])
     cluster.tree.create(znodes.topic_path("bad"), data)
     cluster.run()
-    [told] = warnings(cluster)
-    assert told.startswith("skipped an unreadable znode: /brokers/topics/bad: ")
+    [warning] = warnings(cluster)
+    assert warning.startswith("skipped an unreadable znode: /brokers/topics/bad: ")
     goes_on(cluster)
-    assert warnings(cluster) == [], "told once"
+    assert warnings(cluster) == [], "logged once"
     cluster.run(events.SessionLost())
     cluster.elect()
     assert [line.split(": ")[1] for line in warnings(cluster)] == ["/brokers/topics/bad"]
@@ -106,8 +106,8 @@ def test_a_broker_that_makes_no_sense_is_not_there_until_it_is_mended(data: byte
     cluster.tree.create(znodes.broker_path(7), data)
     cluster.tree.create("/brokers/ids/seven", b"{}")
     cluster.run()
-    told = {line.split(": ")[1] for line in warnings(cluster)}
-    assert told == {"/brokers/ids/7", "/brokers/ids/seven"}
+    paths = {line.split(": ")[1] for line in warnings(cluster)}
+    assert paths == {"/brokers/ids/7", "/brokers/ids/seven"}
     assert 7 not in cluster.active.table.brokers
     cluster.run(events.SessionLost())
     cluster.elect()
@@ -115,7 +115,7 @@ def test_a_broker_that_makes_no_sense_is_not_there_until_it_is_mended(data: byte
     warnings(cluster)
     cluster.unregister(3)
     cluster.run()
-    assert warnings(cluster) == [], "told once"
+    assert warnings(cluster) == [], "logged once"
     good = cluster.tree.nodes[znodes.broker_path(1)].data
     cluster.tree.set_data(znodes.broker_path(7), good)
     cluster.run()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from controller.zk.clusters import as_json, kind_of, told
+from controller.zk.clusters import as_json, kind_of, states_of
 from kcore.controller.zk import events
 from kcore.controller.zk.active import ActiveController
 from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
@@ -261,14 +261,14 @@ class Cluster:
     # What happens to the controller.
 
     def elect(self, epoch: int | None = None) -> None:
-        """`/controller_epoch` is raised, and the controller told."""
+        """`/controller_epoch` is raised, and the controller gets the event."""
         self.tree.create(znodes.CONTROLLER_EPOCH, b"0")
         epoch = int(self.tree.nodes[znodes.CONTROLLER_EPOCH].data) + 1 if epoch is None else epoch
         self.tree.set_data(znodes.CONTROLLER_EPOCH, b"%d" % epoch)
         self.run(events.Elected(epoch, self.tree.nodes[znodes.CONTROLLER_EPOCH].version))
 
     def depose(self) -> None:
-        """Another controller is elected; this one has not heard of it."""
+        """Another controller is elected; this one does not know it yet."""
         epoch = int(self.tree.nodes[znodes.CONTROLLER_EPOCH].data) + 1
         self.tree.set_data(znodes.CONTROLLER_EPOCH, b"%d" % epoch)
 
@@ -346,7 +346,7 @@ class Cluster:
             assert known.partition_epoch == node.version
         return state.leader, state.isr, state.leader_epoch
 
-    def told(self) -> list[str]:
+    def log_lines(self) -> list[str]:
         """The lines at INFO and above since the last time this was asked."""
         notices, self.notices = self.notices, []
         return [str(each) for each in notices if each.level != "detail"]
@@ -358,4 +358,4 @@ class Cluster:
 
     def story(self) -> list[tuple[str, list[int], list[str]]]:
         """(kind, receivers, partitions) of the same."""
-        return [(kind, receivers, sorted(told(request))) for kind, receivers, request in self.requests()]
+        return [(kind, receivers, sorted(states_of(request))) for kind, receivers, request in self.requests()]

@@ -44,7 +44,7 @@ def errors_of(answer: Message) -> Iterator[tuple[str, int, int]]:
             yield each.topic_name, each.partition_index, each.error_code
 
 
-def told_of(request: ControlRequest) -> Iterator[tuple[str, int]]:
+def partitions_of(request: ControlRequest) -> Iterator[tuple[str, int]]:
     """The same partitions, by the request."""
     message = kcore.decode(request.message, request.version, request.fanout().body)
     for topic in message.topic_states:
@@ -62,11 +62,11 @@ def test_every_partition_is_acknowledged(requests: list[ControlRequest]) -> None
                 answer = await asked(connection, request, EPOCH)
                 assert answer.error_code == Errors.NONE
                 if request.message is not UpdateMetadataRequest:
-                    assert list(errors_of(answer)) == [(*key, Errors.NONE) for key in told_of(request)]
+                    assert list(errors_of(answer)) == [(*key, Errors.NONE) for key in partitions_of(request)]
         await broker.close()
         kinds = {each.message for each in broker.arrivals}
         assert kinds == {LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest}
-        assert [each.partitions for each in broker.arrivals] == [len(list(told_of(each))) for each in requests]
+        assert [each.partitions for each in broker.arrivals] == [len(list(partitions_of(each))) for each in requests]
 
     asyncio.run(run())
 

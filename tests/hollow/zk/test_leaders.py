@@ -88,11 +88,11 @@ async def until(so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-def test_a_new_replica_joins_once_its_broker_was_told_with_the_epochs_of_all_members() -> None:
+def test_a_new_replica_joins_after_leader_and_isr_with_the_epochs_of_all_members() -> None:
     async def body(leaders: IsrLeaders, brokers: dict[int, Any], controller: Controller) -> None:
         brokers[1].on_accepted(brokers[1], leader_and_isr(0))
         await asyncio.sleep(0.05)
-        assert controller.asked == [], "broker 3 was not told: it has not caught up"
+        assert controller.asked == [], "broker 3 got no LeaderAndIsr: it has not caught up"
         brokers[3].on_accepted(brokers[3], leader_and_isr(0))
         await until(lambda: leaders.changed == 1)
         assert controller.asked == [(1, {0: [(1, 101), (2, 102), (3, 103)]})]
@@ -115,7 +115,7 @@ def test_what_comes_while_a_request_is_on_its_way_goes_together_in_the_next() ->
     run(body)
 
 
-def test_a_replica_that_was_there_before_joins_without_being_told_and_a_full_isr_is_left_alone() -> None:
+def test_an_old_replica_joins_without_leader_and_isr_and_a_full_isr_stays() -> None:
     async def body(leaders: IsrLeaders, brokers: dict[int, Any], controller: Controller) -> None:
         brokers[1].on_accepted(brokers[1], leader_and_isr(0, adding=()))
         brokers[1].on_accepted(brokers[1], leader_and_isr(1, isr=(1, 2, 3), adding=()))

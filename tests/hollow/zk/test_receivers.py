@@ -136,8 +136,8 @@ async def test_it_answers_as_its_slow_twin_does(requests: list[ControlRequest]) 
 async def test_frames_come_in_any_pieces(requests: list[ControlRequest]) -> None:
     async with receiving() as (fleet, [broker]):
         peer = await Peer.of(broker.port)
-        told = b"".join(sized(frame(each, -1, nth)) for nth, each in enumerate(requests[:3]))
-        for pieces in ([told], [told[at : at + 1] for at in range(len(told))]):
+        frames = b"".join(sized(frame(each, -1, nth)) for nth, each in enumerate(requests[:3]))
+        for pieces in ([frames], [frames[at : at + 1] for at in range(len(frames))]):
             for piece in pieces:
                 peer.writer.write(piece)
                 await peer.writer.drain()
@@ -220,11 +220,11 @@ async def test_a_peer_that_reads_no_answers_is_let_go(requests: list[ControlRequ
     async with receiving() as (_, [broker]):
         peer = await Peer.of(broker.port)
         peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
-        told = sized(frame(requests[0], -1, 1)) * 2_000
+        frames = sized(frame(requests[0], -1, 1)) * 2_000
         with pytest.raises((ConnectionError, TimeoutError)):
             async with asyncio.timeout(60):
                 while not peer.writer.is_closing():
-                    peer.writer.write(told)
+                    peer.writer.write(frames)
                     await peer.writer.drain()
                 raise ConnectionResetError
         assert await (await Peer.of(broker.port)).asked(frame(requests[0], -1, 1)) is not None

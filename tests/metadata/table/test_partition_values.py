@@ -78,12 +78,12 @@ def test_changes_are_those_of_records_made_one_by_one(seed: int) -> None:
     encoded = records_of_changes(image.table, changes, "4.3.1")
     assert list(encoded) == [encode_metadata_record(record, 2) for record in records]
     assert len(encoded) == len(changes)
-    decided, told, replayed = image.copy(), image.copy(), image.copy()
+    decided, applied, replayed = image.copy(), image.copy(), image.copy()
     decided.apply_changes(changes)
     for record in records:
-        told.apply(record)
+        applied.apply(record)
     replay(replayed, log_of(list(encoded))) if len(encoded) else None
-    assert decided == told == replayed
+    assert decided == applied == replayed
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -213,9 +213,9 @@ def test_batches_are_those_of_the_twin(seed: int) -> None:
     found = list(encoded.batches(place[0], epoch=place[1], timestamp=place[2], max_bytes=most))
     assert [bytes(each) for each in found] == framing.batches(values, *place, most)
     if values:
-        told = decode_records(b"".join(found))
-        assert [record.value for record in told] == values
-        assert told.offset.tolist() == list(range(place[0], place[0] + len(values)))
+        decoded = decode_records(b"".join(found))
+        assert [record.value for record in decoded] == values
+        assert decoded.offset.tolist() == list(range(place[0], place[0] + len(values)))
 
 
 def test_batches_of_many_records() -> None:

@@ -10,7 +10,9 @@ from kcore.metadata.zookeeper.merge import merge
 from kcore.types import Uuid
 
 
-def told(*states: tuple[str, int, int, list[int], list[int]], live: tuple[int, ...] = (1, 2, 3)) -> kcore.wire.Columns:
+def update(
+    *states: tuple[str, int, int, list[int], list[int]], live: tuple[int, ...] = (1, 2, 3)
+) -> kcore.wire.Columns:
     """An UpdateMetadata of (topic, partition, leader, ISR, replicas)."""
     names = list(dict.fromkeys(state[0] for state in states))
     topics = [
@@ -38,7 +40,7 @@ def states(table: PartitionTable) -> dict[tuple[str, int], object]:
 
 
 def merged(*requests: kcore.wire.Columns) -> PartitionTable:
-    table = PartitionTable.from_columns(told(live=()))
+    table = PartitionTable.from_columns(update(live=()))
     for request in requests:
         merge(table, request)
     for row in range(len(table.brokers)):
@@ -48,10 +50,10 @@ def merged(*requests: kcore.wire.Columns) -> PartitionTable:
 
 
 def test_known_partitions_change_and_unknown_ones_get_rows() -> None:
-    first = told(("a", 0, 1, [1, 2], [1, 2]), ("a", 1, 2, [2], [2, 3]))
-    second = told(("a", 1, 3, [3], [3, 1]), ("b", 4, 2, [2, 1], [2, 1]), ("b", 6, 1, [1], [1]), live=(1, 3))
+    first = update(("a", 0, 1, [1, 2], [1, 2]), ("a", 1, 2, [2], [2, 3]))
+    second = update(("a", 1, 3, [3], [3, 1]), ("b", 4, 2, [2, 1], [2, 1]), ("b", 6, 1, [1], [1]), live=(1, 3))
     table = merged(first, second)
-    whole = told(
+    whole = update(
         ("a", 0, 1, [1, 2], [1, 2]),
         ("a", 1, 3, [3], [3, 1]),
         ("b", 4, 2, [2, 1], [2, 1]),
@@ -63,15 +65,15 @@ def test_known_partitions_change_and_unknown_ones_get_rows() -> None:
 
 
 def test_a_topic_being_deleted_goes() -> None:
-    table = merged(told(("a", 0, 1, [1], [1]), ("b", 0, 2, [2], [2])), told(("a", 0, -2, [1], [1])))
+    table = merged(update(("a", 0, 1, [1], [1]), ("b", 0, 2, [2], [2])), update(("a", 0, -2, [1], [1])))
     assert [key for key in states(table)] == [("b", 0)]
-    merge(table, told(("a", 0, 3, [3], [3])))
+    merge(table, update(("a", 0, 3, [3], [3])))
     assert sorted(states(table)) == [("a", 0), ("b", 0)]
 
 
 def test_a_topic_without_partitions_is_no_deletion_of_another() -> None:
-    table = merged(told(("a", 0, 1, [1], [1]), ("bb", 0, 1, [1], [1])))
-    topics = told(("bb", 0, -2, [1], [1])).topic_states
+    table = merged(update(("a", 0, 1, [1], [1]), ("bb", 0, 1, [1], [1])))
+    topics = update(("bb", 0, -2, [1], [1])).topic_states
     both = kcore.wire.Columns(
         "UpdateMetadataRequest",
         topic_states=kcore.wire.Rows(
@@ -87,27 +89,27 @@ def test_a_topic_without_partitions_is_no_deletion_of_another() -> None:
 
 def test_topic_ids_come_with_an_upgrade_and_go_with_a_downgrade() -> None:
     def nameless(leader: int) -> kcore.wire.Columns:
-        request = told(("a", 0, leader, [1], [1]))
+        request = update(("a", 0, leader, [1], [1]))
         del request.topic_states._columns["topic_id"]
         return request
 
     table = merged(nameless(1))
     known = []
-    for request in (told(("a", 0, 2, [1], [1])), nameless(3)):
+    for request in (update(("a", 0, 2, [1], [1])), nameless(3)):
         merge(table, request)
         known.append((any(table.topics.ids[0]), table.state(0).leader))
     assert known == [(True, 2), (False, 3)]
 
 
 def test_a_topic_made_again_starts_anew() -> None:
-    again = told(("a", 0, 1, [1], [1]))
+    again = update(("a", 0, 1, [1], [1]))
     again.topic_states._columns["topic_id"] = np.full((1, 16), 9, np.uint8)
-    table = merged(told(("a", 0, 1, [1], [1]), ("a", 1, 1, [1], [1])), again)
+    table = merged(update(("a", 0, 1, [1], [1]), ("a", 1, 1, [1], [1])), again)
     assert sorted(states(table)) == [("a", 0)]
 
 
 def test_live_brokers_alone() -> None:
-    table = merged(told(("a", 0, 1, [1], [1])), told(live=(2,)))
+    table = merged(update(("a", 0, 1, [1], [1])), update(live=(2,)))
     assert len(states(table)) == 1
     assert table.brokers.ids[table.brokers.live].tolist() == [2]
 

@@ -270,7 +270,7 @@ def decode_some_broker(data: bytes) -> object:
 
 
 @pytest.mark.parametrize(
-    ("decode", "value", "told"),
+    ("decode", "value", "expected"),
     [
         (znodes.decode_controller, b"", "/controller: not JSON"),
         (znodes.decode_controller, b"\xff", "/controller: not JSON"),
@@ -304,6 +304,6 @@ def decode_some_broker(data: bytes) -> object:
         (lambda data: znodes.decode_config("/c", data), {"config": {"a": 1}}, "'a' must be a string"),
     ],
 )
-def test_data_that_kafka_would_not_write(decode: Callable[[bytes], object], value: Any, told: str) -> None:
-    with pytest.raises(TableError, match=told):
+def test_data_that_kafka_would_not_write(decode: Callable[[bytes], object], value: Any, expected: str) -> None:
+    with pytest.raises(TableError, match=expected):
         decode(value if isinstance(value, bytes) else json.dumps(value).encode())

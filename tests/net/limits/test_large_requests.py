@@ -154,12 +154,12 @@ async def test_of_a_large_request_and_its_answer_both_are_let_go_of_before_the_a
     gone: list[list[int]] = []
     sent: list[int] = []
 
-    async def told(lists: list[list[Struct]]) -> None:
+    async def answered(lists: list[list[Struct]]) -> None:
         gone.append([*map(len, lists)])
         await let_go(lists)
         sent.append(server.metrics.bytes_out)
 
-    monkeypatch.setattr(served, "let_go", told)
+    monkeypatch.setattr(served, "let_go", answered)
     async with await serve("127.0.0.1", 0, echo, APIS) as server, await connect("127.0.0.1", server.port) as client:
         assert len((await client.send(topics(3 * FEW_VALUES), 9)).topics) == 3 * FEW_VALUES
         assert sent[0] < 3 * FEW_VALUES < server.metrics.bytes_out

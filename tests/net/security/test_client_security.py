@@ -206,8 +206,8 @@ async def test_a_request_carries_the_user_that_sasl_authenticated(files: Files, 
         async with await connect("127.0.0.1", server.port, security=security) as connection:
             await connection.send(HEARTBEAT)
     [context] = handler.contexts
-    told = str(context.principal), context.listener_name, context.client_address
-    assert told == ("User:a=d,min", "INTERNAL", "127.0.0.1")
+    client = str(context.principal), context.listener_name, context.client_address
+    assert client == ("User:a=d,min", "INTERNAL", "127.0.0.1")
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

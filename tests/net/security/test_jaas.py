@@ -8,7 +8,7 @@ PLAIN, SCRAM = MODULES["PLAIN"], MODULES["SCRAM-SHA-512"]
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         ('username="a" password="b"', {"username": "a", "password": "b"}),
         ("username=a password=b", {"username": "a", "password": "b"}),
@@ -22,8 +22,8 @@ PLAIN, SCRAM = MODULES["PLAIN"], MODULES["SCRAM-SHA-512"]
         ("", {}),
     ],
 )
-def test_options(options: str, told: dict[str, str]) -> None:
-    assert login_of(f"{PLAIN} required {options};", "PLAIN").options == told
+def test_options(options: str, expected: dict[str, str]) -> None:
+    assert login_of(f"{PLAIN} required {options};", "PLAIN").options == expected
 
 
 def test_the_users_of_plain_and_the_servers_own_name() -> None:
@@ -37,7 +37,7 @@ def test_the_users_of_plain_and_the_servers_own_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("", "give a login module"),
         (PLAIN, "give a login module"),
@@ -56,10 +56,10 @@ def test_the_users_of_plain_and_the_servers_own_name() -> None:
         ("; required swordfish", "give a login module"),
     ],
 )
-def test_what_cannot_be_read_is_one_line_without_what_was_given(text: str, told: str) -> None:
+def test_what_cannot_be_read_is_one_line_without_what_was_given(text: str, expected: str) -> None:
     with pytest.raises(JaasError) as raised:
         login_of(text, "PLAIN")
-    assert told in str(raised.value) and "\n" not in str(raised.value) and "swordfish" not in str(raised.value)
+    assert expected in str(raised.value) and "\n" not in str(raised.value) and "swordfish" not in str(raised.value)
 
 
 def test_a_login_shows_no_option() -> None:

@@ -1,4 +1,4 @@
-"""What a listener asks for, told by one that knows nothing of it."""
+"""A client that knows nothing of a listener finds out which security it requires."""
 
 from pathlib import Path
 from random import Random
@@ -34,7 +34,7 @@ async def answer(context: Any, message: Any) -> Any:
 @pytest.mark.parametrize("over_tls", [False, True])
 @pytest.mark.parametrize("has_sasl", [False, True])
 @story
-async def test_tls_and_sasl_are_told(has_sasl: bool, over_tls: bool, mechanism: str, tmp_path: Path) -> None:
+async def test_tls_and_sasl_are_named(has_sasl: bool, over_tls: bool, mechanism: str, tmp_path: Path) -> None:
     tls = None
     if over_tls:
         settings = TlsSettings(str(Authority(tmp_path).keystore("server")))

@@ -58,7 +58,7 @@ def test_a_salt_may_have_any_length_and_a_password_is_as_it_was_written(
 
 
 @pytest.mark.parametrize(
-    ("first", "told"),
+    ("first", "expected"),
     [
         (FIRST.replace("i=4096", "i=4095"), "4095 iterations"),
         (FIRST.replace("i=4096", f"i={MOST_ITERATIONS + 1}"), f"{MOST_ITERATIONS + 1} iterations"),
@@ -70,13 +70,13 @@ def test_a_salt_may_have_any_length_and_a_password_is_as_it_was_written(
         ("", "breaks the protocol"),
     ],
 )
-def test_a_first_message_that_no_server_may_send(first: str, told: str) -> None:
-    with pytest.raises(AuthenticationError, match=f"^SASL SCRAM-SHA-256: .*{told}"):
+def test_a_first_message_that_no_server_may_send(first: str, expected: str) -> None:
+    with pytest.raises(AuthenticationError, match=f"^SASL SCRAM-SHA-256: .*{expected}"):
         begun().next_token(first.encode())
 
 
 @pytest.mark.parametrize(
-    ("final", "told"),
+    ("final", "expected"),
     [
         (b"e=invalid-proof", "the server answers invalid-proof"),
         (b"v=" + b64encode(bytes(32)), "does not know the password"),
@@ -85,10 +85,10 @@ def test_a_first_message_that_no_server_may_send(first: str, told: str) -> None:
         (b"\xff\xfe", "breaks the protocol"),
     ],
 )
-def test_a_server_that_does_not_prove_that_it_knows_the_password(final: bytes, told: str) -> None:
+def test_a_server_that_does_not_prove_that_it_knows_the_password(final: bytes, expected: str) -> None:
     exchange = begun()
     exchange.next_token(FIRST.encode())
-    with pytest.raises(AuthenticationError, match=f"^SASL SCRAM-SHA-256: .*{told}"):
+    with pytest.raises(AuthenticationError, match=f"^SASL SCRAM-SHA-256: .*{expected}"):
         exchange.next_token(final)
 
 

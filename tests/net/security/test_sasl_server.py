@@ -115,12 +115,12 @@ def test_who_knows_the_password_is_let_in(mechanism: str) -> None:
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 @pytest.mark.parametrize(("username", "password"), [(ALICE, "wrong"), ("nobody", PASSWORD), ("bob", PASSWORD)])
-def test_who_does_not_is_told_as_kafka_tells(mechanism: str, username: str, password: str) -> None:
+def test_a_failed_authentication_has_kafkas_message(mechanism: str, username: str, password: str) -> None:
     talk = Talk(listener())
     step, answer = talk.login(Sasl(mechanism, username, password))
     assert answer.error_code == Errors.SASL_AUTHENTICATION_FAILED and step.is_delayed and step.failure
-    told = "Authentication failed: Invalid username or password"
-    assert answer.error_message == (told if mechanism == "PLAIN" else f"{INVALID} {mechanism}")
+    message = "Authentication failed: Invalid username or password"
+    assert answer.error_message == (message if mechanism == "PLAIN" else f"{INVALID} {mechanism}")
     assert talk.server.state is State.FAILED and talk.server.authenticated is None
     assert not talk.server.lets_in(talk.now_s)
 
@@ -146,12 +146,12 @@ def test_a_version_that_nobody_has_is_answered_and_another_may_follow() -> None:
     assert talk.login(Sasl("PLAIN", ALICE, PASSWORD))[1].error_code == 0
 
 
-def test_a_mechanism_that_is_not_enabled_is_refused_and_the_others_are_told_as_kafka_lists_them() -> None:
+def test_a_disabled_mechanism_is_refused_and_the_others_are_listed_as_by_kafka() -> None:
     """In the order of a HashSet of Java, in which the two of a bucket come as they were put."""
-    for known, told in ((("PLAIN",), ["PLAIN"]), ((), ["PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256"])):
+    for known, listed in ((("PLAIN",), ["PLAIN"]), ((), ["PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256"])):
         talk = Talk(listener(*known))
         step, answer = talk.send(s.SaslHandshakeRequest(mechanism="GSSAPI"), 1)
-        assert (answer.error_code, answer.mechanisms) == (Errors.UNSUPPORTED_SASL_MECHANISM, told)
+        assert (answer.error_code, answer.mechanisms) == (Errors.UNSUPPORTED_SASL_MECHANISM, listed)
         assert step.is_delayed and talk.server.state is State.FAILED
 
 
@@ -191,7 +191,7 @@ def test_after_handshake_0_the_tokens_are_bare() -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "told"),
+    ("token", "expected"),
     [
         ("\0bob\0b", None),
         ("bob\0bob\0b", None),
@@ -207,11 +207,11 @@ def test_after_handshake_0_the_tokens_are_bare() -> None:
         ("\0nobody\0b", "Authentication failed: Invalid username or password"),
     ],
 )
-def test_tokens_of_plain(token: str, told: str | None) -> None:
+def test_tokens_of_plain(token: str, expected: str | None) -> None:
     talk = Talk(listener())
     talk.handshake("PLAIN")
     _, answer = talk.token(token.encode())
-    assert (answer.error_code == 0, answer.error_message or None) == (told is None, told)
+    assert (answer.error_code == 0, answer.error_message or None) == (expected is None, expected)
 
 
 @pytest.mark.parametrize(
@@ -410,8 +410,8 @@ def test_nobody_may_become_another_one() -> None:
     step, answer = talk.login(Sasl("PLAIN", "bob", "b"))
     assert answer.error_code == Errors.SASL_AUTHENTICATION_FAILED
     assert step.failure == "another principal during re-authentication"
-    told = f"Cannot change principals during re-authentication from User.{ALICE}: User.bob"
-    assert answer.error_message == told
+    message = f"Cannot change principals during re-authentication from User.{ALICE}: User.bob"
+    assert answer.error_message == message
     assert talk.server.authenticated is not None and talk.server.authenticated.principal == KafkaPrincipal(ALICE)
 
 

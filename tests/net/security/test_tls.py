@@ -68,8 +68,8 @@ async def test_a_server_shows_its_certificate_and_asks_for_the_clients(way: str,
         client_auth="required",
     )
     client = client_tls(authority.trusted, authority.keystore("client"))
-    told = await names_seen(settings, Security(client), Security(settings.client_context()))
-    assert told == ["User:CN=client,OU=tests,O=kcore", "User:CN=server,OU=tests,O=kcore"]
+    names = await names_seen(settings, Security(client), Security(settings.client_context()))
+    assert names == ["User:CN=client,OU=tests,O=kcore", "User:CN=server,OU=tests,O=kcore"]
 
 
 @pytest.mark.parametrize(("asked", "without"), [("none", "User:ANONYMOUS"), ("requested", "User:ANONYMOUS")])
@@ -77,15 +77,15 @@ async def test_a_server_shows_its_certificate_and_asks_for_the_clients(way: str,
 async def test_clients_without_a_certificate_are_anonymous(asked: str, without: str, authority: Authority) -> None:
     settings = TlsSettings(str(authority.keystore("server")), truststore=str(authority.trusted), client_auth=asked)  # type: ignore[arg-type]
     stranger = Authority(authority.folder / "another").keystore("client")
-    told = await names_seen(
+    names = await names_seen(
         settings,
         Security(client_tls(authority.trusted)),
         Security(client_tls(authority.trusted, authority.keystore("client"))),
         Security(client_tls(authority.trusted, stranger)),
     )
-    assert told[0] == without
-    assert told[1].startswith("User:CN=client" if asked == "requested" else without)
-    assert (told[2] == without) == (asked == "none")
+    assert names[0] == without
+    assert names[1].startswith("User:CN=client" if asked == "requested" else without)
+    assert (names[2] == without) == (asked == "none")
 
 
 @story
@@ -151,8 +151,8 @@ def test_what_cannot_be_used_is_one_line_without_secrets(what: str, authority: A
         settings = TlsSettings(certificate_chain="swordfish", key=key)
     with pytest.raises(TlsError) as raised:
         settings.server_context()
-    told = str(raised.value)
-    assert "\n" not in told and "swordfish" not in told and "halibut" not in told and "BEGIN" not in told
+    message = str(raised.value)
+    assert "\n" not in message and "swordfish" not in message and "halibut" not in message and "BEGIN" not in message
 
 
 def test_settings_show_no_secret() -> None:

@@ -91,7 +91,7 @@ async def test_requests_are_those_of_who_has_authenticated(
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize(("username", "password"), [("alice", "Swordfish"), ("bob", PASSWORD)])
 @story
-async def test_who_cannot_prove_it_is_told_late_and_closed(
+async def test_a_failed_authentication_is_answered_late_and_closed(
     mechanism: str, username: str, password: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -235,11 +235,11 @@ async def test_librdkafka_authenticates(over_tls: bool, mechanism: str, authorit
         seen.port = server.port
         for password in (PASSWORD, "wrong"):
             seen.contexts.clear()
-            told = await asyncio.to_thread(cluster_id, server, authority, mechanism, password)
+            found = await asyncio.to_thread(cluster_id, server, authority, mechanism, password)
             if password == PASSWORD:
-                assert told == "of the test" and {str(each.principal) for each in seen.contexts} == {"User:alice"}
+                assert found == "of the test" and {str(each.principal) for each in seen.contexts} == {"User:alice"}
             else:
-                assert told != "of the test" and not seen.contexts
+                assert found != "of the test" and not seen.contexts
 
 
 def cluster_id(server: Server, authority: Authority, mechanism: str, password: str) -> str:

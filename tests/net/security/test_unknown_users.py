@@ -12,9 +12,9 @@ from kcore.protocol_errors import Errors
 from net.security.test_sasl_server import ALICE, INVALID, PASSWORD, Talk, Users, listener
 
 
-def first_answer(door: SaslListener, mechanism: str, username: str) -> dict[str, str]:
+def first_answer(server: SaslListener, mechanism: str, username: str) -> dict[str, str]:
     """What a client learns by its first message; its nonce apart."""
-    talk = Talk(door)
+    talk = Talk(server)
     talk.handshake(mechanism)
     step, answer = talk.token(Exchange(Sasl(mechanism, username, "x"), lambda: "abc").next_token())
     assert answer.error_code == Errors.NONE and not step.failure and not step.is_delayed
@@ -26,22 +26,22 @@ def first_answer(door: SaslListener, mechanism: str, username: str) -> dict[str,
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_an_unknown_user_is_answered_as_one_with_a_wrong_password(mechanism: str) -> None:
     """The same messages, errors and delay; its salt is its own, and the same again."""
-    door, failures, salts = listener(), set(), dict[str, set[str]]()
+    server, failures, salts = listener(), set(), dict[str, set[str]]()
     for username in (ALICE, "nobody", "bob"):
         for _ in range(2):
-            found = first_answer(door, mechanism, username)
+            found = first_answer(server, mechanism, username)
             assert found["i"] == "4096"
             salts.setdefault(username, set()).add(found["s"])
-        step, answer = Talk(door).login(Sasl(mechanism, username, "wrong"))
+        step, answer = Talk(server).login(Sasl(mechanism, username, "wrong"))
         failures.add((answer.error_code, answer.error_message, step.is_delayed))
     assert failures == {(Errors.SASL_AUTHENTICATION_FAILED.value, f"{INVALID} {mechanism}", True)}
     assert [len(each) for each in salts.values()] == [1, 1, 1] and len(set.union(*salts.values())) == 3
 
 
 def test_a_user_with_too_few_iterations_looks_unknown() -> None:
-    door = listener(credentials=Users(iterations=100))
-    assert first_answer(door, "SCRAM-SHA-256", ALICE)["i"] == "4096"
-    step, answer = Talk(door).login(Sasl("SCRAM-SHA-256", ALICE, PASSWORD))
+    server = listener(credentials=Users(iterations=100))
+    assert first_answer(server, "SCRAM-SHA-256", ALICE)["i"] == "4096"
+    step, answer = Talk(server).login(Sasl("SCRAM-SHA-256", ALICE, PASSWORD))
     assert answer.error_code == Errors.SASL_AUTHENTICATION_FAILED and "iterations" in step.failure
 
 

@@ -1,7 +1,7 @@
 """A real broker's answers under kcore's controller and under Kafka's, to the same calls of the same users.
 
-The broker forwards most of them in envelopes; all nodes and clients speak SASL_SSL, the clients with SCRAM. What is
-left out of the comparison is what differs between two clusters of Kafka's own: ids, keys, times, offsets; and that
+The broker forwards most of them in envelopes; all nodes and clients speak SASL_SSL, the clients with SCRAM. The
+comparison leaves out ids, keys, times and offsets, which also differ between two clusters of Kafka. It ignores that
 Kafka's controllers show an object of theirs where kcore's name the principal.
 """
 
@@ -100,29 +100,29 @@ def is_of_one_cluster(name: str, value: Any) -> bool:
 
 async def answers(port: int, authority: Authority) -> Mapping[str, Any]:
     """By the names of the calls."""
-    clients, told = Clients(port, authority), dict[str, Message]()
+    clients, answers_by_name = Clients(port, authority), dict[str, Message]()
     found: dict[str, Any] = {}
     try:
         await clients.settle()
         for call in CALLS:
             if call.settles:
                 await clients.settle()
-            found[call.name] = await answer(clients, call, told)
+            found[call.name] = await answer(clients, call, answers_by_name)
     finally:
         await clients.close()
     return found
 
 
-async def answer(clients: Clients, call: Call, told: dict[str, Message]) -> Any:
-    request = call.request if isinstance(call.request, Message) else call.request(told)
+async def answer(clients: Clients, call: Call, earlier: dict[str, Message]) -> Any:
+    request = call.request if isinstance(call.request, Message) else call.request(earlier)
     try:
-        told[call.name] = await (await clients.of(call.user)).send(request, call.version)
+        earlier[call.name] = await (await clients.of(call.user)).send(request, call.version)
     except UnsupportedVersionError:  # The broker says that it has no such version.
         return "UnsupportedVersionError"
     except NetworkError as error:
         clients._of.pop(call.user, None)
         return type(error).__name__
-    return alike(told[call.name], call.user)
+    return alike(earlier[call.name], call.user)
 
 
 def test_names_of_calls_are_unique() -> None:

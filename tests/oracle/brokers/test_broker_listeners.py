@@ -127,7 +127,7 @@ class SecureMixed(KraftCluster):
         return ("--bootstrap-server", self.bootstrap, "--command-config", config)
 
     def refused(self, main: str, *arguments: object, given: str | None = None) -> str:
-        """What a tool says that must fail, or complain."""
+        """Runs a tool that must fail or complain, and returns all that it prints."""
         _, printed, complaints = self.try_tool(main, *arguments, given=given)
         return printed + complaints
 
@@ -153,8 +153,8 @@ def written_to(port: int, authority: Authority, partition: int) -> None:
     data = [PartitionProduceData(index=partition, records=building.batch(0, (b"v",)))]
     topics = [TopicProduceData(name=TOPIC, partition_data=data)]
     request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=topics)
-    told = asyncio.run(asked(port, authority, "admin", request, 9))
-    assert {each.rpartition(" ")[2] for each in told} == {"NONE"}, (partition, told)
+    response = asyncio.run(asked(port, authority, "admin", request, 9))
+    assert {each.rpartition(" ")[2] for each in response} == {"NONE"}, (partition, response)
 
 
 def test_stock_tools_with_rights_and_without(cluster: SecureMixed) -> None:
@@ -194,7 +194,7 @@ def test_who_may_make_a_topic_is_decided_by_who_asks(cluster: SecureMixed) -> No
     assert "alices" in cluster.tool(TOPICS, *cluster.user("admin"), "--list")
 
 
-# What both kinds of broker must answer alike.
+# Requests that both kinds of broker must answer alike.
 
 
 def described(kind: int, name: str) -> DescribeConfigsRequest:
@@ -363,8 +363,8 @@ def errors_in(answer: Any) -> list[str]:
     for code in ("error_code", "partition_error_code"):
         if hasattr(answer, code):
             name = next((str(value) for key in ("name", "topic", "key") if (value := getattr(answer, key, None))), "")
-            told = f"{name} {Errors.of(getattr(answer, code)).name} {getattr(answer, 'error_message', None) or ''}"
-            found.append(told.strip())
+            text = f"{name} {Errors.of(getattr(answer, code)).name} {getattr(answer, 'error_message', None) or ''}"
+            found.append(text.strip())
     for name in type(answer).__slots__:
         value = getattr(answer, name, None)
         for each in value if isinstance(value, list) else ():
@@ -385,32 +385,32 @@ async def asked(port: int, authority: Authority, name: str, request: Message, ve
             return [type(error).__name__]
 
 
-async def all_told(port: int, authority: Authority) -> dict[str, Any]:
+async def all_answers(port: int, authority: Authority) -> dict[str, Any]:
     tls = client_tls(authority.trusted)
-    told: dict[str, Any] = {name: await comes(port, tls, *who) for name, who in COMERS.items()}
-    told |= {name: await says(port, tls, *talk) for name, talk in TALKS.items()}
+    answers: dict[str, Any] = {name: await comes(port, tls, *who) for name, who in COMERS.items()}
+    answers |= {name: await says(port, tls, *talk) for name, talk in TALKS.items()}
     for user in OTHERS:
         for name, (make, version) in TABLE.items():
-            told[f"{name} of {user}"] = await asked(port, authority, user, make(), version)
-    return told
+            answers[f"{name} of {user}"] = await asked(port, authority, user, make(), version)
+    return answers
 
 
 JAVA: Final = "Request Request("  # Kafka shows an object of its own in place of the principal.
 
 
-def without_objects(told: Any) -> Any:
+def without_objects(given: Any) -> Any:
     """Kafka's text without that."""
-    if isinstance(told, dict):
-        return {key: without_objects(value) for key, value in told.items()}
-    if isinstance(told, list):
-        return [without_objects(each) for each in told]
-    if isinstance(told, str) and JAVA in told:
-        before, _, behind = told.partition(JAVA)
+    if isinstance(given, dict):
+        return {key: without_objects(value) for key, value in given.items()}
+    if isinstance(given, list):
+        return [without_objects(each) for each in given]
+    if isinstance(given, str) and JAVA in given:
+        before, _, behind = given.partition(JAVA)
         return f"{before}Principal {behind.rpartition(')')[2].strip()}"
-    if isinstance(told, str) and "Principal User:" in told:
-        before, _, behind = told.partition("Principal User:")
+    if isinstance(given, str) and "Principal User:" in given:
+        before, _, behind = given.partition("Principal User:")
         return f"{before}Principal {behind.partition(' ')[2]}"
-    return told
+    return given
 
 
 def test_both_kinds_of_broker_say_the_same(cluster: SecureMixed, authority: Authority) -> None:
@@ -422,7 +422,7 @@ def test_both_kinds_of_broker_say_the_same(cluster: SecureMixed, authority: Auth
         return "missing UNKNOWN_TOPIC_OR_PARTITION" in found
 
     until(lambda: all(map(may_describe, ports)), lambda: "carol has no rights", within_s=120)
-    kcore, kafka = (without_objects(asyncio.run(all_told(port, authority))) for port in ports)
+    kcore, kafka = (without_objects(asyncio.run(all_answers(port, authority))) for port in ports)
     wrong = [
         f"{key}: kcore {kcore[key]}, Kafka {kafka[key]}" for key in kafka if _text(kcore[key]) != _text(kafka[key])
     ]
@@ -430,8 +430,8 @@ def test_both_kinds_of_broker_say_the_same(cluster: SecureMixed, authority: Auth
     assert len(kafka) == len(COMERS) + len(TALKS) + len(OTHERS) * len(TABLE)
 
 
-def _text(told: Any) -> str:
-    return str(told).replace("127.0.0.1:", "")
+def _text(value: Any) -> str:
+    return str(value).replace("127.0.0.1:", "")
 
 
 def test_nobody_complained(cluster: SecureMixed) -> None:

@@ -1,7 +1,7 @@
 """The same bytes to a real 3.9.1 broker and to kcore's, over the wire: the same errors, or the same offsets.
 
-A topic of each configuration is led by either broker. What is sent are the recorded batches and others made of them by
-changes behind the header, their CRC right again.
+Each broker leads a topic of each configuration. The test sends recorded batches, and copies of them with changed bytes
+behind the header and a recomputed CRC.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ VERSION = 9
 
 @pytest.fixture(scope="module")
 def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, str]]:
-    """Of both brokers, once the topics are led."""
+    """The addresses of both brokers, once they lead the topics."""
     with ExitStack() as stack:
         zookeeper = stack.enter_context(ZookeeperProcess())
         real = stack.enter_context(ZkBrokers(zookeeper.address, 1))
@@ -80,8 +80,8 @@ def sent() -> Iterator[bytes]:
         yield bytes(changed)
 
 
-async def told(connection: Connection, topic: str, data: bytes) -> tuple[str, int]:
-    """What the leader answers: its error, and where the records lie."""
+async def produced(connection: Connection, topic: str, data: bytes) -> tuple[str, int]:
+    """The leader's answer: its error, and the offset of the first record."""
     topics = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=data)])]
     answer = await connection.send(ProduceRequest(acks=1, timeout_ms=10_000, topic_data=topics), VERSION)
     partition = answer.responses[0].partition_responses[0]
@@ -89,15 +89,15 @@ async def told(connection: Connection, topic: str, data: bytes) -> tuple[str, in
 
 
 async def compare(addresses: dict[int, str]) -> dict[str, int]:
-    """How often each error was told."""
+    """How often the brokers answered with each error."""
     dice, seen = random.Random(17), dict.fromkeys((error.name for error in Errors), 0)
     places = {each: address.split(":") for each, address in addresses.items()}
     kafka, ours = [await connect(host, int(port)) for host, port in places.values()]
     async with kafka, ours:
         for data in sent():
             name = dice.choice([*CONFIGURED])
-            theirs = await told(kafka, f"{name}-{KAFKAS}", data)
-            assert await told(ours, f"{name}-{KCORES}", data) == theirs, f"{name}: {data.hex()}"
+            theirs = await produced(kafka, f"{name}-{KAFKAS}", data)
+            assert await produced(ours, f"{name}-{KCORES}", data) == theirs, f"{name}: {data.hex()}"
             seen[theirs[0]] += 1
     return seen
 

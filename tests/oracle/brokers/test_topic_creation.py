@@ -208,8 +208,8 @@ def test_of_zookeeper_mode_under_kafkas_controller(tmp_path: Path) -> None:
         async with await connect("127.0.0.1", kcore.port) as connection:
             for key_type in (0, 1):
                 request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["one"])
-                [told] = (await connection.send(request, 4)).coordinators
-                assert told.error_code == Errors.COORDINATOR_NOT_AVAILABLE
+                [coordinator] = (await connection.send(request, 4)).coordinators
+                assert coordinator.error_code == Errors.COORDINATOR_NOT_AVAILABLE
 
     async def story() -> None:
         async with zookeeper_mode(tmp_path, is_kcores=False) as (brokers, kcore):

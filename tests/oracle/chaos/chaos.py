@@ -55,16 +55,16 @@ KCORE_BROKERS = (
     *("--session-timeout", f"{SESSION_S}000"),
     *("--config", "min.insync.replicas=2", "--config", "replica.lag.time.max.ms=5000"),
 )
-# What no blow excuses, of kcore's processes. Around one that slept, somebody is told that his epoch is stale.
+# Lines in the logs of kcore's processes that no kill or pause explains. A pause explains a stale epoch.
 FAULT = re.compile(r"^(?:Traceback|.* resigns$|.* ERROR (?!ALARM|.*STALE_(?:CONTROLLER|BROKER)_EPOCH)).*", re.MULTILINE)
 
 
 class Blow(NamedTuple):
-    """Who is struck, how long after the one before, and how."""
+    """A kill or a pause of one process, `after_s` after the one before."""
 
-    kind: str  # Of KINDS; or "everybody", who loses his session.
+    kind: str  # One of KINDS; or "everybody": all sessions end.
     after_s: float
-    which: int = 0  # Of the brokers; of the controllers 0 is the active one.
+    which: int = 0  # The place in the list of brokers; for controllers 0 is the active one.
     how: str = "killed"  # Or "paused", until the session is lost.
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Blow(NamedTuple):
 
 
 def blows_of(seed: int, number: int) -> list[Blow]:
-    """What a round does: two turns of kills; half of the rounds pause somebody, each fifth ends all sessions."""
+    """A round kills each kind twice; half of the rounds also pause a process, and each fifth ends all sessions."""
     random = Random(f"{seed}/{number}")
     first = number % len(KINDS)
     blows = [_blow(kind, random) for kind in (*KINDS[first:], *KINDS[:first]) * 2]
@@ -124,7 +124,7 @@ class Chaos:
             self.consumer = Tool(self.folder, CONSOLE_CONSUMER, *where, *group)
         self.clients_go_on()
 
-    # What is done.
+    # Faults.
 
     def start_controller(self, broker_id: int) -> None:
         self.controllers[broker_id] = Controller(
@@ -197,7 +197,7 @@ class Chaos:
             self.reviving.pop(kind).result()
 
     def nodes(self, paths: list[str]) -> list[Node | None]:
-        """What ZooKeeper has there."""
+        """The znodes at these paths; None where there is none."""
 
         async def read() -> list[Node | None]:
             async with ZookeeperClient(self.zookeeper.address) as client:
@@ -206,7 +206,7 @@ class Chaos:
         return asyncio.run(read())
 
     def is_registered(self, who: ZkBroker | KcoreBroker | Controller) -> bool:
-        """A broker, or as the controller; as far as we know."""
+        """Whether ZooKeeper has the broker's znode, or names this controller; False if it does not answer."""
         try:
             if isinstance(who, Controller):
                 return self.holder() is who
@@ -219,10 +219,10 @@ class Chaos:
         paths = [znodes.broker_path(broker.broker_id) for broker in self.brokers.brokers]
         return [node.czxid for node in self.nodes([*paths, znodes.CONTROLLER]) if node is not None]
 
-    # What must hold.
+    # Invariants.
 
     def holder(self) -> Controller | None:
-        """Who of ours controls."""
+        """The controller of this cluster that the znode /controller names."""
         [node] = self.nodes([znodes.CONTROLLER])
         return self.controllers.get(znodes.decode_controller(node.data).broker_id) if node else None
 
@@ -241,7 +241,7 @@ class Chaos:
         return f"{dead} ended" if dead else disagreement(self.zookeeper.address, self.brokers, controller)
 
     def acknowledged(self) -> list[str]:
-        """Values that the producer was told are safe."""
+        """Values whose records the brokers acknowledged to the producer."""
         assert self.producer is not None
         return [each["value"] for each in self.producer.events() if each["name"] == "producer_send_success"]
 
@@ -293,7 +293,7 @@ class Chaos:
         return consume(acknowledged, "--bootstrap-server", bootstrap, "--topic", TOPIC, "--from-beginning")
 
     def all_faults(self) -> list[str]:
-        """Of kcore's processes that ended and of those that run."""
+        """The faults in the logs of kcore's processes, ended and running."""
         running = [
             *self.controllers.values(),
             *(each for each in self.brokers.brokers if isinstance(each, KcoreBroker)),
@@ -314,7 +314,7 @@ class Chaos:
 
 
 def _in_the_end(start: Callable[[], None]) -> None:
-    """What does not start while ZooKeeper is away starts later."""
+    """Retries a start that fails while ZooKeeper is away."""
     end = time.monotonic() + WHOLE_S
     while True:
         try:
@@ -325,13 +325,13 @@ def _in_the_end(start: Callable[[], None]) -> None:
 
 
 def is_active(controller: Controller) -> bool:
-    """By the last that it said of itself."""
-    told = re.findall(rf"controller {controller.broker_id} (is active|has resigned)", controller.log.read_text())
-    return controller.process.poll() is None and told[-1:] == ["is active"]
+    """Whether the controller runs, and the last line of its log about its role says that it is active."""
+    roles = re.findall(rf"controller {controller.broker_id} (is active|has resigned)", controller.log.read_text())
+    return controller.process.poll() is None and roles[-1:] == ["is active"]
 
 
 def faults_of(process: Controller | KcoreBroker) -> list[str]:
-    """What no blow excuses."""
+    """The lines of the process's log that no kill or pause explains."""
     return [f"{process.log}: {line}" for line in FAULT.findall(process.log.read_text())]
 
 

@@ -16,7 +16,7 @@ EXITS = "Exit code: 0 nothing was found, 1 a finding, or the cluster could not b
 
 
 def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
-    """What was asked for."""
+    """The options of the command line."""
     parser = argparse.ArgumentParser(
         "ci/chaos",
         description="Two kcore controllers and three brokers over ZooKeeper, clients that go on, and kill -9 of"
@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = options_of(arguments)
     folder = options.logs or Path(tempfile.mkdtemp(prefix="kcore-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
-    logging.disable(logging.WARNING)  # That ZooKeeper is away is no news here.
+    logging.disable(logging.WARNING)  # Lost connections to ZooKeeper are expected here.
     run = Run(options, folder)
     found = []
     try:

@@ -85,13 +85,13 @@ class Story:
     checkpoints: int = 0
     acknowledged: int = 0
     compared: int = 0  # Records found in files, at the last checkpoint.
-    moves: int = 0  # Of replicas to another directory, that were asked for.
+    moves: int = 0  # Requested moves of replicas to another directory.
     cut_short: int = 0  # Future logs that lay there after a kill -9.
     elected: int = 0  # Partitions, uncleanly, by an operator: after kills of several brokers.
     longest_s: float = 0.0  # From a round's mending to a whole cluster.
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         kinds, mended = (", ".join(f"{n} {name}" for name, n in each.items()) for each in (self.struck, self.mended))
         return (
             f"seed {self.seed}: {self.struck.total()} faults in {self.rounds} rounds ({kinds}); lost disks:"
@@ -222,7 +222,7 @@ class DiskChaos:
     # Mended.
 
     def _mend(self, made: Round) -> None:
-        """Whoever sleeps wakes; lost disks are replaced, or come back, and their broker is started again."""
+        """Resumes the paused broker; replaces or restores lost disks, and starts their broker again."""
         if self._paused is not None:
             node, until_s = self._paused
             time.sleep(max(0.0, until_s - time.monotonic()))
@@ -252,7 +252,10 @@ class DiskChaos:
         victim.start(wait=False)
 
     def _whole(self) -> str:
-        """What is not yet as it should be. After kills of several brokers an operator helps partitions that wait."""
+        """The first deviation from a whole cluster, or "".
+
+        After kills of several brokers it elects leaders uncleanly for the partitions that wait for an operator.
+        """
         if (found := wrong(self.cluster)) and self.plan.anybody:
             with suppress(KcoreError, OSError, Violation):
                 folders = lying(self.cluster)
@@ -275,10 +278,10 @@ class DiskChaos:
 
     def _await_noticed(self, node: Node, disk: Disk) -> None:
         """The broker that runs, or ran, has found the directory offline; or it has ended."""
-        told = (f"log directory {disk.path} goes offline", "stopping")
+        lines = (f"log directory {disk.path} goes offline", "stopping")
 
         def is_unknown() -> bool:
-            return node.is_running and not any(each in node.log_text() for each in told)
+            return node.is_running and not any(each in node.log_text() for each in lines)
 
         self.until(is_unknown, f"{node.name} notices that {disk.path} is lost ({disk.fault})", NOTICED_S)
 

@@ -17,13 +17,13 @@ EXITS = "Exit code: 0 nothing was found, 1 a finding, or the cluster could not b
 
 
 def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
-    """What was asked for."""
+    """The options of the command line."""
     parser = argparse.ArgumentParser(
         "ci/chaos-disks",
         description="Three kcore brokers with three log directories each under kcore's KRaft controllers, replication"
         " factor 3, min.insync.replicas 2; an idempotent producer with acks=all and a consumer (librdkafka's) go on."
-        f" Faults in turn, by seed: {', '.join(KINDS)}. What costs data happens to one broker a round; after a round"
-        " all ISRs are whole, and every replica is where the controller has it. At every checkpoint the replicas of a"
+        f" Faults in turn, by seed: {', '.join(KINDS)}. Each round takes data from one broker only; after a round all"
+        " ISRs are whole, and every replica is where the controller has it. At every checkpoint the replicas of a"
         " partition are equal byte for byte, and each acknowledged record is in them once and in order. It takes about"
         " four seconds a fault.",
         epilog=EXITS,
@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception:
         found = traceback.format_exc()
         print(found, file=sys.stderr)
-    print(f"{'FOUND' if found else 'good'}: {story.told}; {time.monotonic() - begin_s:.0f} s", flush=True)
+    print(f"{'FOUND' if found else 'good'}: {story.summary}; {time.monotonic() - begin_s:.0f} s", flush=True)
     if found:
         given = {"--no-mounts": options.no_mounts, "--any-broker": options.any_broker}
         flags = "".join(f" {name}" for name, is_given in given.items() if is_given)

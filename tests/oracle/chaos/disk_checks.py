@@ -1,4 +1,4 @@
-"""What must hold of a cluster of `chaos_disks`: by the controllers' log, and by the files of the brokers."""
+"""Checks the invariants of a cluster of `disk_chaos` in the controllers' log and in the files of the brokers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
 
 def folders_of(paths: Iterable[Path]) -> list[Path]:
-    """Of partitions, in these directories; those that move or go among them."""
+    """The folders of partitions in these directories, with those of replicas that move or are deleted."""
     topics = {f"{topic}-" for topic, _ in KEYS}
     found = [folder for path in paths for folder in path.iterdir() if folder.is_dir()]
     return [each for each in found if any(each.name.startswith(topic) for topic in topics)]
@@ -110,7 +110,7 @@ def wrong_places(image: ClusterImage, found: Mapping[Place, Path], ids: Mapping[
 
 
 def wrong(cluster: DiskCluster) -> str:
-    """What is not as it should be, at this moment; nothing if all is."""
+    """The first deviation from a whole cluster at this moment, or ""."""
     if dead := [node.name for node in (*cluster.controllers, *cluster.brokers) if not node.is_running]:
         return f"{dead} do not run"
     if not_yet := [node.name for node in cluster.brokers if isinstance(node, ForkedNode) and not node.is_ready]:
@@ -141,7 +141,7 @@ def records_in(folder: Path) -> list[Read]:
 
 
 def unexpected(lines: Iterable[str], expected: Sequence[str]) -> list[str]:
-    """Of a node's log: what no fault excuses."""
+    """The errors in a node's log that no injected fault explains."""
     found = []
     for line in lines:
         is_bad = line.startswith("Traceback") or " ERROR " in line or " CRITICAL " in line

@@ -45,7 +45,7 @@ def number_of(value: bytes) -> int:
 
 
 def check_found(found: Mapping[Key, Sequence[Read]], acknowledged: Collection[int]) -> None:
-    """What was acknowledged is there, nothing twice, the numbers of each partition in the order sent."""
+    """Violation unless all acknowledged records are there, none twice, each partition's in the order sent."""
     seen: dict[int, tuple[Key, int]] = {}
     for key, records in found.items():
         last = Read(-1, -1)
@@ -60,7 +60,7 @@ def check_found(found: Mapping[Key, Sequence[Read]], acknowledged: Collection[in
 
 
 class PacedProducer(Client):
-    """An idempotent producer with acks=all, to all topics in turn; `acknowledged` are the numbers it was told of.
+    """An idempotent producer with acks=all, to all topics in turn; `acknowledged`: the numbers of acknowledged records.
 
     It pauses while `go_on` is not set. One request at a time is under way: see `librdkafka_clients.Writer`.
     """
@@ -122,7 +122,7 @@ class LiveConsumer(Client):
 
 
 def taken(messages: Sequence[Message]) -> list[tuple[Key, Read]]:
-    """What a consumer was given; an end of a partition is nothing."""
+    """The records among a consumer's messages; ends of partitions are left out."""
     found = []
     for each in messages:
         if (error := each.error()) is not None:
@@ -136,7 +136,7 @@ def taken(messages: Sequence[Message]) -> list[tuple[Key, Read]]:
 
 
 def read_all(bootstrap: str, ends: Mapping[Key, int]) -> dict[Key, list[Read]]:
-    """What a new consumer is given from the beginning, up to these offsets."""
+    """The records that a new consumer reads from the beginning, up to these offsets."""
     options = {"group_id": "all", "auto_offset_reset": "error", "enable_auto_commit": False}
     consumer = Consumer(configuration(bootstrap, **options))
     consumer.assign([TopicPartition(*key, 0) for key in ends])

@@ -21,7 +21,7 @@ from oracle.forked import ForkedNode
 from oracle.kraft_clusters import Node
 
 BROKERS: Final = (1, 2, 3)
-DIRECTORIES: Final = 3  # Of each broker; the first has the metadata log.
+DIRECTORIES: Final = 3  # A broker's log directories; the first has the metadata log.
 DISK_BYTES: Final = 192 << 20
 SESSION_S: Final = 2.0
 OF_BROKERS: Final = """process.roles=broker
@@ -52,7 +52,7 @@ def _run(*command: object) -> None:
 
 
 def why_no_mounts() -> str:
-    """What stands in the way of a tmpfs; nothing if it can be had."""
+    """Why no tmpfs can be mounted, or ""."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             _run("mount", "-t", "tmpfs", "-o", "size=64k", "kcore-chaos", folder)
@@ -65,7 +65,7 @@ def why_no_mounts() -> str:
 
 
 class Disk:
-    """What is under one log directory. `fault` is what was done to it, as long as it is so."""
+    """The disk under one log directory. `fault` names its present fault, "" for none."""
 
     def __init__(self, path: Path, *, mounted: bool) -> None:
         self.path, self._is_mounted = path, mounted
@@ -89,7 +89,7 @@ class Disk:
             self._store.rename(self.path)
 
     def _detach(self) -> None:
-        """Whoever has files open in it can still use them."""
+        """Takes the directory away; processes that have files open in it can still use them."""
         if self._is_mounted:
             _run("umount", "-l", self.path)
             self.path.rmdir()
@@ -195,7 +195,7 @@ class DiskCluster(Controllers):
         return max((load_metadata(each, stop=True) for each in folders), key=lambda image: image.end_offset)
 
     def directory_ids(self, broker_id: int) -> dict[Path, Uuid]:
-        """Of the broker's directories, as their disks say."""
+        """The directory ids in the meta.properties of the broker's directories."""
         found = {}
         for disk in self.disks[broker_id]:
             directory_id = read_meta_properties(disk.path / "meta.properties").directory_id

@@ -1,4 +1,4 @@
-"""What a round of `chaos_disks` does, by seed and number.
+"""Chooses the faults of a round of `disk_chaos`, by seed and number.
 
 All that may cost data happens to one broker, the round's victim: kill -9, lost disks, replicas that move. Meanwhile the
 active controller may be killed, and another broker may sleep until its session is over. So fewer than
@@ -29,12 +29,12 @@ MOST_MOVING_S: Final = 1.5
 
 
 class Fault(NamedTuple):
-    """One of them, so long after the one before."""
+    """One fault, `after_s` after the one before."""
 
     kind: str
     after_s: float
-    broker_id: int  # Of a controller's kill: nobody's.
-    directory: int = 0  # Of the broker's, that is lost.
+    broker_id: int  # Meaningless where a controller is killed.
+    directory: int = 0  # The broker's lost directory.
     moves: tuple[Key, ...] = ()  # Replicas of the broker that are to move to the next directory, just before.
     lasts_s: float = 0.0  # A pause, beyond the session; or what the moves have time for.
 
@@ -62,7 +62,7 @@ class Round(NamedTuple):
 
 
 def kinds_of(*, mounted: bool) -> list[str]:
-    """What there is; some need mounts."""
+    """The kinds of faults that are possible; some need mounts."""
     return [each for each in KINDS if mounted or each not in NEED_MOUNTS]
 
 

@@ -1,10 +1,10 @@
 """Three kcore controllers under a mix of all requests, and kill -9 of the active one at seeded random moments.
 
-Administrators and brokers over the wire change parts of the state of which each has its own; other moments kill a
+Administrators and brokers change the state over the wire; each client changes its own part of it. Some moments kill a
 standby, all three, or all but the active one, or stop the active one for a while. After every few, and at the end, the
-clients pause: what was answered as done is in the log, what was refused is not, nothing was given twice. Then all three
-are killed, and their logs, their snapshots and the states that these give are compared. `ci/chaos-kraft --help` runs it
-by hand.
+clients pause. Then the log has every change that was answered as done and none that was refused, and no id was given
+twice. Then all three are killed, and their logs, their snapshots and the states that these give are compared.
+`ci/chaos-kraft --help` runs it by hand.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from oracle.chaos.kraft_kills import Controllers, Story, Watched, shown_at_failu
 from oracle.chaos.kraft_large import Large, alter_large
 from oracle.chaos.kraft_own import STABLE, Own
 from oracle.chaos.kraft_registers import Given, Violation
-from oracle.kraft_clients import Asker, FakeBroker, ZkControllerAuthorization, administer
+from oracle.kraft_clients import Asker, FakeBroker, RequestPause, administer
 from oracle.kraft_clusters import Node
 
 PROPERTIES: Final = """controller.quorum.election.timeout.ms=400
@@ -53,7 +53,7 @@ class ChaosStory(Story):
     longest_s: float = 0.0  # From a kill to the next commit.
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The figures, a line."""
         of = Counter[str]()
         for name, count in self.answers.items():
@@ -74,7 +74,7 @@ class Chaos(Watched):
 
     def __init__(self, cluster: Controllers, story: ChaosStory) -> None:
         super().__init__(cluster, story)
-        self.gate, self.given = ZkControllerAuthorization(), Given()
+        self.pause, self.given = RequestPause(), Given()
         self.askers = [
             Asker(self.addresses, self.watch, Random(self.dice.random()), story.answers, cluster.real)
             for _ in range(1 + CLIENTS + len(STABLE))
@@ -94,8 +94,10 @@ class Chaos(Watched):
     async def running(self) -> AsyncIterator[None]:
         """All clients work."""
         async with self.watch.server:
-            work = [administer(own, asker, self.gate) for own, asker in zip(self.owners, self.askers[1:], strict=False)]
-            work += [broker.run(self.gate) for broker in self.brokers]
+            work = [
+                administer(own, asker, self.pause) for own, asker in zip(self.owners, self.askers[1:], strict=False)
+            ]
+            work += [broker.run(self.pause) for broker in self.brokers]
             self._tasks = [asyncio.create_task(each) for each in work]
             try:
                 yield
@@ -200,8 +202,8 @@ class Chaos(Watched):
 
     async def check(self) -> None:
         """All clients pause; all is committed and at all nodes; what is there is right; all are killed and compared."""
-        self.gate.close()
-        await self.until(lambda: self.gate.is_empty, "an answer to every request")
+        self.pause.begin_pause()
+        await self.until(lambda: self.pause.is_idle, "an answer to every request")
         await self.caught_up()
         image = self.watch.image
         for own in self.owners:
@@ -214,7 +216,7 @@ class Chaos(Watched):
         self.story.claims += self.watch.partitions.check()
         await self.compare_all()
         self.story.checks += 1
-        self.gate.open()
+        self.pause.end_pause()
 
 
 async def play(cluster: Controllers, story: ChaosStory, moments: int, say: Callable[[str], None]) -> None:
@@ -228,7 +230,7 @@ async def play(cluster: Controllers, story: ChaosStory, moments: int, say: Calla
             if story.moments - last >= EVERY or story.moments >= moments:
                 last = story.moments
                 await chaos.check()
-                say(story.told)
+                say(story.summary)
     chaos.check_logs()
 
 
@@ -251,7 +253,7 @@ def main() -> int:
     except Violation as violation:
         print(f"bad: seed {given.seed}: {violation}")
         return 1
-    print(f"good: {story.told}; {time.monotonic() - begin:.0f} s")
+    print(f"good: {story.summary}; {time.monotonic() - begin:.0f} s")
     for name, count in sorted(story.answers.items()):
         print(f"  {name}: {count}")
     return 0

@@ -63,17 +63,17 @@ def await_all(cluster: KraftCluster, topic: str = "t") -> None:
 def writing(cluster: KraftCluster, run: int, topic: str = "t") -> Iterator[None]:
     """Kafka's verifiable producer, idempotent and with acks=all, throughout.
 
-    At the end each record that it was told of is there once, and in order; `run` begins all its values.
+    At the end each acknowledged record is there once, and in order; `run` begins all its values.
     """
     properties = cluster.folder / "producer.properties"
     properties.write_text(PRODUCER)
     output = cluster.folder / f"produced-{topic}-{run}.json"
     to = ("--bootstrap-server", cluster.bootstrap, "--topic", topic, "--throughput", 200, "--acks", -1)
-    with output.open("wb") as told:
+    with output.open("wb") as printed:
         command = tool_command(
             *(VERIFIABLE_PRODUCER, *to, "--value-prefix", run, "--command-config", properties), release=RELEASE
         )
-        process = subprocess.Popen(command, stdout=told, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, stdout=printed, stderr=subprocess.STDOUT)
         try:
             until(lambda: "producer_send_success" in output.read_text(), output.read_text, within_s=120)
             yield
@@ -118,18 +118,18 @@ def ways(cluster: KraftCluster) -> tuple[tuple[str, str], tuple[str, str]]:
 
 
 def refusal(cluster: KraftCluster, *tool: object) -> str:
-    """What a tool complains about that must not end well."""
+    """Runs a tool that must fail, and returns all that it prints."""
     code, printed, complaints = cluster.try_tool(str(tool[0]), *tool[1:])
     assert code != 0, printed
     return printed + complaints
 
 
-def await_told(cluster: KraftCluster, wanted: str, *tool: object) -> str:
+def await_printed(cluster: KraftCluster, wanted: str, *tool: object) -> str:
     """Until a tool prints that: what it prints."""
     return _await(cluster, lambda printed: wanted in printed, *tool)
 
 
-def await_not_told(cluster: KraftCluster, unwanted: str, *tool: object) -> str:
+def await_not_printed(cluster: KraftCluster, unwanted: str, *tool: object) -> str:
     """Until a tool prints that no more: what it prints."""
     return _await(cluster, lambda printed: unwanted not in printed, *tool)
 
@@ -150,7 +150,7 @@ def _await(cluster: KraftCluster, holds: Callable[[str], bool], *tool: object) -
 KNOWN: Final = (
     # A broker gets its first replica of a partition whose topic it knows (ReplicaManager.getOrCreatePartition).
     "to exist, but it was missing. Creating...",
-    # Of several requests of a producer under way, the first met a broker that did not lead yet; all are sent again.
+    # A producer has several requests under way; the first reaches a broker that does not lead yet. It sends all again.
     "OutOfOrderSequenceException",
     # Markers of a transaction's coordinator that was killed or moved arrive behind those of the one that followed it: a
     # leader refuses the zombie's (ProducerAppendInfo.checkCoordinatorEpoch). That transactions are whole is read back.

@@ -38,8 +38,8 @@ SIZE: Final = "64m"
 HEADROOM: Final = 128 << 10  # Bytes that a disk has left when it begins to fill.
 REPLICAS: Final = {0: (1, 2), 1: (2, 1), 2: (1, 2), 3: (2, 1), 4: (1, 2), 5: (2, 1)}
 PER_BROKER: Final = (2, 3)  # Log directories of the brokers 1 and 2.
-# By broker, the directory of each partition's replica. What a directory of these loses, an empty one in its place gets
-# again: no other has fewer replicas.
+# By broker, the directory of each partition's replica. An empty directory in place of a lost one gets the same replicas
+# again, because no other directory has fewer.
 PLACES: Final[dict[int, Sequence[str]]] = {
     1: ("data", "data", "data", "data-2", "data-2", "data-2"),
     2: ("data-2", "data-2", "data", "data", "data-3", "data-3"),
@@ -50,7 +50,7 @@ MOVED: Final[dict[int, Sequence[str]]] = {
 }
 PROPERTIES: Final = "auto.leader.rebalance.enable=false\n"
 OF_BROKERS: Final = "replica.lag.time.max.ms=4000\nlog.segment.bytes=1048576\n"
-# What kcore's and Kafka's brokers log when a directory has failed (Kafka: ReplicaManager.handleLogDirFailure).
+# The lines that kcore's and Kafka's brokers log when a directory has failed (ReplicaManager.handleLogDirFailure).
 NOTICED: Final = ("goes offline", "Stopping serving logs in dir")
 REGISTERED: Final = ("is registered with epoch", "Successfully registered broker")
 # When a replica begins to move: kcore's, and Kafka's, which names the future replica's folder.
@@ -63,7 +63,7 @@ Places = dict[tuple[int, int], str]
 
 
 class LogDirs(NamedTuple):
-    """What kafka-log-dirs prints of a topic: by broker and path, as its JSON has it."""
+    """The output of kafka-log-dirs for a topic: its JSON, by broker and path."""
 
     brokers: dict[int, dict[str, dict[str, Any]]]
 
@@ -98,9 +98,9 @@ def _sorted(isr: re.Match[str]) -> str:
     return ",".join(sorted(isr[0].split(",")))
 
 
-def _replica(told: dict[str, Any]) -> str:
-    future = " (future)" if told["isFuture"] else ""
-    return f"{told['partition'].rpartition('-')[2]}{future} lag {told['offsetLag']}"
+def _replica(replica: dict[str, Any]) -> str:
+    future = " (future)" if replica["isFuture"] else ""
+    return f"{replica['partition'].rpartition('-')[2]}{future} lag {replica['offsetLag']}"
 
 
 async def ask(node: Node, request: Message) -> Any:
@@ -191,7 +191,7 @@ class Unmount(Fault):
         run("umount", "--lazy", path)
 
     def replace(self, path: Path) -> None:
-        rmtree(path)  # What was written since.
+        rmtree(path)  # The files that the broker wrote since the umount.
         path.mkdir()
         mount(path)
 
@@ -343,7 +343,7 @@ class Disks(KraftCluster):
         return [f"{node.name}: {node.log.read_text()[-1500:]}" for node in [*self.brokers, *self.controllers]]
 
     def tracebacks(self) -> list[str]:
-        """Of kcore's nodes: nothing that happens here is a fault of theirs."""
+        """The tracebacks in the nodes' logs: no injected fault explains one."""
         texts = [node.log.read_text() for node in [*self.brokers, *self.controllers]]
         return [text[text.index("Traceback") - 300 :][:3000] for text in texts if "Traceback" in text]
 

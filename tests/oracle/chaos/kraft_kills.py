@@ -25,7 +25,7 @@ from oracle.kraft_clusters import KraftCluster, Node
 from oracle.kraft_observer import Watch
 
 FAULT: Final = re.compile(r"^(?:Traceback|.* (?:ERROR|CRITICAL) ).*", re.MULTILINE)
-# Of Kafka's controllers: an error with the exception in the next line, and what a fault handler reports.
+# In the logs of Kafka's controllers: an error with the exception in the next line, and a fault handler's report.
 KAFKA_FAULT: Final = re.compile(r"^.*(?: ERROR |Encountered .* fault).*\n.*$", re.MULTILINE)
 # Errors that Kafka's controllers log where all controllers are Kafka's, too: a request to one that is not active; a
 # broker that registers and is unregistered within one delta (ControllerMetricsChanges.handleBrokerChange); a broker
@@ -73,9 +73,9 @@ class Story:
     kills: Counter[str] = field(default_factory=Counter)
     active: Counter[str] = field(default_factory=Counter)  # How often `turn` made each node the active controller.
     snapshots: int = 0  # Compared.
-    real_snapshots: int = 0  # Of them Kafka's.
-    loaded: int = 0  # By kcore's controllers.
-    transactions: Counter[str] = field(default_factory=Counter)  # Of the metadata log: ended, and aborted.
+    real_snapshots: int = 0  # Compared snapshots that Kafka's controllers wrote.
+    loaded: int = 0  # Snapshots that kcore's controllers loaded.
+    transactions: Counter[str] = field(default_factory=Counter)  # In the metadata log: ended, and aborted.
     committed: int = 0
 
 
@@ -87,9 +87,9 @@ class Watched:
         self.addresses = {node.node_id: Address("127.0.0.1", node.port) for node in cluster.controllers}
         self.watch = Watch(cluster.cluster_id, [*self.addresses.values()], Random(story.seed))
         self.reference = Reference()
-        self._down = set[Node]()  # Killed or told to stop, and not started again.
+        self._down = set[Node]()  # Killed or stopped, and not started again.
 
-    # What a test of its own has besides.
+    # Subclasses replace these two.
 
     def check_clients(self) -> None:
         """Raises what a client has found."""
@@ -155,7 +155,7 @@ class Watched:
             if self.dice.random() < 0.5:
                 self.kill(active, "active")
             else:
-                await self.stop(active, "told to stop")
+                await self.stop(active, "stopped")
             await self.until(lambda: self.active not in (None, active), "another active controller")
             self.start(active)
             await self.until(lambda: self.watch.committed > before + 1, "a commit")  # noqa: B023
@@ -178,8 +178,8 @@ class Watched:
         addresses = [*self.addresses.values()]
         end_s = time.monotonic() + 60
         while True:
-            told = await describe_quorum(addresses, controllers=True, timeout_s=60.0, random=self.dice)
-            partition = told.partition
+            description = await describe_quorum(addresses, controllers=True, timeout_s=60.0, random=self.dice)
+            partition = description.partition
             ends = [each.log_end_offset for each in partition.current_voters]
             if min(ends, default=0) >= partition.high_watermark > 0 and len(ends) == len(addresses):
                 break
@@ -236,6 +236,6 @@ def shown_at_failure(nodes: Sequence[JavaProcess], characters: int = SHOWN) -> I
     except BaseException:
         for node in nodes:
             lines = node.log.read_text(errors="replace").splitlines()
-            told = "\n".join(line for line in lines if not line.startswith("\t"))  # Not Kafka's lists of settings.
-            sys.stderr.write(f"--- {node.name}\n{told[-characters:]}\n")
+            text = "\n".join(line for line in lines if not line.startswith("\t"))  # Not Kafka's lists of settings.
+            sys.stderr.write(f"--- {node.name}\n{text[-characters:]}\n")
         raise

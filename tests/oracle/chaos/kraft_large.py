@@ -11,7 +11,7 @@ from oracle.chaos.kraft_registers import Part, Register, Step, Violation, become
 from oracle.chaos.kraft_requests import ALLOW, EVERYBODY, READ, TOPIC
 
 COUNT: Final = 320
-HOST_BYTES: Final = 30_000  # Of each: together more than a batch can have.
+HOST_BYTES: Final = 30_000  # In each entry: all entries together exceed a batch.
 WHO: Final = "User:large"
 
 

@@ -49,7 +49,7 @@ async def _play(cluster: Controllers, story: ChaosStory, rounds: int, say: Calla
             for node in chaos.dice.sample(cluster.controllers, len(cluster.controllers)):
                 await chaos.turn(node)
             await chaos.check()
-            say(f"{dict(story.active)}; {story.told}")
+            say(f"{dict(story.active)}; {story.summary}")
     chaos.check_logs()
 
 

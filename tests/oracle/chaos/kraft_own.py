@@ -31,7 +31,7 @@ BROKER_FEATURES: Final = {
 
 @dataclass
 class Own:
-    """What belongs to one client, and what all share: the watch and what was given."""
+    """The registers that one client alone changes, and the `watch` and `given` that all clients share."""
 
     name: str
     number: int

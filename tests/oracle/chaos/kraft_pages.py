@@ -78,11 +78,11 @@ def quorum_at(address: str) -> DescribeQuorumResponsePartitionData:
 def create_topics(address: str, *names: str, partitions: int = 1, replicas: int = 1) -> Errors:
     """By one request to a broker: the error of the last topic."""
     topics = [CreatableTopic(name=each, num_partitions=partitions, replication_factor=replicas) for each in names]
-    told = asked(address, CreateTopicsRequest(topics=topics, timeout_ms=60_000), CreateTopicsResponse)
-    return Errors.of(told.topics[-1].error_code)
+    response = asked(address, CreateTopicsRequest(topics=topics, timeout_ms=60_000), CreateTopicsResponse)
+    return Errors.of(response.topics[-1].error_code)
 
 
 def led_topics(address: str) -> set[str]:
     """The topics that a broker knows, and of which it knows a leader for each partition."""
-    told = asyncio.run(send(address, MetadataRequest(topics=None, allow_auto_topic_creation=False)))
-    return {each.name for each in told.topics if each.partitions and min(p.leader_id for p in each.partitions) >= 0}
+    response = asyncio.run(send(address, MetadataRequest(topics=None, allow_auto_topic_creation=False)))
+    return {each.name for each in response.topics if each.partitions and min(p.leader_id for p in each.partitions) >= 0}

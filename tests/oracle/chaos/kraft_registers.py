@@ -1,8 +1,8 @@
-"""What clients ask of a KRaft controller, and what the answers say of the state: each part of it has one owner.
+"""Derives from the answers of a KRaft controller which states each part of the cluster can have.
 
-A `Register` is such a part. One client alone changes it, one request after the other, so it is known what it may be:
-an answer leaves of the possible states those that give this answer, a request without an answer, or one answered
-NOT_CONTROLLER, leaves the states before it and those behind it. What is found in the log must be one of them.
+A `Register` is such a part. One client alone changes it, one request after the other, so its possible states are known.
+An answer keeps the states that lead to this answer. A request without an answer, or with the answer NOT_CONTROLLER,
+keeps the states before it and adds those after it. The state in the log must be one of them.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ Outcome = Callable[[Any], tuple[Hashable, Hashable]]  # From a state to the answ
 
 
 class Violation(AssertionError):
-    """What a controller must not do."""
+    """The controllers or brokers broke a rule that the test checks."""
 
 
 class Register(ABC):
@@ -43,7 +43,7 @@ class Register(ABC):
             return
         if answer in self.anyway:
             return
-        left = {after for state in self.states for told, after in [outcome(state)] if _fits(told, answer)}
+        left = {after for state in self.states for expected, after in [outcome(state)] if _fits(expected, answer)}
         if not left:
             raise Violation(f"{self} can be {self.states}, and a request was answered {answer!r}")
         self.states = left
@@ -60,13 +60,13 @@ class Register(ABC):
         """Its state in an image."""
 
 
-def _fits(told: Hashable, answer: Hashable) -> bool:
-    return told == answer or (told == REFUSED and answer != Errors.NONE)
+def _fits(expected: Hashable, answer: Hashable) -> bool:
+    return expected == answer or (expected == REFUSED and answer != Errors.NONE)
 
 
 @dataclass
 class Part:
-    """What a request does to one register; `answer` finds the register's answer in the response."""
+    """The effect of a request on one register; `answer` finds the register's answer in the response."""
 
     register: Register
     outcome: Outcome
@@ -116,7 +116,7 @@ class TopicState:
 
 
 class Topic(Register):
-    """Its id is known where the answer to its creation told it."""
+    """A topic; its id is known if the answer to its creation had it."""
 
     # Brokers are fenced, or shut down.
     anyway = frozenset({Errors.INVALID_REPLICATION_FACTOR, Errors.INVALID_REPLICA_ASSIGNMENT})
@@ -165,7 +165,7 @@ class Quota(Register):
 
 @dataclass(frozen=True)
 class Credential:
-    """What of a SCRAM credential can be seen."""
+    """The visible fields of a SCRAM credential."""
 
     iterations: int
     salt: bytes
@@ -254,7 +254,7 @@ class Guest(Register):
 
 @dataclass
 class Given:
-    """What must never be given twice: epochs of brokers, and blocks of producer ids."""
+    """The epochs of brokers and the blocks of producer ids that were given: each must be given once."""
 
     epochs: dict[int, tuple[int, Uuid]] = field(default_factory=dict)
     blocks: list[tuple[int, int]] = field(default_factory=list)  # Begin and end.

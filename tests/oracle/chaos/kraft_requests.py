@@ -49,7 +49,7 @@ TOPIC_SETTINGS: Final = {  # Valid values; one that is not.
     "cleanup.policy": (("compact", "delete", "compact,delete"), "burn"),
 }
 QUOTAS: Final = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
-EVERYBODY: Final[dict[str, Any]] = {  # Of a filter of ACLs.
+EVERYBODY: Final[dict[str, Any]] = {  # Fields of a filter that matches the ACLs of all principals.
     **{"resource_type_filter": TOPIC, "principal_filter": None, "host_filter": None},
     **{"operation": ANY, "permission_type": ANY},
 }
@@ -88,9 +88,9 @@ def create_topics(own: Own) -> Step:
         parts.append(Part(topic, outcome, _code(lambda response: response.topics, at)))
 
     def then(response: Any) -> None:
-        for topic, told in zip(chosen, response.topics, strict=True):
-            if told.error_code == Errors.NONE and not validate_only:
-                topic.topic_id = told.topic_id
+        for topic, result in zip(chosen, response.topics, strict=True):
+            if result.error_code == Errors.NONE and not validate_only:
+                topic.topic_id = result.topic_id
 
     _forget_ids(chosen)
     return Step(request, parts, then=then)
@@ -105,7 +105,7 @@ def _created(made: TopicState, is_bad: bool, validate_only: bool, state: TopicSt
 
 
 def _forget_ids(chosen: Sequence[Topic]) -> None:
-    """Of topics that may be gone: their next ids are others."""
+    """Forgets the ids of topics that may be deleted: a topic of the same name gets another id."""
     for topic in chosen:
         if None in topic.states:
             topic.topic_id = None
@@ -239,10 +239,10 @@ def alter_quotas(own: Own) -> Step:
         left = {key: old for key, old in state if key != name}
         return Errors.NONE, frozenset((left if value is None else {**left, name: value}).items())
 
-    def told(name: str, response: Any) -> Errors:
+    def error_of(name: str, response: Any) -> Errors:
         return next(Errors.of(each.error_code) for each in response.entries if each.entity[0].entity_name == name)
 
-    parts = [Part(each, outcome, partial(told, each.name)) for each in chosen]
+    parts = [Part(each, outcome, partial(error_of, each.name)) for each in chosen]
     return Step(quotas.AlterClientQuotasRequest(entries=entries), parts)
 
 
@@ -298,12 +298,12 @@ def delete_acls(own: Own) -> Step:
     def outcome(state: Any) -> tuple[Any, Any]:
         return (Errors.NONE, 0 if state is None else 1), None
 
-    def told(at: int, response: Any) -> Any:
+    def result_at(at: int, response: Any) -> Any:
         found = response.filter_results[at]
         error = Errors.of(found.error_code)
         return error if error else (error, len(found.matching_acls))
 
-    parts = [Part(each, outcome, partial(told, at)) for at, each in enumerate(chosen)]
+    parts = [Part(each, outcome, partial(result_at, at)) for at, each in enumerate(chosen)]
     return Step(acls.DeleteAclsRequest(filters=filters), parts)
 
 
@@ -317,16 +317,16 @@ def use_token(own: Own) -> Step:
     if own.dice.random() < 0.5:
         period_ms = TOKEN_MS + own.dice.randrange(TOKEN_MS)
         request: Any = delegation_tokens.RenewDelegationTokenRequest(hmac=chosen.hmac, renew_period_ms=period_ms)
-        told: list[int] = []
+        expiries: list[int] = []
 
         def renewed(state: int | None) -> tuple[Any, Any]:
             if state is None:
                 return Errors.DELEGATION_TOKEN_NOT_FOUND, None
-            return Errors.NONE, told[0] if told else -1
+            return Errors.NONE, expiries[0] if expiries else -1
 
         def answer_of_renewal(response: Any) -> Errors:
             if (error := _error(response)) is Errors.NONE:
-                told.append(response.expiry_timestamp_ms)
+                expiries.append(response.expiry_timestamp_ms)
             return error
 
         outcome, answer = renewed, answer_of_renewal
@@ -348,11 +348,11 @@ def _error(response: Any) -> Errors:
 
 
 def _create_token(chosen: Token) -> Step:
-    told = [-1]
+    times = [-1]
 
     def answer(response: Any) -> Errors:
         if (error := _error(response)) is Errors.NONE:
-            told[0] = response.expiry_timestamp_ms
+            times[0] = response.expiry_timestamp_ms
         return error
 
     def then(response: Any) -> None:
@@ -360,7 +360,7 @@ def _create_token(chosen: Token) -> Step:
             chosen.hmac, chosen.token_id = response.hmac, response.token_id
 
     request = delegation_tokens.CreateDelegationTokenRequest(max_lifetime_ms=-1)
-    return Step(request, [Part(chosen, lambda _: (Errors.NONE, told[0]), answer)], chosen.owner, then)
+    return Step(request, [Part(chosen, lambda _: (Errors.NONE, times[0]), answer)], chosen.owner, then)
 
 
 # The cluster.
@@ -413,7 +413,7 @@ def come_and_go(own: Own) -> Step:
 
 
 def _partition(own: Own) -> tuple[str, Uuid, int] | None:
-    """Of a topic of one's own that the log has."""
+    """A partition of one of the client's topics, or None if the log does not have the topic."""
     topic, image = own.dice.choice(own.topics), own.watch.image
     if topic.name not in image.topics:
         return None
@@ -436,8 +436,8 @@ def elect_leaders(own: Own) -> Step | None:
 
     def then(response: Any) -> None:
         if response.error_code == Errors.NONE:
-            told = response.replica_election_results[0].partition_result[0].error_code
-            if told == Errors.NONE:
+            error_code = response.replica_election_results[0].partition_result[0].error_code
+            if error_code == Errors.NONE:
                 text = f"the preferred leader of {name}-{index} was elected behind partition epoch {before}"
                 own.watch.claim(Claim(text, (topic_id, index), holds))
 

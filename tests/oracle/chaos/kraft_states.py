@@ -1,4 +1,4 @@
-"""What is in the folders of a quorum's nodes: their logs beside each other, and the states that they give."""
+"""Compares the logs in the folders of a quorum's nodes with each other, and the states that these logs give."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from kcore.storage.raft.snapshot import SnapshotId, read_snapshot, snapshots_in
 from kcore.wire.records import decode_records
 from oracle.chaos.kraft_registers import Violation
 
-SHOWN = 3  # Of what differs.
+SHOWN = 3  # Differences that a message shows.
 TOPIC = 2  # ConfigResource.Type
 
 
@@ -170,7 +170,7 @@ class Reference:
         """The nodes' snapshots and their states at the last offset that all have; returns that offset."""
         ends = {node.name: node.matching_end(batches) for node in nodes}
         if sum(end >= committed for end in ends.values()) <= len(nodes) // 2:
-            raise Violation(f"{committed} is told as committed, and the logs end at {ends}")
+            raise Violation(f"{committed} was reported as committed, and the logs end at {ends}")
         common = min(committed, *ends.values())
         todo = sorted(
             (snapshot, place)

@@ -49,7 +49,7 @@ class Loaded(Watched):
         super().__init__(cluster, story)
         self.topics, self.clients = topics, clients
         self._tasks: list[asyncio.Task[None]] = []
-        self._lost_epochs: dict[int, int] = {}  # Of brokers, when they were killed last.
+        self._lost_epochs: dict[int, int] = {}  # By broker, its epoch when it was last killed.
 
     @asynccontextmanager
     async def running(self, *movers: "Mover") -> AsyncIterator[None]:
@@ -143,7 +143,7 @@ class Loaded(Watched):
                 await asyncio.to_thread(self.check_records)
         await self.caught_up()
         for broker in self.cluster.brokers:
-            code = await self.stop(broker, "broker told to stop", 60.0)
+            code = await self.stop(broker, "broker stopped", 60.0)
             if code != 128 + signal.SIGTERM:
                 raise Violation(f"the controlled shutdown of {broker.name} ended with {code}")
         self.check_topics()
@@ -161,7 +161,7 @@ class Loaded(Watched):
                     client.check_records(found)
 
     def check_topics(self) -> None:
-        """What was created and not deleted is there, and nothing else."""
+        """Violation unless the topics are those that were created and not deleted."""
         wanted = {*self.topics, *INTERNAL}.union(*(each.there for each in self.clients if isinstance(each, TopicMaker)))
         there = {*self.watch.image.topic_ids}
         if there - {*INTERNAL} != wanted - {*INTERNAL}:
@@ -169,7 +169,7 @@ class Loaded(Watched):
 
 
 def create(cluster: Controllers, topics: Sequence[str]) -> None:
-    """Of three replicas, two of which must have a record; those of MOVED have two replicas, so that they can move."""
+    """Creates topics with three replicas and min.insync.replicas=2; MOVED has two, so that its replicas can move."""
     made = [
         NewTopic(topic, PARTITIONS[topic], replication_factor=2)
         if topic == MOVED

@@ -1,8 +1,8 @@
 """Three kcore voters under load, and kill -9 of one, two or all of them at seeded random moments.
 
-A round kills a few, each of which starts anew at once, and waits until more is committed. Meanwhile an observer keeps
-what it is told is committed, and the leader is asked for its high watermark. At the end nothing of that is lost, no
-node has voted for two in an epoch, and no epoch had two leaders. `ci/chaos-raft --help` runs it by hand.
+A round kills a few, each of which starts again at once, and waits until more is committed. Meanwhile an observer keeps
+the committed records, and the test asks the leader for its high watermark. At the end no committed record is lost, no
+node has voted for two candidates in an epoch, and no epoch had two leaders. `ci/chaos-raft --help` runs it by hand.
 """
 
 import argparse
@@ -43,7 +43,7 @@ class Story:
     kills: int = 0
     rounds: int = 0
     longest_s: float = 0.0  # From a round's last kill to the next commit.
-    told: list[tuple[int, int]] = field(default_factory=list)  # High watermarks, and the epochs of who told them.
+    reported: list[tuple[int, int]] = field(default_factory=list)  # High watermarks, and the epochs of their leaders.
 
 
 class Watch(Observer):
@@ -63,8 +63,8 @@ class Watch(Observer):
         while True:
             with suppress(KcoreError):
                 asking = describe_quorum(self._addresses, controllers=True, timeout_s=2.0, random=Random())
-                told = (await asking).partition
-                self._story.told.append((told.high_watermark, told.leader_epoch))
+                partition = (await asking).partition
+                self._story.reported.append((partition.high_watermark, partition.leader_epoch))
             await asyncio.sleep(POLL_S)
 
     async def await_more(self, than: int) -> None:
@@ -118,9 +118,9 @@ def check(quorum: RaftQuorum, story: Story, watch: Watch) -> None:
     for log in logs:
         _check_matching(log, last)
     kept = watch.log.read(0, 1 << 62, watch.committed)
-    assert last.startswith(kept), "a record that was told as committed is lost"
+    assert last.startswith(kept), "a committed record is lost"
     batches = scan_batches(last)
-    for high_watermark, epoch in story.told:
+    for high_watermark, epoch in story.reported:
         if high_watermark > 0:
             assert _epoch_at(batches, high_watermark - 1) <= epoch, f"offset {high_watermark - 1} of {epoch} is lost"
     leaders = defaultdict[int, set[str]](set)
@@ -160,7 +160,7 @@ def _check_matching(one: bytes, other: bytes) -> None:
 
 
 def _epoch_at(batches: RecordBatches, offset: int) -> int:
-    """Of the batch that holds the offset; it is there."""
+    """The epoch of the batch that holds the offset; AssertionError if none does."""
     row = int(batches.last_offset.searchsorted(offset))
     assert row < len(batches), f"offset {offset} is lost"
     return int(batches.partition_leader_epoch[row])
@@ -185,7 +185,7 @@ def main() -> None:
     print(
         f"good: seed {story.seed}, {story.kills} kills in {story.rounds} rounds; nothing lost, no vote twice;", end=" "
     )
-    print(f"{len(story.told)} high watermarks told; {story.longest_s:.1f} s the longest without a commit")
+    print(f"{len(story.reported)} high watermarks reported; {story.longest_s:.1f} s the longest without a commit")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ class Watched(KraftCluster):
 
 
 def test_real_brokers_beat_and_fetch_in_the_loop() -> None:
-    """And what they are told there suits them: they stay, and see what is created."""
+    """The brokers accept the loop's answers: they stay registered, and see a topic that is created."""
     with Watched(brokers=1) as cluster:
         deadline = time.monotonic() + PATIENCE_S
         while (before := cluster.counted())["connections"] < 2:

@@ -67,7 +67,7 @@ class Mixed(KraftCluster):
     def broker(self, broker_id: int) -> Node:
         return self.brokers[broker_id - 1]
 
-    # What it is, by the broker that is asked.
+    # The cluster's state, in the answers of its brokers.
 
     def seen(self) -> dict[int, tuple[int, frozenset[int]]]:
         """Leader and ISR by partition; nothing while nobody answers."""
@@ -228,10 +228,10 @@ def test_what_kafkas_tools_say_through_kcores_brokers(cluster: Mixed) -> None:
         described = cluster.tool(TOPICS, *where, "--describe", "--topic", TOPIC)
         assert "min.insync.replicas=2" in described and "ReplicationFactor: 3" in described
     where = ("--bootstrap-server", cluster.broker(1).address)
-    told = cluster.tool(CONFIGS, *where, "--describe", "--entity-type", "brokers", "--entity-name", "1", "--all")
-    assert "broker.heartbeat.interval.ms=500" in told
-    told = cluster.tool(LOG_DIRS, *where, "--describe", "--topic-list", TOPIC)
-    assert told.count(f'"partition":"{TOPIC}-0"') == 3
+    printed = cluster.tool(CONFIGS, *where, "--describe", "--entity-type", "brokers", "--entity-name", "1", "--all")
+    assert "broker.heartbeat.interval.ms=500" in printed
+    printed = cluster.tool(LOG_DIRS, *where, "--describe", "--topic-list", TOPIC)
+    assert printed.count(f'"partition":"{TOPIC}-0"') == 3
     cluster.tool(TOPICS, *where, "--create", "--topic", "u", "--partitions", "3", "--replication-factor", "1")
     described = cluster.tool(TOPICS, *where, "--describe", "--topic", "u")
     assert described.count("Leader: 3") == 3
@@ -257,15 +257,15 @@ def test_topics_page_by_page_are_those_of_kafkas_broker(cluster: Mixed, fields: 
     """DescribeTopicPartitions."""
     cluster.until_whole()
     request = DescribeTopicPartitionsRequest(**({"topics": []} | fields))
-    told: list[DescribeTopicPartitionsResponse] = []
+    responses: list[DescribeTopicPartitionsResponse] = []
 
     def is_same() -> bool:
-        told[:] = [asyncio.run(asked_of(cluster.broker(broker_id), request)) for broker_id in (1, 3)]
-        for each in told:
+        responses[:] = [asyncio.run(asked_of(cluster.broker(broker_id), request)) for broker_id in (1, 3)]
+        for each in responses:
             each.topics.sort(key=lambda topic: topic.name or "")
-        return told[0] == told[1]
+        return responses[0] == responses[1]
 
-    until(is_same, lambda: told)
+    until(is_same, lambda: responses)
 
 
 async def asked_of(node: Node, request: Message) -> Any:

@@ -126,7 +126,7 @@ def test_three_nodes_have_the_log_that_was_committed(tmp_path: Path) -> None:
     newer = [*log[:3], *batches_of(RECORDS[3], epoch=2, begin=3)]
     nodes = [node(tmp_path / "a", newer), node(tmp_path / "b", newer), node(tmp_path / "c", own_tail)]
     assert Reference().compare(nodes, newer, 4) == 3
-    with pytest.raises(Violation, match="is told as committed"):
+    with pytest.raises(Violation, match="was reported as committed"):
         Reference().compare([nodes[0], nodes[2], node(tmp_path / "d", log[:2])], newer, 4)
     with pytest.raises(Violation, match="is another"):
         Reference().compare([nodes[2], *nodes[:2]], [*log[:3], *batches_of(RECORDS[3], begin=3)], 4)

@@ -52,7 +52,7 @@ def admin(cluster: KraftCluster) -> AdminClient:
 
 
 def finish(futures: dict[object, object]) -> list[object]:
-    """What each of them is answered."""
+    """The result of each future, once it is there."""
     return [each.result(WAIT_S) for each in futures.values()]  # type: ignore[attr-defined]
 
 
@@ -69,9 +69,9 @@ def test_administration_by_librdkafka(cluster: KraftCluster, admin: AdminClient)
     change = ConfigEntry("retention.ms", "54321", incremental_operation=AlterConfigOpType.SET)
     finish(admin.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, "a", incremental_configs=[change])]))
     until(lambda: finish(admin.describe_configs([resource]))[0]["retention.ms"].value == "54321", str)
-    told = admin.describe_cluster(request_timeout=WAIT_S).result(WAIT_S)
-    assert told.cluster_id == cluster.cluster_id
-    assert {node.id for node in told.nodes} == {1, 2, 3}
+    description = admin.describe_cluster(request_timeout=WAIT_S).result(WAIT_S)
+    assert description.cluster_id == cluster.cluster_id
+    assert {node.id for node in description.nodes} == {1, 2, 3}
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     finish(admin.alter_user_scram_credentials([UserScramCredentialUpsertion("erin", info, b"secret")]))
     until(lambda: scram_users(admin) == {"erin"}, lambda: scram_users(admin))
@@ -92,8 +92,8 @@ def test_records_and_groups_of_librdkafka(cluster: KraftCluster, admin: AdminCli
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True})
     lost: list[object] = []
     for number, value in enumerate(values):
-        told = {"on_delivery": lambda error, _: lost.append(error) if error else None}
-        producer.produce("c", value, partition=number % 3, **told)
+        callback = {"on_delivery": lambda error, _: lost.append(error) if error else None}
+        producer.produce("c", value, partition=number % 3, **callback)
     assert (producer.flush(WAIT_S), lost) == (0, [])
     for protocol in ("classic", "consumer"):
         consumer = reader(cluster, f"c-{protocol}", **{"group.protocol": protocol})
@@ -109,8 +109,8 @@ def test_records_and_groups_of_librdkafka(cluster: KraftCluster, admin: AdminCli
     latest = {TopicPartition("c", each): OffsetSpec.latest() for each in range(3)}
     assert sum(each.offset for each in finish(admin.list_offsets(latest))) == RECORDS
     finish(admin.delete_records([TopicPartition("c", 0, 1)]))
-    [told] = finish(admin.list_offsets({TopicPartition("c", 0): OffsetSpec.earliest()}))
-    assert told.offset == 1
+    [earliest] = finish(admin.list_offsets({TopicPartition("c", 0): OffsetSpec.earliest()}))
+    assert earliest.offset == 1
 
 
 def groups(admin: AdminClient) -> set[str]:
@@ -183,14 +183,14 @@ def test_a_go_client(cluster: KraftCluster) -> None:
     subprocess.run(build, cwd=GO, check=True, timeout=600)
     done = subprocess.run([str(binary), cluster.bootstrap], capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["ClusterID"] == cluster.cluster_id
-    assert told["Brokers"] == [1, 2, 3]
-    assert told["Partitions"] == {"go-input": 3, "go-output": 2}
-    assert told["Retention"] == "987654321"
-    assert told["Committed"] == {f"v{number}": 1 for number in range(RECORDS)}
-    assert "go-group" in told["Groups"]
-    assert not any(name.startswith("go-") for name in told["Left"])
+    printed = json.loads(done.stdout)
+    assert printed["ClusterID"] == cluster.cluster_id
+    assert printed["Brokers"] == [1, 2, 3]
+    assert printed["Partitions"] == {"go-input": 3, "go-output": 2}
+    assert printed["Retention"] == "987654321"
+    assert printed["Committed"] == {f"v{number}": 1 for number in range(RECORDS)}
+    assert "go-group" in printed["Groups"]
+    assert not any(name.startswith("go-") for name in printed["Left"])
 
 
 def test_nobody_complained(cluster: KraftCluster) -> None:

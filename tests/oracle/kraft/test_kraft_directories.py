@@ -116,7 +116,7 @@ def come_back_empty(cluster: Directories, node: Node, path: Path) -> None:
 
 
 def test_a_directory_is_lost_while_the_controller_is_away(cluster: Directories) -> None:
-    """The failure is told to the controller once there is one again."""
+    """The broker reports the failed directory to the controller as soon as one runs again."""
     node, [controller] = cluster.broker(1), cluster.controllers
     cluster.elect_preferred()
     cluster.until_agreed()

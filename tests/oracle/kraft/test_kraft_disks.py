@@ -30,7 +30,7 @@ CLUSTERS: Final = (
     ("kafka", "kcore", "kafka"),
     ("kcore", "kafka", "kcore"),
 )
-TOLD: Final = json.loads(Path(__file__).with_name("kraft_disks_told.json").read_text())
+PRINTED: Final = json.loads(Path(__file__).with_name("kraft_disks_printed.json").read_text())
 
 
 @pytest.fixture(scope="module", params=CLUSTERS, ids="-".join)
@@ -80,7 +80,7 @@ def test_a_directory_is_lost_and_an_empty_one_takes_its_place(cluster: Disks, na
     node, other = cluster.broker(loss.broker_id), cluster.broker(3 - loss.broker_id)
     path = cluster.path(loss.broker_id, loss.name)
     lost = [index for index in REPLICAS if PLACES[loss.broker_id][index] == loss.name]
-    told: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     cluster.make(name)
     with load(cluster, name, len(REPLICAS), DIGITS) as writer:
         progress(writer)
@@ -90,19 +90,19 @@ def test_a_directory_is_lost_and_an_empty_one_takes_its_place(cluster: Disks, na
         for asked in (other, node):
             cluster.until(name, lambda seen: is_lost(seen, lost, loss), asked)
         progress(writer)
-        told["lost"] = cluster.tell(name, node)
+        lines["lost"] = cluster.tell(name, node)
         come_back_empty(cluster, node, loss)
         cluster.until(name, cluster.is_whole)
         progress(writer)
         cluster.until_there(name, cluster.paths(PLACES))
-        told["back"] = cluster.tell(name, other)
+        lines["back"] = cluster.tell(name, other)
     cluster.delete(name)
     assert cluster.tracebacks() == []
-    assert told == TOLD[name], json.dumps(told, indent=2)
+    assert lines == PRINTED[name], json.dumps(lines, indent=2)
 
 
 def is_lost(seen: dict[int, Seen], lost: Sequence[int], loss: Loss) -> bool:
-    """Of those partitions the other broker is the leader and the ISR; the others are whole."""
+    """Whether the other broker alone is leader and ISR of the `lost` partitions, and all other partitions are whole."""
     other = 3 - loss.broker_id
     gone = Seen(other, frozenset({other}), frozenset({loss.broker_id}))
     return all(
@@ -126,18 +126,18 @@ def come_back_empty(cluster: Disks, node: Node, loss: Loss) -> None:
 
 def test_every_replica_moves_to_another_directory(cluster: Disks) -> None:
     """By kafka-reassign-partitions."""
-    told: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     wanted = cluster.paths(MOVED)
     cluster.make("moved")
     with load(cluster, "moved", len(REPLICAS), DIGITS) as writer:
         progress(writer, 300)
-        told["before"] = cluster.tell("moved", cluster.broker(1))
+        lines["before"] = cluster.tell("moved", cluster.broker(1))
         killer = Killer(cluster, cluster.brokers, MOVING)
         cluster.move("moved", wanted)
         killer.end(cluster)
         cluster.until_there("moved", wanted)
         progress(writer)
-        told["moved"] = cluster.tell("moved", cluster.broker(2))
+        lines["moved"] = cluster.tell("moved", cluster.broker(2))
     cluster.delete("moved")
     assert cluster.tracebacks() == []
-    assert told == TOLD["moved"], json.dumps(told, indent=2)
+    assert lines == PRINTED["moved"], json.dumps(lines, indent=2)

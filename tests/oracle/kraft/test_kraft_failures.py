@@ -73,8 +73,8 @@ def test_the_metadata_version_is_upgraded(cluster: KraftCluster) -> None:
 
 def finalized(cluster: KraftCluster) -> dict[str, str]:
     """The level of each feature, as a broker tells it."""
-    told = cluster.tool(FEATURES, "--bootstrap-server", cluster.bootstrap, "describe")
-    return dict(re.findall(r"Feature: (\S+).*FinalizedVersionLevel: (\S+)", told))
+    printed = cluster.tool(FEATURES, "--bootstrap-server", cluster.bootstrap, "describe")
+    return dict(re.findall(r"Feature: (\S+).*FinalizedVersionLevel: (\S+)", printed))
 
 
 def test_the_active_controller_is_killed(cluster: KraftCluster) -> None:
@@ -143,8 +143,8 @@ def test_replicas_move_while_controllers_fail(cluster: KraftCluster) -> None:
 
 def is_completed(cluster: KraftCluster) -> bool:
     at = ("--bootstrap-server", cluster.bootstrap)
-    told = cluster.tool(REASSIGN, *at, "--reassignment-json-file", cluster.folder / "plan.json", "--verify")
-    return told.count("is completed") == 4
+    printed = cluster.tool(REASSIGN, *at, "--reassignment-json-file", cluster.folder / "plan.json", "--verify")
+    return printed.count("is completed") == 4
 
 
 def test_nobody_complained(cluster: KraftCluster) -> None:

@@ -132,9 +132,9 @@ def test_a_standby_replays_in_parts_and_answers_meanwhile(cluster: LongLogs) -> 
     standby.start()
     until(lambda: is_replaying(page), page.figures)
     while not page.is_ready():
-        told = pre_vote(cluster, standby, third, int(cluster.pages[active.node_id].figures()[EPOCH]))
-        [partition] = told.topics[0].partitions
-        assert (told.error_code, partition.error_code, partition.vote_granted) == (0, 0, False), told
+        response = pre_vote(cluster, standby, third, int(cluster.pages[active.node_id].figures()[EPOCH]))
+        [partition] = response.topics[0].partitions
+        assert (response.error_code, partition.error_code, partition.vote_granted) == (0, 0, False), response
         votes += 1
         pages += page.figures()["kcore_loop_answers"] == 1
     quorum_wait(standby)
@@ -163,8 +163,8 @@ def test_a_standby_votes_before_it_has_replayed(cluster: LongLogs) -> None:
     active.kill()
 
     def elected() -> bool:
-        told = page.figures()
-        return told.get(EPOCH, 0) > epoch and told[LEADER] in [node.node_id for node in others]
+        figures = page.figures()
+        return figures.get(EPOCH, 0) > epoch and figures[LEADER] in [node.node_id for node in others]
 
     until(elected, page.figures, within_s=120)
     print(f"the standby was ready when a leader was elected: {page.is_ready()}")

@@ -61,8 +61,8 @@ def test_every_replica_moves_to_the_next_directory_of_its_broker(cluster: Direct
             wanted = {(index, each): next_place(cluster, each, place) for (index, each), place in places.items()}
             plan = execute(cluster, f"plan-{number}.json", wanted)
             cluster.until(lambda _, wanted=wanted: cluster.lying() == wanted)
-            told = cluster.tool(REASSIGN, *where, "--reassignment-json-file", str(plan), "--verify")
-            assert told.count("completed successfully") >= len(REPLICAS) * 3, told
+            printed = cluster.tool(REASSIGN, *where, "--reassignment-json-file", str(plan), "--verify")
+            assert printed.count("completed successfully") >= len(REPLICAS) * 3, printed
             progress(writer)
         cluster.until_agreed()
         cluster.until_whole()

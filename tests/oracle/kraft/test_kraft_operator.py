@@ -30,10 +30,10 @@ class Operated(KraftCluster):
         assert error is Errors.NONE, error
         until(lambda: name in led_topics(second.address), lambda: led_topics(second.address))
 
-    def told_of(self, broker_id: int) -> list[str]:
+    def lines_of(self, broker_id: int) -> list[str]:
         """The controller's lines of this run about a broker's fence."""
-        told = self.controller.log_text()
-        return re.findall(rf"broker {broker_id} (fenced: .*|.*, fenced: .*|unfenced)", told)
+        text = self.controller.log_text()
+        return re.findall(rf"broker {broker_id} (fenced: .*|.*, fenced: .*|unfenced)", text)
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +48,14 @@ def test_a_broker_that_stops_is_fenced_by_one_line(cluster: Operated) -> None:
     second.terminate(timeout_s=90)
     first.kill()
     ended = "fenced: its session has ended"
-    until(lambda: ended in cluster.told_of(1), cluster.controller.log_text)
+    until(lambda: ended in cluster.lines_of(1), cluster.controller.log_text)
     for broker in cluster.brokers:
         broker.start()
-    until(lambda: all(cluster.told_of(each)[-1] == "unfenced" for each in (1, 2)), cluster.controller.log_text)
-    told = {each: cluster.told_of(each) for each in (1, 2)}
-    print(told)
-    assert told[2] == ["unfenced", "fenced: it has shut down", "unfenced"]
-    assert told[1] == ["unfenced", ended, "unfenced"]
+    until(lambda: all(cluster.lines_of(each)[-1] == "unfenced" for each in (1, 2)), cluster.controller.log_text)
+    lines = {each: cluster.lines_of(each) for each in (1, 2)}
+    print(lines)
+    assert lines[2] == ["unfenced", "fenced: it has shut down", "unfenced"]
+    assert lines[1] == ["unfenced", ended, "unfenced"]
     cluster.create("fenced")
 
 

@@ -14,7 +14,7 @@ import pytest
 from oracle.chaos.kraft_checks import (
     assert_no_complaints,
     await_isr,
-    await_told,
+    await_printed,
     brokers,
     controllers,
 )
@@ -75,15 +75,15 @@ def test_records_of_the_verifiable_clients(cluster: KraftCluster) -> None:
     create(cluster, "verified", "1:2:3,2:3:1")
     to = ("--topic", "verified", "--max-messages", 500)
     keys = ("--repeating-keys", 10)  # Without keys all of so few records may come into one partition.
-    told = cluster.tool(VERIFIABLE_PRODUCER, *brokers(cluster), *to, *keys).splitlines()
-    sent = [json.loads(line) for line in told if line.startswith("{")]
+    printed = cluster.tool(VERIFIABLE_PRODUCER, *brokers(cluster), *to, *keys).splitlines()
+    sent = [json.loads(line) for line in printed if line.startswith("{")]
     assert sent[-1]["sent"] == sent[-1]["acked"] == 500
     for protocol in ("classic", "consumer"):
         group = ("--group-id", f"verified-{protocol}", "--group-protocol", protocol)
-        told = cluster.tool(
+        printed = cluster.tool(
             VERIFIABLE_CONSUMER, *brokers(cluster), *to, *group, "--reset-policy", "earliest"
         ).splitlines()
-        found = [json.loads(line) for line in told if line.startswith("{")]
+        found = [json.loads(line) for line in printed if line.startswith("{")]
         assert sum(each["count"] for each in found if each["name"] == "records_consumed") == 500
     groups = cluster.tool(GROUPS, *brokers(cluster), "--list")
     assert {"verified-classic", "verified-consumer"} <= set(groups.split())
@@ -93,7 +93,7 @@ def test_groups(cluster: KraftCluster) -> None:
     """Described, reset, deleted."""
     at = (CONSUMER_GROUPS, *brokers(cluster))
     for group in ("verified-classic", "verified-consumer"):
-        await_told(cluster, "Empty", *at, "--describe", "--group", group, "--state")
+        await_printed(cluster, "Empty", *at, "--describe", "--group", group, "--state")
         assert sum(offsets(cluster, group)) == 500
         reset = ("--reset-offsets", "--group", group, "--topic", "verified", "--to-earliest", "--execute")
         cluster.tool(*at, *reset)
@@ -103,9 +103,9 @@ def test_groups(cluster: KraftCluster) -> None:
 
 
 def offsets(cluster: KraftCluster, group: str) -> list[int]:
-    """What the group has committed of each partition."""
-    told = cluster.tool(CONSUMER_GROUPS, *brokers(cluster), "--describe", "--group", group)
-    rows = [line.split() for line in told.splitlines() if line.startswith(group)]
+    """The offsets that the group has committed, by partition."""
+    printed = cluster.tool(CONSUMER_GROUPS, *brokers(cluster), "--describe", "--group", group)
+    rows = [line.split() for line in printed.splitlines() if line.startswith(group)]
     return [int(row[3]) for row in rows]
 
 
@@ -124,8 +124,8 @@ def test_transactions(cluster: KraftCluster) -> None:
         50,
     )
     cluster.tool(TRANSACTIONAL_COPIER, *options, *rest, timeout_s=240)
-    told = cluster.tool(TRANSACTIONS, *brokers(cluster), "list")
-    assert re.search(r"(?m)^copier\s.*CompleteCommit", told), told
+    printed = cluster.tool(TRANSACTIONS, *brokers(cluster), "list")
+    assert re.search(r"(?m)^copier\s.*CompleteCommit", printed), printed
     described = cluster.tool(TRANSACTIONS, *brokers(cluster), "describe", "--transactional-id", "copier")
     assert "CompleteCommit" in described
     read = (CONSOLE_CONSUMER, *brokers(cluster), "--timeout-ms", 8000, "--isolation-level", "read_committed")
@@ -139,10 +139,10 @@ def test_transactions(cluster: KraftCluster) -> None:
 def test_performance_of_the_producer(cluster: KraftCluster) -> None:
     create(cluster, "fast", "3:1:2")
     size = ("--num-records", 20_000, "--record-size", 100, "--throughput", -1)
-    told = cluster.tool(
+    printed = cluster.tool(
         PRODUCER_PERFORMANCE, "--topic", "fast", *size, *brokers(cluster), "--command-property", "acks=all"
     )
-    assert "20000 records sent" in told
+    assert "20000 records sent" in printed
 
 
 def test_records_are_deleted(cluster: KraftCluster) -> None:
@@ -168,10 +168,10 @@ def test_log_directories(cluster: KraftCluster) -> None:
 
 def directories(cluster: KraftCluster, topic: str) -> dict[int, list[str]]:
     """Where each broker has replicas of a topic, those on their way included."""
-    told = cluster.tool(LOG_DIRS, *brokers(cluster), "--describe", "--topic-list", topic).splitlines()
+    printed = cluster.tool(LOG_DIRS, *brokers(cluster), "--describe", "--topic-list", topic).splitlines()
     return {
         each["broker"]: [one["logDir"] for one in each["logDirs"] if one["partitions"]]
-        for each in json.loads(told[-1])["brokers"]
+        for each in json.loads(printed[-1])["brokers"]
     }
 
 
@@ -183,8 +183,8 @@ def written(cluster: KraftCluster, *partitions: dict[str, object]) -> Path:
 
 def is_completed(cluster: KraftCluster, at: tuple[str, str], plan: Path) -> bool:
     """True once no part of it goes on."""
-    told = cluster.tool(REASSIGN, *at, "--reassignment-json-file", plan, "--verify")
-    return "is completed" in told and "still in progress" not in told
+    printed = cluster.tool(REASSIGN, *at, "--reassignment-json-file", plan, "--verify")
+    return "is completed" in printed and "still in progress" not in printed
 
 
 def test_replicas_move(cluster: KraftCluster) -> None:
@@ -193,8 +193,8 @@ def test_replicas_move(cluster: KraftCluster) -> None:
     topics = cluster.folder / "topics.json"
     topics.write_text(json.dumps({"version": 1, "topics": [{"topic": "moving"}]}))
     generate = ("--generate", "--topics-to-move-json-file", topics, "--broker-list", "2,3")
-    told = cluster.tool(REASSIGN, *brokers(cluster), *generate)
-    proposed = json.loads(told.splitlines()[-1])
+    printed = cluster.tool(REASSIGN, *brokers(cluster), *generate)
+    proposed = json.loads(printed.splitlines()[-1])
     for part in proposed["partitions"]:
         assert set(part["replicas"]) == {2, 3}
     plan = written(cluster, *({k: v for k, v in each.items() if k != "log_dirs"} for each in proposed["partitions"]))
@@ -204,8 +204,8 @@ def test_replicas_move(cluster: KraftCluster) -> None:
     assert isrs(cluster.brokers[2].address, "moving") == [frozenset({2, 3})] * 2
     for broker in (1, 2, 3):
         of_broker = ("--entity-type", "brokers", "--entity-name", broker)
-        told = cluster.tool(CONFIGS, *brokers(cluster), "--describe", *of_broker)
-        assert not any(rate in told for rate in RATES)
+        printed = cluster.tool(CONFIGS, *brokers(cluster), "--describe", *of_broker)
+        assert not any(rate in printed for rate in RATES)
 
 
 def test_a_move_is_cancelled(cluster: KraftCluster) -> None:
@@ -216,10 +216,10 @@ def test_a_move_is_cancelled(cluster: KraftCluster) -> None:
     for way in (brokers(cluster), controllers(cluster)):
         plan = written(cluster, {"topic": "staying", "partition": 0, "replicas": [1, 3]})
         cluster.tool(REASSIGN, *brokers(cluster), "--reassignment-json-file", plan, "--execute", "--throttle", 100)
-        told = await_told(cluster, "staying-0", REASSIGN, *way, "--list")
-        assert "adding: 3" in told
+        printed = await_printed(cluster, "staying-0", REASSIGN, *way, "--list")
+        assert "adding: 3" in printed
         cluster.tool(REASSIGN, *way, "--reassignment-json-file", plan, "--cancel")
-        await_told(cluster, "No partition reassignments found.", REASSIGN, *way, "--list")
+        await_printed(cluster, "No partition reassignments found.", REASSIGN, *way, "--list")
         await_isrs(cluster.brokers[1].address, "staying", [frozenset({1, 2})])
 
 
@@ -238,7 +238,7 @@ def test_preferred_leaders_are_elected(cluster: KraftCluster) -> None:
 
 
 def test_an_unclean_leader_is_elected(cluster: KraftCluster) -> None:
-    """The last in-sync replica is gone; the other one leads only when it is told to."""
+    """The last in-sync replica is lost; the other one leads only after an unclean election is requested."""
     create(cluster, "unclean", "2:3")
     second, third = cluster.brokers[1:]
     third.kill()
@@ -248,8 +248,8 @@ def test_an_unclean_leader_is_elected(cluster: KraftCluster) -> None:
     await_leaders(cluster, "unclean", {-1})
     third.start()
     one = ("--topic", "unclean", "--partition", 0)
-    code, told, complaints = cluster.try_tool(ELECT, *brokers(cluster), "--election-type", "preferred", *one)
-    assert code != 0 and "PreferredLeaderNotAvailableException" in told + complaints
+    code, printed, complaints = cluster.try_tool(ELECT, *brokers(cluster), "--election-type", "preferred", *one)
+    assert code != 0 and "PreferredLeaderNotAvailableException" in printed + complaints
     assert leaders(cluster, "unclean") == [-1]
     cluster.tool(ELECT, *brokers(cluster), "--election-type", "unclean", *one)
     await_leaders(cluster, "unclean", {3})

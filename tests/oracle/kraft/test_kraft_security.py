@@ -1,7 +1,7 @@
 """Kafka's own tools for ACLs, users, quotas and delegation tokens, over real brokers under kcore's controllers.
 
-Brokers and controllers have Kafka's StandardAuthorizer. Clients of the plaintext listener are super users; those of the
-SASL listener are whom they say they are.
+Brokers and controllers have Kafka's StandardAuthorizer. Clients of the plaintext listener are super users; clients of
+the SASL listener have the principal that they authenticate as.
 """
 
 import re
@@ -11,8 +11,8 @@ import pytest
 
 from oracle.chaos.kraft_checks import (
     assert_no_complaints,
-    await_not_told,
-    await_told,
+    await_not_printed,
+    await_printed,
     brokers,
     refusal,
     ways,
@@ -68,19 +68,19 @@ def test_users(cluster: KraftCluster) -> None:
     alice = ("--entity-type", "users", "--entity-name", "alice")
     at = (CONFIGS, *brokers(cluster))
     cluster.tool(*at, "--alter", *alice, "--add-config", "SCRAM-SHA-512=[password=secret]")
-    told = await_told(cluster, "SCRAM-SHA-512=iterations=4096", *at, "--describe", *alice)
-    assert "SCRAM-SHA-256=iterations=4096" in told
+    printed = await_printed(cluster, "SCRAM-SHA-512=iterations=4096", *at, "--describe", *alice)
+    assert "SCRAM-SHA-256=iterations=4096" in printed
     until(lambda: may_come(cluster, as_user(cluster, "alice", PASSWORD)), str, within_s=120)
-    told = refusal(cluster, TOPICS, *as_user(cluster, "alice", "wrong"), "--list")
-    assert "SaslAuthenticationException" in told
+    printed = refusal(cluster, TOPICS, *as_user(cluster, "alice", "wrong"), "--list")
+    assert "SaslAuthenticationException" in printed
     cluster.tool(*at, "--alter", *alice, "--delete-config", "SCRAM-SHA-512")
-    await_not_told(cluster, "SCRAM-SHA-512", *at, "--describe", *alice)
-    told = refusal(cluster, *at, "--alter", *alice, "--delete-config", "SCRAM-SHA-512")
-    assert "ResourceNotFoundException" in told
+    await_not_printed(cluster, "SCRAM-SHA-512", *at, "--describe", *alice)
+    printed = refusal(cluster, *at, "--alter", *alice, "--delete-config", "SCRAM-SHA-512")
+    assert "ResourceNotFoundException" in printed
 
 
 def may_come(cluster: KraftCluster, who: tuple[object, ...]) -> bool:
-    """Whether brokers admit whom these options are of."""
+    """Whether the brokers admit the client that these options authenticate."""
     code, _, _ = cluster.try_tool(TOPICS, *who, "--list")
     return code == 0
 
@@ -94,11 +94,11 @@ def test_acls(cluster: KraftCluster) -> None:
     for way, prefix in zip(ways(cluster), ("bobs", "more"), strict=True):
         rule = ("--allow-principal", "User:bob", "--topic", prefix, "--resource-pattern-type", "prefixed")
         cluster.tool(ACLS, *way, "--add", *rule, "--operation", "All")
-        await_told(cluster, f"name={prefix}, patternType=PREFIXED", ACLS, *way, "--list")
+        await_printed(cluster, f"name={prefix}, patternType=PREFIXED", ACLS, *way, "--list")
         await_creation(cluster, bob, f"{prefix}-1")
         deny = ("--deny-principal", "User:bob", "--topic", f"{prefix}-2", "--operation", "Create")
         cluster.tool(ACLS, *way, "--add", *deny)
-        await_told(cluster, f"name={prefix}-2, patternType=LITERAL", ACLS, *brokers(cluster), "--list")
+        await_printed(cluster, f"name={prefix}-2, patternType=LITERAL", ACLS, *brokers(cluster), "--list")
         assert not can_create(cluster, bob, f"{prefix}-2")
     group = ("--allow-principal", "User:bob", "--consumer", "--topic", "bobs-1", "--group", "bobs-group")
     cluster.tool(ACLS, *brokers(cluster), "--add", *group)
@@ -109,11 +109,11 @@ def test_acls(cluster: KraftCluster) -> None:
     for way, prefix in zip(ways(cluster), ("bobs", "more"), strict=True):
         rule = ("--topic", prefix, "--resource-pattern-type", "prefixed")
         cluster.tool(ACLS, *way, "--remove", "--force", *rule)
-        await_not_told(cluster, f"name={prefix}, patternType=PREFIXED", ACLS, *brokers(cluster), "--list")
+        await_not_printed(cluster, f"name={prefix}, patternType=PREFIXED", ACLS, *brokers(cluster), "--list")
         assert not can_create(cluster, bob, f"{prefix}-3")
 
 
-def test_acls_are_told_alike_by_brokers_and_controllers(cluster: KraftCluster) -> None:
+def test_brokers_and_controllers_describe_the_same_acls(cluster: KraftCluster) -> None:
     of_brokers, of_controllers = (cluster.tool(ACLS, *way, "--list") for way in ways(cluster))
     assert "ResourcePattern(" in of_brokers
     assert sorted(of_controllers.splitlines()) == sorted(of_brokers.splitlines())
@@ -121,9 +121,11 @@ def test_acls_are_told_alike_by_brokers_and_controllers(cluster: KraftCluster) -
 
 def can_create(cluster: KraftCluster, who: tuple[object, ...], topic: str) -> bool:
     """Or it is there already."""
-    code, told, complaints = cluster.try_tool(TOPICS, *who, "--create", "--topic", topic)
-    assert code == 0 or "uthorization" in told + complaints or "TopicExists" in told + complaints, told + complaints
-    return code == 0 or "TopicExists" in told + complaints
+    code, printed, complaints = cluster.try_tool(TOPICS, *who, "--create", "--topic", topic)
+    assert code == 0 or "uthorization" in printed + complaints or "TopicExists" in printed + complaints, (
+        printed + complaints
+    )
+    return code == 0 or "TopicExists" in printed + complaints
 
 
 def await_creation(cluster: KraftCluster, who: tuple[object, ...], topic: str) -> None:
@@ -141,16 +143,16 @@ QUOTAS = (
 
 
 def test_quotas(cluster: KraftCluster) -> None:
-    """Of users, of clients, of both, of addresses, and of all that have none of their own."""
+    """Quotas of users, of clients, of both, of addresses, and the defaults of each are set, shown and deleted."""
     at = (CONFIGS, *brokers(cluster))
     for entity, quota in QUOTAS:
         cluster.tool(*at, "--alter", *entity, "--add-config", quota.removesuffix(".0"))
-        await_told(cluster, quota, *at, "--describe", *entity)
+        await_printed(cluster, quota, *at, "--describe", *entity)
         name = quota.partition("=")[0]
         cluster.tool(*at, "--alter", *entity, "--delete-config", name)
-        await_not_told(cluster, name, *at, "--describe", *entity)
-    told = refusal(cluster, *at, "--alter", *QUOTAS[0][0], "--add-config", "producer_byte_rate=-1")
-    assert "InvalidRequestException" in told, told
+        await_not_printed(cluster, name, *at, "--describe", *entity)
+    printed = refusal(cluster, *at, "--alter", *QUOTAS[0][0], "--add-config", "producer_byte_rate=-1")
+    assert "InvalidRequestException" in printed, printed
 
 
 def test_delegation_tokens(cluster: KraftCluster) -> None:
@@ -160,14 +162,14 @@ def test_delegation_tokens(cluster: KraftCluster) -> None:
     until(lambda: may_come(cluster, dave), str, within_s=120)
     allowed = ("--allow-principal", "User:dave", "--topic", "t", "--operation", "Describe")
     cluster.tool(ACLS, *brokers(cluster), "--add", *allowed)
-    await_told(cluster, "t", TOPICS, *dave, "--list")
-    told = cluster.tool(
+    await_printed(cluster, "t", TOPICS, *dave, "--list")
+    printed = cluster.tool(
         *(DELEGATION_TOKENS, *dave, "--create", "--max-life-time-period", 3_600_000),
         *("--renewer-principal", "User:dave"),
     )
-    token_id, hmac = re.findall(r"(?m)^(\S{22}) +(\S+) +User:dave", told)[0]
+    token_id, hmac = re.findall(r"(?m)^(\S{22}) +(\S+) +User:dave", printed)[0]
     owned = ("--describe", "--owner-principal", "User:dave")  # 4.3.1 lists none without an owner.
-    await_told(cluster, token_id, DELEGATION_TOKENS, *dave, *owned)
+    await_printed(cluster, token_id, DELEGATION_TOKENS, *dave, *owned)
     with_token = as_user(cluster, token_id, hmac, token=True)
     until(lambda: may_come(cluster, with_token), str, within_s=120)
     assert cluster.tool(TOPICS, *with_token, "--list").split() == ["t"]
@@ -176,7 +178,7 @@ def test_delegation_tokens(cluster: KraftCluster) -> None:
     create = ("--create", "--max-life-time-period", 1000, "--renewer-principal", "User:dave")
     assert "DelegationToken" in refusal(cluster, DELEGATION_TOKENS, *with_token, *create)  # A token makes no tokens.
     cluster.tool(DELEGATION_TOKENS, *dave, "--expire", "--expiry-time-period", -1, "--hmac", hmac)
-    await_not_told(cluster, token_id, DELEGATION_TOKENS, *dave, *owned)
+    await_not_printed(cluster, token_id, DELEGATION_TOKENS, *dave, *owned)
     until(lambda: not may_come(cluster, with_token), str, within_s=120)
 
 

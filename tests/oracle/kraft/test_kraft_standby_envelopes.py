@@ -1,8 +1,9 @@
 """A real Kafka 4.3.1 broker whose forwarding connection is at a controller that does not lead any more.
 
 The active controller is suspended until another one leads, and goes on as a standby: it has not closed the broker's
-connection. A standby of Kafka's sends the broker on to the active controller by NOT_CONTROLLER, except with a change of
-the voters: the broker hands that refusal on to its client, and stays with that standby. kcore's sends it on then, too.
+connection. Kafka's standby answers NOT_CONTROLLER, and the broker goes to the active controller. A change of the voters
+is the exception: the broker hands Kafka's refusal on to its client, and stays with that standby. With kcore's standby
+the broker goes to the active controller then, too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -92,8 +93,8 @@ def removed_nobody(cluster: Cluster) -> Errors:
 
 def test_the_active_controller_describes_the_quorum(cluster: Cluster) -> None:
     cluster.move_away()
-    told = quorum_at(cluster.broker.address)
-    assert (Errors.of(told.error_code), told.leader_id) == (Errors.NONE, cluster.await_leader().node_id)
+    description = quorum_at(cluster.broker.address)
+    assert (Errors.of(description.error_code), description.leader_id) == (Errors.NONE, cluster.await_leader().node_id)
     cluster.tool(METADATA_QUORUM, "--bootstrap-server", cluster.broker.address, "describe", "--status")
 
 

@@ -12,8 +12,8 @@ from oracle.chaos.kraft_checks import (
     active_controller,
     assert_no_complaints,
     await_all,
-    await_not_told,
-    await_told,
+    await_not_printed,
+    await_printed,
     brokers,
     controllers,
     refusal,
@@ -44,51 +44,55 @@ def test_topics(cluster: KraftCluster) -> None:
     cluster.tool(TOPICS, *at, "--alter", "--topic", "placed", "--partitions", 3, "--replica-assignment", "1:2,3:1,2:3")
     cluster.tool(TOPICS, *at, "--alter", "--topic", "t", "--partitions", 6)
     assert set(cluster.tool(TOPICS, *at, "--list").split()) == {"t", "placed"}
-    told = await_told(cluster, "PartitionCount: 6\tReplicationFactor: 3", TOPICS, *at, "--describe", "--topic", "t")
-    assert "cleanup.policy=compact" in told and "retention.ms=100000" in told
-    assert told.count("Leader: ") == 6
-    await_not_told(cluster, "Leader: none", TOPICS, *at, "--describe")
+    printed = await_printed(
+        cluster, "PartitionCount: 6\tReplicationFactor: 3", TOPICS, *at, "--describe", "--topic", "t"
+    )
+    assert "cleanup.policy=compact" in printed and "retention.ms=100000" in printed
+    assert printed.count("Leader: ") == 6
+    await_not_printed(cluster, "Leader: none", TOPICS, *at, "--describe")
     replicas = re.findall(r"Replicas: (\S+)", cluster.tool(TOPICS, *at, "--describe", "--topic", "placed"))
     assert replicas == ["1,2", "3,1", "2,3"]
     for condition in ("--under-replicated-partitions", "--unavailable-partitions", "--under-min-isr-partitions"):
-        await_not_told(cluster, "Topic:", TOPICS, *at, "--describe", condition)
+        await_not_printed(cluster, "Topic:", TOPICS, *at, "--describe", condition)
     cluster.tool(TOPICS, *at, "--delete", "--topic", "placed")
-    await_not_told(cluster, "placed", TOPICS, *at, "--list")
+    await_not_printed(cluster, "placed", TOPICS, *at, "--list")
 
 
 def test_topics_that_cannot_be(cluster: KraftCluster) -> None:
     create = (TOPICS, *brokers(cluster), "--create", "--topic")
     assert "TopicExistsException: Topic 't' already exists." in refusal(cluster, *create, "t")
-    told = refusal(cluster, *create, "wide", "--replication-factor", 4)
-    assert "InvalidReplicationFactorException: Unable to replicate the partition 4 time(s)" in told
+    printed = refusal(cluster, *create, "wide", "--replication-factor", 4)
+    assert "InvalidReplicationFactorException: Unable to replicate the partition 4 time(s)" in printed
     assert "InvalidTopicException" in refusal(cluster, *create, "a b")
     assert "InvalidReplicaAssignmentException" in refusal(cluster, *create, "far", "--replica-assignment", "1:9")
-    told = refusal(cluster, *create, "odd", "--config", "retention.ms=x")
-    assert "Invalid value x for configuration retention.ms: Not a number of type LONG" in told
-    told = refusal(cluster, TOPICS, *brokers(cluster), "--alter", "--topic", "t", "--partitions", 2)
-    assert "InvalidPartitionsException: The topic t currently has 6 partition(s); 2 would not be an increase." in told
+    printed = refusal(cluster, *create, "odd", "--config", "retention.ms=x")
+    assert "Invalid value x for configuration retention.ms: Not a number of type LONG" in printed
+    printed = refusal(cluster, TOPICS, *brokers(cluster), "--alter", "--topic", "t", "--partitions", 2)
+    assert (
+        "InvalidPartitionsException: The topic t currently has 6 partition(s); 2 would not be an increase." in printed
+    )
     refusal(cluster, TOPICS, *brokers(cluster), "--delete", "--topic", "nowhere")
 
 
 def test_settings_of_topics(cluster: KraftCluster) -> None:
-    """Changed by each way, told by both; with --all, since the tool lists no topics of a controller."""
+    """Changed by each way, described by both; with --all, since the tool lists no topics of a controller."""
     topic = ("--entity-type", "topics", "--entity-name", "t")
     for way in ways(cluster):
         alter = (CONFIGS, *way, "--alter", *topic)
         cluster.tool(*alter, "--add-config", "retention.ms=5000,cleanup.policy=[compact,delete]")
         for asked in ways(cluster):
-            told = await_told(cluster, "  retention.ms=5000 ", CONFIGS, *asked, "--describe", *topic, "--all")
-            assert "  cleanup.policy=compact,delete " in told
+            printed = await_printed(cluster, "  retention.ms=5000 ", CONFIGS, *asked, "--describe", *topic, "--all")
+            assert "  cleanup.policy=compact,delete " in printed
         cluster.tool(*alter, "--delete-config", "retention.ms,cleanup.policy")
         for asked in ways(cluster):
-            await_told(cluster, "  retention.ms=604800000 ", CONFIGS, *asked, "--describe", *topic, "--all")
-        told = refusal(cluster, *alter, "--add-config", "segment.bytes=1")
-        assert "InvalidConfigurationException: Invalid value 1 for configuration segment.bytes" in told
+            await_printed(cluster, "  retention.ms=604800000 ", CONFIGS, *asked, "--describe", *topic, "--all")
+        printed = refusal(cluster, *alter, "--add-config", "segment.bytes=1")
+        assert "InvalidConfigurationException: Invalid value 1 for configuration segment.bytes" in printed
         nowhere = (*topic[:3], "nowhere", "--add-config", "retention.ms=1")
         assert "UnknownTopicOrPartitionException" in refusal(cluster, CONFIGS, *way, "--alter", *nowhere)
 
 
-def test_all_settings_of_a_topic_are_told_alike_by_brokers_and_controllers(cluster: KraftCluster) -> None:
+def test_brokers_and_controllers_describe_the_same_settings_of_a_topic(cluster: KraftCluster) -> None:
     topic = ("--entity-type", "topics", "--entity-name", "t", "--all")
     of_broker, of_controller = (cluster.tool(CONFIGS, *asked, "--describe", *topic) for asked in ways(cluster))
     assert len(of_broker.splitlines()) > 25
@@ -100,18 +104,18 @@ def test_settings_of_brokers(cluster: KraftCluster) -> None:
     at = (CONFIGS, *brokers(cluster))
     one, every = ("--entity-type", "brokers", "--entity-name", "2"), ("--entity-type", "brokers", "--entity-default")
     cluster.tool(*at, "--alter", *one, "--add-config", "leader.replication.throttled.rate=7000000")
-    await_told(cluster, "leader.replication.throttled.rate=7000000", *at, "--describe", *one)
+    await_printed(cluster, "leader.replication.throttled.rate=7000000", *at, "--describe", *one)
     cluster.tool(*at, "--alter", *one, "--delete-config", "leader.replication.throttled.rate")
-    await_not_told(cluster, "throttled", *at, "--describe", *one)
+    await_not_printed(cluster, "throttled", *at, "--describe", *one)
     topic = ("--entity-type", "topics", "--entity-name", "t", "--all")
     for way, size in zip(ways(cluster), (2_000_000, 3_000_000), strict=True):
         cluster.tool(CONFIGS, *way, "--alter", *every, "--add-config", f"message.max.bytes={size}")
         for asked in ways(cluster):
-            await_told(cluster, f"message.max.bytes={size}", CONFIGS, *asked, "--describe", *every)
-            await_told(cluster, f"max.message.bytes={size}", CONFIGS, *asked, "--describe", *topic)
+            await_printed(cluster, f"message.max.bytes={size}", CONFIGS, *asked, "--describe", *every)
+            await_printed(cluster, f"max.message.bytes={size}", CONFIGS, *asked, "--describe", *topic)
         cluster.tool(CONFIGS, *way, "--alter", *every, "--delete-config", "message.max.bytes")
-    told = refusal(cluster, *at, "--alter", *one, "--add-config", "log.cleaner.threads=x")
-    assert "InvalidConfigurationException" in told or "InvalidRequestException" in told
+    printed = refusal(cluster, *at, "--alter", *one, "--add-config", "log.cleaner.threads=x")
+    assert "InvalidConfigurationException" in printed or "InvalidRequestException" in printed
 
 
 def test_settings_of_the_controllers_themselves(cluster: KraftCluster) -> None:
@@ -119,13 +123,13 @@ def test_settings_of_the_controllers_themselves(cluster: KraftCluster) -> None:
     for node in cluster.controllers:
         at = (CONFIGS, "--bootstrap-controller", node.address)
         own = ("--entity-type", "brokers", "--entity-name", node.node_id)
-        told = cluster.tool(*at, "--describe", *own, "--all")
-        assert f"  node.id={node.node_id} " in told and "  broker.session.timeout.ms=6000 " in told
-        assert "  num.io.threads=8 sensitive=false synonyms={DEFAULT_CONFIG:num.io.threads=8}" in told
+        printed = cluster.tool(*at, "--describe", *own, "--all")
+        assert f"  node.id={node.node_id} " in printed and "  broker.session.timeout.ms=6000 " in printed
+        assert "  num.io.threads=8 sensitive=false synonyms={DEFAULT_CONFIG:num.io.threads=8}" in printed
         cluster.tool(*at, "--alter", *own, "--add-config", "num.io.threads=4")
-        await_told(cluster, "num.io.threads=4 ", *at, "--describe", *own)
+        await_printed(cluster, "num.io.threads=4 ", *at, "--describe", *own)
         cluster.tool(*at, "--alter", *own, "--delete-config", "num.io.threads")
-        await_not_told(cluster, "num.io.threads", *at, "--describe", *own)
+        await_not_printed(cluster, "num.io.threads", *at, "--describe", *own)
 
 
 def test_settings_of_groups(cluster: KraftCluster) -> None:
@@ -134,19 +138,19 @@ def test_settings_of_groups(cluster: KraftCluster) -> None:
         alter = (CONFIGS, *way, "--alter", *group)
         cluster.tool(*alter, "--add-config", "consumer.session.timeout.ms=50000")
         for asked in ways(cluster):
-            await_told(cluster, "consumer.session.timeout.ms=50000", CONFIGS, *asked, "--describe", *group, "--all")
+            await_printed(cluster, "consumer.session.timeout.ms=50000", CONFIGS, *asked, "--describe", *group, "--all")
         cluster.tool(*alter, "--delete-config", "consumer.session.timeout.ms")
-        told = refusal(cluster, *alter, "--add-config", "consumer.session.timeout.ms=1")
-        assert "InvalidConfigurationException" in told
+        printed = refusal(cluster, *alter, "--add-config", "consumer.session.timeout.ms=1")
+        assert "InvalidConfigurationException" in printed
 
 
 def test_settings_of_client_metrics(cluster: KraftCluster) -> None:
     metrics = (CLIENT_METRICS, *brokers(cluster))
     cluster.tool(*metrics, "--alter", "--name", "m", "--interval", 5000, "--metrics", "org.apache.kafka.")
-    await_told(cluster, "interval.ms=5000", *metrics, "--describe", "--name", "m")
+    await_printed(cluster, "interval.ms=5000", *metrics, "--describe", "--name", "m")
     assert cluster.tool(*metrics, "--list").split() == ["m"]
     cluster.tool(*metrics, "--delete", "--name", "m")
-    await_not_told(cluster, "m", *metrics, "--list")
+    await_not_printed(cluster, "m", *metrics, "--list")
 
 
 def test_features(cluster: KraftCluster) -> None:
@@ -160,20 +164,20 @@ def test_features(cluster: KraftCluster) -> None:
             "streams.version": "1",
             "transaction.version": "2",
         }
-        told = cluster.tool(FEATURES, *at, "downgrade", "--feature", "share.version=0", "--dry-run")
-        assert "share.version can be downgraded to 0" in told
+        printed = cluster.tool(FEATURES, *at, "downgrade", "--feature", "share.version=0", "--dry-run")
+        assert "share.version can be downgraded to 0" in printed
         cluster.tool(FEATURES, *at, "downgrade", "--feature", "share.version=0", "--feature", "transaction.version=1")
         for asked in ways(cluster):
             await_levels(cluster, asked, {"transaction.version": "1", "share.version": "0"})
         cluster.tool(FEATURES, *at, "upgrade", "--feature", "share.version=1", "--feature", "transaction.version=2")
         for asked in ways(cluster):
             await_levels(cluster, asked, {"transaction.version": "2", "share.version": "1"})
-        told = refusal(cluster, FEATURES, *at, "upgrade", "--metadata", "9.9-IV0")
-        assert "9.9-IV0" in told
-        told = refusal(cluster, FEATURES, *at, "upgrade", "--feature", "share.version=7")
-        assert "Could not upgrade share.version to 7" in told
-        told = refusal(cluster, FEATURES, *at, "downgrade", "--metadata", "3.9-IV0")
-        assert "Could not downgrade metadata.version to 21" in told
+        printed = refusal(cluster, FEATURES, *at, "upgrade", "--metadata", "9.9-IV0")
+        assert "9.9-IV0" in printed
+        printed = refusal(cluster, FEATURES, *at, "upgrade", "--feature", "share.version=7")
+        assert "Could not upgrade share.version to 7" in printed
+        printed = refusal(cluster, FEATURES, *at, "downgrade", "--metadata", "3.9-IV0")
+        assert "Could not downgrade metadata.version to 21" in printed
 
 
 def await_levels(cluster: KraftCluster, at: tuple[str, str], wanted: dict[str, str]) -> None:
@@ -182,8 +186,8 @@ def await_levels(cluster: KraftCluster, at: tuple[str, str], wanted: dict[str, s
 
 def levels(cluster: KraftCluster, at: tuple[str, str]) -> dict[str, str]:
     """The level of each feature."""
-    told = cluster.tool(FEATURES, *at, "describe")
-    return dict(re.findall(r"Feature: (\S+).*FinalizedVersionLevel: (\S+)", told))
+    printed = cluster.tool(FEATURES, *at, "describe")
+    return dict(re.findall(r"Feature: (\S+).*FinalizedVersionLevel: (\S+)", printed))
 
 
 def test_the_quorum(cluster: KraftCluster) -> None:
@@ -196,8 +200,8 @@ def test_the_quorum(cluster: KraftCluster) -> None:
         voters = re.search(r"CurrentVoters: +(.*)\n", status)
         assert voters is not None
         assert voters[1].count('"id"') == len(cluster.controllers)
-        told = cluster.tool(METADATA_QUORUM, *at, "describe", "--replication", "--human-readable").splitlines()
-        states = {int(line.split()[0]): line.split()[-1] for line in told[1:]}
+        printed = cluster.tool(METADATA_QUORUM, *at, "describe", "--replication", "--human-readable").splitlines()
+        states = {int(line.split()[0]): line.split()[-1] for line in printed[1:]}
         others = {node.node_id: "Follower" for node in cluster.controllers if node.node_id != leader}
         assert states == {leader: "Leader", **others, 1: "Observer", 2: "Observer", 3: "Observer"}
 
@@ -212,7 +216,7 @@ def test_the_cluster(cluster: KraftCluster) -> None:
 
 
 def endpoints(cluster: KraftCluster, *options: str) -> dict[int, str]:
-    """What each member is."""
+    """By id, the type of each endpoint: broker or controller."""
     rows = [line.split() for line in cluster.tool(CLUSTER, "list-endpoints", *options).splitlines()[1:]]
     return {int(row[0]): row[-1] for row in rows}
 
@@ -223,8 +227,8 @@ def test_a_broker_that_has_ended_is_unregistered(cluster: KraftCluster) -> None:
     known = (*brokers(cluster), "--include-fenced-brokers")
     for way in ways(cluster):
         third.terminate()
-        told = cluster.tool(CLUSTER, "list-endpoints", *known)
-        assert re.search(r"(?m)^3 .* fenced +broker", told), told
+        printed = cluster.tool(CLUSTER, "list-endpoints", *known)
+        assert re.search(r"(?m)^3 .* fenced +broker", printed), printed
         cluster.tool(CLUSTER, "unregister", *way, "--id", 3)
         until(lambda: 3 not in endpoints(cluster, *known), lambda: endpoints(cluster, *known))
         assert "BrokerIdNotRegisteredException" in refusal(cluster, CLUSTER, "unregister", *way, "--id", 3)

@@ -9,4 +9,4 @@ from oracle.chaos.raft_chaos import run
 def test_nothing_is_lost_and_no_vote_cast_twice(seed: int) -> None:
     story = run(seed, kills=12)
     assert story.kills >= 12
-    assert story.told
+    assert story.reported

@@ -40,13 +40,13 @@ def options_of(quorum: RaftQuorum) -> list[tuple[str, str]]:
 def test_the_same_as_kafkas_tool(quorum: RaftQuorum, view: list[str]) -> None:
     for option, where in options_of(quorum):
         kafka = tool_command(METADATA_QUORUM, option, where, "describe", *view, release=TOOL)
-        told = [
+        printed = [
             subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
             for command in (kafka, [*KCORE, "describe", option, where, *view])
         ]
-        assert [each.returncode for each in told] == [0, 0], told
-        assert masked(told[0].stdout) == masked(told[1].stdout)
-        assert "T" in masked(told[1].stdout) or "--status" in view or "AGO" in masked(told[1].stdout)
+        assert [each.returncode for each in printed] == [0, 0], printed
+        assert masked(printed[0].stdout) == masked(printed[1].stdout)
+        assert "T" in masked(printed[1].stdout) or "--status" in view or "AGO" in masked(printed[1].stdout)
 
 
 def test_a_broker_is_no_controller_and_a_controller_no_broker(quorum: RaftQuorum) -> None:

@@ -23,15 +23,17 @@ def features(where: str, *arguments: object) -> subprocess.CompletedProcess[str]
 
 def upgrade(where: str) -> None:
     """Refused until the leader has heard all voters: each speaks up a fetch time-out after it has found the leader."""
-    told: list[subprocess.CompletedProcess[str]] = []
+    ended: list[subprocess.CompletedProcess[str]] = []
 
     def done() -> bool:
-        told[:] = [features(where, *UPGRADE)]
-        assert told[0].returncode == 0 or "not all of the voters support it" in told[0].stdout + told[0].stderr, told
-        return told[0].returncode == 0
+        ended[:] = [features(where, *UPGRADE)]
+        assert ended[0].returncode == 0 or "not all of the voters support it" in ended[0].stdout + ended[0].stderr, (
+            ended
+        )
+        return ended[0].returncode == 0
 
-    until(done, lambda: told)
-    assert "kraft.version was upgraded to 1" in told[0].stdout
+    until(done, lambda: ended)
+    assert "kraft.version was upgraded to 1" in ended[0].stdout
 
 
 def register(active: Member, node: Member) -> None:

@@ -29,8 +29,8 @@ def add(quorum: RaftQuorum, where: Member, joining: Member) -> None:
     ]
     path = joining.folder / "joining.properties"
     path.write_text("\n".join([*lines, ""]))
-    told = tool(where.address, "--command-config", path, "add-controller")
-    assert f"Added controller {joining.node_id} with directory id {joining.directory_id}" in told
+    printed = tool(where.address, "--command-config", path, "add-controller")
+    assert f"Added controller {joining.node_id} with directory id {joining.directory_id}" in printed
 
 
 def voters_of(quorum: RaftQuorum) -> set[int]:
@@ -58,7 +58,7 @@ def test_kcore_joins_a_real_quorum_and_leaves_it() -> None:
         quorum.await_progress()
 
 
-def test_a_real_controller_is_told_how_kcores_quorum_is() -> None:
+def test_a_real_controller_describes_kcores_quorum() -> None:
     """All of them kcore's: Kafka's tool asks one that does not lead, and prints what kcore prints."""
     with RaftQuorum("4.3.1", real=0, kcore=3, dynamic=True) as quorum:
         leader = quorum.leader()

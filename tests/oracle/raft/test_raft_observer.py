@@ -25,9 +25,9 @@ def test_its_log_is_kafkas(release: str, dynamic: bool) -> None:
         topic = ("--create", "--topic", "orders", "--partitions", "3", "--bootstrap-server", broker.address)
         run_tool(TOPICS, *topic)
         quorum.await_progress(observer)
-        told = quorum.described()
-        assert [each.replica_id for each in told.current_voters] == [real.node_id]
-        assert observer.node_id in [each.replica_id for each in told.observers]
+        description = quorum.described()
+        assert [each.replica_id for each in description.current_voters] == [real.node_id]
+        assert observer.node_id in [each.replica_id for each in description.observers]
         quorum.stop(observer)
         quorum.stop(broker, real)
         ours, theirs = (node.log_folder / FIRST_SEGMENT for node in (observer, real))

@@ -1,4 +1,4 @@
-"""What the recorder knows of the cluster: the records that the controller has appended, replayed."""
+"""The cluster's state that the recorder knows: the replayed records that the controller has appended."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -12,7 +12,7 @@ IDS: Final = (3000, 3010, 3020)
 
 
 class Machine:
-    """Of one controller. A controller that is killed takes its JVM along; the next one gets a new JVM."""
+    """One controller's JVM and disk. A killed controller ends its JVM; the next start gets a new JVM."""
 
     def __init__(self, release: str, node_id: int, folder: Path) -> None:
         self.release, self.node_id, self._folder = release, node_id, folder

@@ -23,7 +23,7 @@ LONG_MS: Final = "2000000000"
 
 
 class Setup:
-    """Of one story."""
+    """The random settings of one story."""
 
     def __init__(self, release: str, seed: int | str) -> None:
         self.release, self.seed = release, seed

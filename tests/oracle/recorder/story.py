@@ -24,7 +24,7 @@ LATEST_S: Final = 20.0
 
 
 def log_of(folder: Path) -> Path:
-    """Of the controller in that folder."""
+    """The metadata log's first segment of the controller in that folder."""
     return folder / "log" / "__cluster_metadata-0" / f"{0:020}.log"
 
 
@@ -52,7 +52,7 @@ def formatted(jvm: Jvm, folder: Path, setup: Setup, cluster_id: str, properties:
 
 
 class Story:
-    """What the walk needs of it is public."""
+    """One recorded story: a controller, its log, and the random walk that sends it requests."""
 
     walk: type[Walk] = Walk
 
@@ -96,11 +96,11 @@ class Story:
         body = {"clientSoftwareName": "story", "clientSoftwareVersion": "1"}
         data = self.connection.exchange(request_bytes("ApiVersions", 4, filled("ApiVersions", 4, body), 0))
         assert data is not None
-        told, _ = response_json("ApiVersions", 4, data)
+        versions, _ = response_json("ApiVersions", 4, data)
         names = {key: cls.__name__.removesuffix("Request") for key, cls in REQUESTS.items()}
-        rows = [each for each in told["apiKeys"] if each["apiKey"] in names]
+        rows = [each for each in versions["apiKeys"] if each["apiKey"] in names]
         self.api_versions = {names[each["apiKey"]]: (each["minVersion"], each["maxVersion"]) for each in rows}
-        features = told.get("supportedFeatures", [])
+        features = versions.get("supportedFeatures", [])
         self.supported = {each["name"]: (each["minVersion"], each["maxVersion"]) for each in features}
         if self.theme == "features" and self.random.random() < 0.4:
             low, high = self.supported["metadata.version"]
@@ -153,7 +153,7 @@ class Story:
 
     @property
     def end_offset(self) -> int:
-        """Of the log, as far as it was read."""
+        """The end offset of the log, as far as the story has read it."""
         return self.log.end_offset
 
     def _read(self) -> list[Json]:
@@ -252,7 +252,7 @@ class Story:
         time.sleep(0.05)
 
     def _leader(self) -> Json:
-        """What a step has of the controller that leads now."""
+        """The fields of a step that name the controller that leads now; none with a single controller."""
         return {}
 
     def bad_envelope(self, kind: str, walk: Any) -> bool:

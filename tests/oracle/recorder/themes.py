@@ -1,4 +1,4 @@
-"""What the walk weighs: a story has a theme."""
+"""The themes of stories: how likely the walk chooses each kind of step."""
 
 from typing import Final
 

@@ -38,7 +38,7 @@ ELECTED_S: Final = 60.0
 
 
 class TurnsStory(Story):
-    """Of one controller, or of a quorum. The story speaks to the one that leads."""
+    """A story of one controller, or of a quorum. It sends requests to the controller that leads."""
 
     walk = Turns
 

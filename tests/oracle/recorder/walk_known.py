@@ -1,4 +1,4 @@
-"""What every part of the walk uses: the state that is known, and dice."""
+"""The base of every part of the walk: the known state, and random choices."""
 
 from typing import Any, Final
 

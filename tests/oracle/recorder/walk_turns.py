@@ -42,7 +42,7 @@ AFTERWARDS: Final = [
 
 
 class Turns(Walk):
-    """What it does with controllers is chosen between requests."""
+    """A walk that stops, kills and starts controllers between requests."""
 
     def go_on(self) -> Any:
         standbys = [i for i in self.s.up if i != self.s.active.node_id]

@@ -1,6 +1,6 @@
 """Every scenario against Kafka 4.3.1's controllers and against kcore's.
 
-What it counts is what the controllers' own logs hold, and all is well at the end.
+The storm's counts equal the records in the controllers' own logs, and every run ends without a failure.
 """
 
 import asyncio
@@ -76,20 +76,20 @@ class Arrived:
         batches = fleet.timeline.batches(result.log_begin, result.log_end)
         wall_ms = (batches.first_ns + (time.time_ns() - time.monotonic_ns())) / 1e6
         later = np.minimum.accumulate(batches.base_offset[::-1])[::-1]
-        stays = np.append(batches.base_offset[:-1] < later[1:], True)  # What a lost leader had not committed is gone.
+        stays = np.append(batches.base_offset[:-1] < later[1:], True)  # A lost leader's uncommitted batches are gone.
         return cls(batches.base_offset[stays], batches.append_ms[stays], wall_ms[stays])
 
 
 class Remembering(Timeline):
-    """What a scenario does before and after what it measures stays known."""
+    """A timeline that also keeps the batches before and after the measured part of a scenario."""
 
     def forget(self) -> None:
         pass
 
 
 @dataclass
-class Told:
-    """What the storm saw, and what lies on the controllers' disks."""
+class StormRun:
+    """A storm that has run: its results, and the logs on the controllers' disks."""
 
     controllers: int
     outcomes: dict[str, ScenarioResult]
@@ -102,7 +102,7 @@ class Told:
     stamps: list[dict[int, int]]  # When each batch was appended, by its first offset, a log a controller.
 
 
-async def play(processes: ControllerQuorum) -> Told:
+async def play(processes: ControllerQuorum) -> StormRun:
     random = Random(6)
     quorum = Quorum(processes.bootstrap, random=random)
     await quorum.open()
@@ -122,7 +122,7 @@ async def play(processes: ControllerQuorum) -> Told:
                 tables[name] = storm.table.copy()
         await storm.settled()
         folders = [node.folder / LOG for node in processes.nodes]
-        told = Told(
+        storm_run = StormRun(
             len(processes.nodes),
             outcomes,
             arrived,
@@ -134,7 +134,7 @@ async def play(processes: ControllerQuorum) -> Told:
             [stamps_on_disk(folder) for folder in folders],
         )
     await quorum.close()
-    return told
+    return storm_run
 
 
 async def registered_again(storm: Storm, before: dict[int, RegisterControllerRecord]) -> None:
@@ -170,39 +170,39 @@ def quorum_of(target: str, controllers: int) -> ControllerQuorum:
     params=[(target, controllers) for target in ("kafka", "kcore") for controllers in (1, 3)],
     ids=lambda param: "{}, {} controllers".format(*param),
 )
-def told(request: pytest.FixtureRequest) -> Iterator[Told]:
+def storm_run(request: pytest.FixtureRequest) -> Iterator[StormRun]:
     with quorum_of(*request.param) as processes:
         yield asyncio.run(play(processes))
 
 
-def test_every_scenario_counts_the_records_that_the_controllers_have(told: Told) -> None:
-    for offsets, names in told.logs:
-        for scenario, result in told.outcomes.items():
+def test_every_scenario_counts_the_records_that_the_controllers_have(storm_run: StormRun) -> None:
+    for offsets, names in storm_run.logs:
+        for scenario, result in storm_run.outcomes.items():
             within = (offsets >= result.log_begin) & (offsets < result.log_end)
             assert result.records == Counter(np.array(names)[within].tolist()), scenario
             kinds = CHANGED.get(scenario, ("PartitionChangeRecord",))
             assert result.changes == sum(result.records.get(kind, 0) for kind in kinds), scenario
 
 
-def test_the_parts_of_the_log_follow_each_other(told: Told) -> None:
-    parts = [(result.log_begin, result.log_end) for result in told.outcomes.values()]
+def test_the_parts_of_the_log_follow_each_other(storm_run: StormRun) -> None:
+    parts = [(result.log_begin, result.log_end) for result in storm_run.outcomes.values()]
     assert all(begin < end for begin, end in parts)
     assert all(before[1] <= after[0] for before, after in pairwise(parts))
 
 
-def test_changes_are_as_many_as_the_scenario_makes(told: Told) -> None:
-    changes = {name: result.changes for name, result in told.outcomes.items()}
-    assert told.outcomes["register"].records["RegisterBrokerRecord"] == BROKERS
+def test_changes_are_as_many_as_the_scenario_makes(storm_run: StormRun) -> None:
+    changes = {name: result.changes for name, result in storm_run.outcomes.items()}
+    assert storm_run.outcomes["register"].records["RegisterBrokerRecord"] == BROKERS
     assert changes["create"] == SIZES.partitions
     assert changes["heartbeat"] == 0
     assert changes["rack-lost"] == SIZES.partitions  # Three replicas in three racks: each partition loses one.
     assert changes["delete-topics"] == int(15 * SIZES.deleted_share)
-    table = told.tables["preferred-election"]
+    table = storm_run.tables["preferred-election"]
     assert (table.leader__p == table.replicas__ps[:, 0]).all() and changes["preferred-election"] > 0
     # Shrinks and grows by all that the leaders lead, in each round.
     assert changes["isr-storm"] % (2 * SIZES.rounds) == 0 and changes["isr-storm"] > 0
     assert changes["reassign"] % 2 == 0 and changes["reassign"] > 0  # The beginning of a move, and its end.
-    if told.controllers > 1:
+    if storm_run.controllers > 1:
         assert changes["controller-killed"] == 1
         assert changes["standby-takes-over"] == 4
 
@@ -213,60 +213,60 @@ def states(table: PartitionTable) -> dict[tuple[str, int], PartitionState]:
     return {(state.topic, state.partition): state for state in found}
 
 
-def test_reassigned_partitions_end_where_they_were(told: Told) -> None:
-    before, after = states(told.tables["isr-storm"]), states(told.tables["reassign"])
+def test_reassigned_partitions_end_where_they_were(storm_run: StormRun) -> None:
+    before, after = states(storm_run.tables["isr-storm"]), states(storm_run.tables["reassign"])
     assert {key: state.replicas for key, state in after.items()} == {key: each.replicas for key, each in before.items()}
     assert not any(state.adding or state.removing for state in after.values())
 
 
-def test_every_isr_is_whole_after_every_scenario(told: Told) -> None:
-    for scenario, table in told.tables.items():
+def test_every_isr_is_whole_after_every_scenario(storm_run: StormRun) -> None:
+    for scenario, table in storm_run.tables.items():
         for key, state in states(table).items():
             assert sorted(state.isr) == sorted(state.replicas), (scenario, key)
             assert state.leader >= 0, (scenario, key)
 
 
-def test_every_broker_runs_and_none_was_fenced_for_nothing(told: Told) -> None:
-    assert told.states == [State.RUNNING] * BROKERS
-    for disk in told.disks:
+def test_every_broker_runs_and_none_was_fenced_for_nothing(storm_run: StormRun) -> None:
+    assert storm_run.states == [State.RUNNING] * BROKERS
+    for disk in storm_run.disks:
         assert [disk.brokers[broker + 1].fenced for broker in range(BROKERS)] == [False] * BROKERS
-    for scenario, result in told.outcomes.items():
+    for scenario, result in storm_run.outcomes.items():
         assert result.false_fencings == 0, scenario
         allowed = EXPECTED_ERRORS | (AFTER_A_KILL if scenario in NEEDS_OWN_QUORUM else set())
         assert result.errors.keys() <= allowed, (scenario, result.errors)
 
 
-def test_the_hollow_brokers_know_what_the_controllers_have_on_disk(told: Told) -> None:
-    ours = told.image
-    for disk in told.disks:
+def test_the_hollow_brokers_know_what_the_controllers_have_on_disk(storm_run: StormRun) -> None:
+    ours = storm_run.image
+    for disk in storm_run.disks:
         assert ours == disk
 
 
-def test_times_are_in_their_order(told: Told) -> None:
-    for scenario, result in told.outcomes.items():
+def test_times_are_in_their_order(storm_run: StormRun) -> None:
+    for scenario, result in storm_run.outcomes.items():
         if result.changes:
             assert 0 < result.first_ms <= result.last_ms <= result.seconds * 1000, scenario
             assert result.p50_ms <= result.p99_ms <= result.p999_ms <= result.last_ms, scenario
             assert result.append_gap_ms > -2, scenario  # Kafka's clock has whole milliseconds.
         else:
             assert result.first_ms == result.last_ms == NOT_KNOWN, scenario
-    assert set(told.outcomes["isr-storm"].waves_ms) == {"shrink 1", "expand 1", "shrink 2", "expand 2"}
-    assert len(told.outcomes["rolling-restart"].waves_ms) == SIZES.restarts
-    assert set(told.outcomes["dir-lost"].waves_ms) == {"assigned"}
-    if told.controllers > 1:
-        assert set(told.outcomes["standby-takes-over"].waves_ms) == {"restarted", "took over"}
+    assert set(storm_run.outcomes["isr-storm"].waves_ms) == {"shrink 1", "expand 1", "shrink 2", "expand 2"}
+    assert len(storm_run.outcomes["rolling-restart"].waves_ms) == SIZES.restarts
+    assert set(storm_run.outcomes["dir-lost"].waves_ms) == {"assigned"}
+    if storm_run.controllers > 1:
+        assert set(storm_run.outcomes["standby-takes-over"].waves_ms) == {"restarted", "took over"}
 
 
-def test_batches_carry_the_stamps_that_are_on_disk_and_come_after_them(told: Told) -> None:
+def test_batches_carry_the_stamps_that_are_on_disk_and_come_after_them(storm_run: StormRun) -> None:
     """Each scenario's first change is in the first batch that any broker was sent of it."""
-    for scenario, arrived in told.arrived.items():
+    for scenario, arrived in storm_run.arrived.items():
         assert len(arrived.base_offset), scenario
-        for stamps in told.stamps:
+        for stamps in storm_run.stamps:
             on_disk = [stamps[offset] for offset in arrived.base_offset.tolist()]
             np.testing.assert_array_equal(arrived.append_ms, on_disk, err_msg=scenario)
         gaps = arrived.wall_ms - arrived.append_ms
         assert gaps.min() > -2, scenario  # Kafka's clock has whole milliseconds.
-        result = told.outcomes[scenario]
+        result = storm_run.outcomes[scenario]
         if result.changes:
             assert np.abs(gaps - result.append_gap_ms).min() < 1, scenario
 

@@ -122,8 +122,8 @@ def test_an_interrupted_storm_beside_a_real_broker_leaves_it_alone(others: Other
     process = subprocess.Popen([*command, "--out", str(tmp_path)], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     end = time.monotonic() + LIMIT_S
-    for told in process.stderr:
-        if line in told or time.monotonic() > end:
+    for printed in process.stderr:
+        if line in printed or time.monotonic() > end:
             break
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)

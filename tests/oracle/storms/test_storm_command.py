@@ -21,7 +21,7 @@ LIMIT_S = 240
 
 
 def storm(folder: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], list[dict]]:
-    """What became of it, and its rows; its temporary files are all in `folder`."""
+    """Runs a storm: the ended process, and its rows. All its temporary files are in `folder`."""
     command = [*COMMAND, *arguments, *SIZES, "--out", str(folder / "out"), "--json"]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=LIMIT_S, env=os.environ | {"TMPDIR": str(folder)}
@@ -93,9 +93,9 @@ def test_an_interrupted_run_leaves_no_process_and_no_folder(tmp_path: Path, numb
             break
     assert left_behind(tmp_path) != []
     process.send_signal(number)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 3, told
-    assert "interrupted" in told
+    _, printed = process.communicate(timeout=60)
+    assert process.returncode == 3, printed
+    assert "interrupted" in printed
     assert left_behind(tmp_path) == []
     rows = [json.loads(line) for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()]
     assert [row["scenario"] for row in rows][:2] == ["register", "create"]
@@ -130,8 +130,8 @@ def test_a_lost_executor_leaves_a_partial_report_and_exit_code_3(tmp_path: Path,
     time.sleep(2)  # Into the time in which the rack's sessions end.
     first, _ = executors(tmp_path)
     os.kill(first, signal.SIGKILL)
-    _, told = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 3, told
+    _, printed = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 3, printed
     rows = [json.loads(line) for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()]
     assert [(row["scenario"], row["partial"], row["error"]) for row in rows] == [
         ("register", False, None),

@@ -21,14 +21,16 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict
     sizes = ["--brokers", str(BROKERS), "--partitions", str(PARTITIONS), "--heap", "512m"]
     result = CliRunner().invoke(app, ["storm", *targets, *sizes, "--json", "--out", str(out)])
     assert result.exit_code == 0, result.output
-    told = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
-    assert pq.read_table(out / "results.parquet").num_rows == len(told) == 2 * len(SCENARIOS)
-    return {(row["target"], row["scenario"]): row for row in told}
+    printed = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    assert pq.read_table(out / "results.parquet").num_rows == len(printed) == 2 * len(SCENARIOS)
+    return {(row["target"], row["scenario"]): row for row in printed}
 
 
 @pytest.mark.parametrize("target", [KAFKA_ZK, KCORE_ZK])
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_everyone_is_told(rows: dict[tuple[str, str], dict[str, object]], target: str, scenario: str) -> None:
+def test_every_broker_gets_the_requests(
+    rows: dict[tuple[str, str], dict[str, object]], target: str, scenario: str
+) -> None:
     row = rows[target, scenario]
     assert row["valid"] and row["error"] is None
     assert 0 <= row["first_ms"] <= row["p50_ms"] <= row["last_ms"]  # type: ignore[operator]
@@ -53,7 +55,7 @@ def test_both_leave_the_same_in_zookeeper(rows: dict[tuple[str, str], dict[str, 
 def test_every_scenario_changes_what_is_in_zookeeper_or_nothing_of_it(
     rows: dict[tuple[str, str], dict[str, object]],
 ) -> None:
-    """What is compared is no constant: the digests differ from scenario to scenario, where anything is written."""
+    """The compared digests are not constant: they differ before and after a scenario that writes to ZooKeeper."""
     ends = [rows[KCORE_ZK, scenario]["end_state"] for scenario in SCENARIOS]
     changes = [scenario for scenario, before, after in zip([*SCENARIOS][1:], ends, ends[1:]) if before != after]  # noqa: B905
     assert {"broker-lost", "bounce", "reassign", "delete-topics"} <= {*changes}
@@ -61,7 +63,7 @@ def test_every_scenario_changes_what_is_in_zookeeper_or_nothing_of_it(
 
 
 @pytest.mark.parametrize("target", [KAFKA_ZK, KCORE_ZK])
-def test_the_session_of_a_broker_that_dies_is_told_apart(
+def test_the_session_of_a_dead_broker_is_a_part_of_its_own(
     rows: dict[tuple[str, str], dict[str, object]], target: str
 ) -> None:
     lost = rows[target, "broker-lost"]
@@ -71,7 +73,7 @@ def test_the_session_of_a_broker_that_dies_is_told_apart(
 
 @pytest.mark.parametrize("target", [KAFKA_ZK, KCORE_ZK])
 def test_topics_are_created_moved_and_deleted(rows: dict[tuple[str, str], dict[str, object]], target: str) -> None:
-    """As many replicas are told of as there are; the brokers' own part is in the kinds of requests."""
+    """The requests name every replica at least once, and the brokers get LeaderAndIsr and StopReplica."""
     assert rows[target, "create"]["changes"] >= PARTITIONS * FACTOR  # type: ignore[operator]
     moved, deleted = rows[target, "reassign"], rows[target, "delete-topics"]
     for row, kind in ((moved, "LeaderAndIsr"), (moved, "StopReplica"), (deleted, "StopReplica")):
@@ -81,7 +83,7 @@ def test_topics_are_created_moved_and_deleted(rows: dict[tuple[str, str], dict[s
 
 
 def test_no_broker_gets_more_than_one_request_of_a_kind(rows: dict[tuple[str, str], dict[str, object]]) -> None:
-    """Of a loss: one LeaderAndIsr and one UpdateMetadata at most."""
+    """A lost broker costs each other broker one LeaderAndIsr and one UpdateMetadata at most."""
     requests = rows[KCORE_ZK, "broker-lost"]["records"]
     assert isinstance(requests, dict)
     assert requests["UpdateMetadata"] == BROKERS - 1 and requests["LeaderAndIsr"] <= BROKERS - 1

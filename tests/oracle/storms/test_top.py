@@ -24,14 +24,18 @@ def test_kafkas_own_controllers(release: str, dynamic: bool) -> None:
         [broker] = quorum.brokers
         run_tool(TOPICS, "--create", "--topic", "orders", "--partitions", "3", "--bootstrap-server", broker.address)
         options = (quorum.bootstrap, "--once", "--interval", "1")
-        told = quorum.described()
+        description = quorum.described()
         frame: dict[str, Any] = json.loads(top(*options, "--json"))
         roles = {each["id"]: each["role"] for each in frame["replicas"]}
-        voters = {each.replica_id for each in told.current_voters}
+        voters = {each.replica_id for each in description.current_voters}
         assert {each for each, role in roles.items() if role != "observer"} == voters
-        assert [each for each, role in roles.items() if role == "leader"] == [frame["leader_id"]] == [told.leader_id]
+        assert (
+            [each for each, role in roles.items() if role == "leader"]
+            == [frame["leader_id"]]
+            == [description.leader_id]
+        )
         assert [each for each, role in roles.items() if role == "observer"] == [broker.node_id], "and not this reader"
-        assert frame["epoch"] == told.leader_epoch and frame["high_watermark"] >= told.high_watermark
+        assert frame["epoch"] == description.leader_epoch and frame["high_watermark"] >= description.high_watermark
         assert frame["cluster_id"] == quorum.cluster_id and frame["problems"] == []
         assert [(each["id"], each["state"], each["leaders"]) for each in frame["brokers"]] == [
             (broker.node_id, "active", 3)
@@ -40,4 +44,4 @@ def test_kafkas_own_controllers(release: str, dynamic: bool) -> None:
         assert (counts["topics"], counts["partitions"], counts["offline"], counts["under_replicated"]) == (1, 3, 0, 0)
         assert counts["metadata_version"].startswith(release[:3])
         text = top(*options)
-        assert f"leader {told.leader_id} at " in text and "3 of 1 topics" in text
+        assert f"leader {description.leader_id} at " in text and "3 of 1 topics" in text

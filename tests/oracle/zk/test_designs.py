@@ -47,7 +47,7 @@ def rows(server: ZookeeperProcess) -> dict[str, Row]:
 
 @pytest.fixture(scope="module")
 def lost() -> tuple[int, int]:
-    """Of broker 1: partitions that it leads, and that it holds."""
+    """The numbers of partitions that broker 1 leads, and of those that it holds."""
     table = PLAN.table()
     row = table.brokers.row(1)
     return int((table.leader__p == row).sum()), len(table.index.rows(row))
@@ -82,7 +82,7 @@ def test_without_a_controller_every_in_sync_replica_tries_to_lead(rows: dict[str
 
 
 @pytest.mark.covers("article v2 queue", "article F.4")
-def test_one_brain_writes_each_state_once_and_every_replica_is_told(rows: dict[str, Row], lost: tuple[int, int]):
+def test_one_brain_writes_each_state_once_and_sends_it_to_every_replica(rows: dict[str, Row], lost: tuple[int, int]):
     led, held = lost
     commands = 2 * (B - 1)  # Put into the queue, taken out again.
     assert rows[V2].writes == held + commands
@@ -90,7 +90,7 @@ def test_one_brain_writes_each_state_once_and_every_replica_is_told(rows: dict[s
     assert rows[V2].reads == 1 + held + held * (RF - 1) + led + commands
 
 
-def test_a_controller_is_told_once_and_writes_each_state_once(rows: dict[str, Row], lost: tuple[int, int]):
+def test_a_controller_gets_one_event_and_writes_each_state_once(rows: dict[str, Row], lost: tuple[int, int]):
     led, held = lost
     for name in (V3, SLOW):
         assert (rows[name].reads, rows[name].writes, rows[name].events) == (1 + held, held, 1)
@@ -138,8 +138,8 @@ async def test_a_watch_set_after_a_read_fires_for_what_changed_in_between(server
         await writer.write([SetData("/read", b"1"), Create("/missing")])
         watches = {"/read": True, "/still": True, "/missing": False}
         watch = reader.session.watch
-        told = [watch(path, lambda *told: fired.append(told), is_there=there) for path, there in watches.items()]
-        await reader.session.set_watches(zxid, told)
+        watched = [watch(path, lambda *event: fired.append(event), is_there=there) for path, there in watches.items()]
+        await reader.session.set_watches(zxid, watched)
         await reader.read_nodes(["/still"])  # Its answer comes after the events.
         assert sorted(fired) == [("/missing", "created"), ("/read", "changed")]
         await writer.write([Delete(path) for path in watches])

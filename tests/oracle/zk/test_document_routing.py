@@ -182,7 +182,7 @@ def wanted(name: str | None, request: Message) -> Errors:
 
 
 async def each_mutation(kind: Kind, port: int, *, is_bumped: bool, check: Check) -> None:
-    """By every client; `check` looks at what is told of each request. The tokens that are asked about are alice's."""
+    """Every client sends every request; `check` looks at each request's audit line. The tokens are alice's."""
     hmac = b""
     for known in MUTATIONS:
         request = known
@@ -200,7 +200,7 @@ async def each_mutation(kind: Kind, port: int, *, is_bumped: bool, check: Check)
             check(principal(name), request)
 
 
-class Told:
+class AuditLines:
     """The lines about mutations that a log has got since it was looked at last: one for each."""
 
     def __init__(self, path: Path, **through: str) -> None:
@@ -218,7 +218,7 @@ class Told:
         through = {"through": None, "through_address": None} | self._through
         named = {"request": api_name(type(request)), "principal": who, "address": CLIENTS}
         if who == "User:ANONYMOUS" and "DelegationToken" in named["request"] and self._through:
-            # Who is not known may not name another to get a token: the line is the broker's own then.
+            # An anonymous client may not forward a request for a token: the audit line names the broker itself.
             named, through = named | {"address": HERE}, dict.fromkeys(through)
         assert found == named | through
 
@@ -228,7 +228,7 @@ class Told:
 
 async def mutated_before(kind: Kind, server: ZkBrokerServer, active: ControllerServer, folder: Path) -> None:
     """A broker of the old protocol does all by itself, and its own log names the client."""
-    of_controller, of_broker = Told(folder / "audit"), Told(folder / f"audit-{server.config.broker_id}")
+    of_controller, of_broker = AuditLines(folder / "audit"), AuditLines(folder / f"audit-{server.config.broker_id}")
     await each_mutation(kind, server.port, is_bumped=False, check=of_broker)
     for request in MUTATIONS:
         if BUMPED[type(request)] > type(request).versions.highest:  # No version of Kafka's: it comes with the roll.
@@ -243,8 +243,8 @@ async def mutated_behind(
 ) -> None:
     """A broker of the new protocol hands on once, and both logs name the client."""
     node = principal(kind.admin and "broker")
-    of_controller = Told(folder / "audit", through=node, through_address=HERE)
-    of_broker = Told(folder / f"audit-{server.config.broker_id}")
+    of_controller = AuditLines(folder / "audit", through=node, through_address=HERE)
+    of_broker = AuditLines(folder / f"audit-{server.config.broker_id}")
 
     def check(who: str, request: Message) -> None:
         of_controller(who, request)
@@ -258,7 +258,7 @@ async def mutated_behind(
                 answer = await asked_by(name, each.port, request, BUMPED[type(request)])
                 assert errors_of(answer) == [Errors.NOT_CONTROLLER]
     of_controller.nothing()
-    await each_mutation(kind, active.port, is_bumped=True, check=Told(folder / "audit"))
+    await each_mutation(kind, active.port, is_bumped=True, check=AuditLines(folder / "audit"))
 
 
 async def no_token_of_another(kind: Kind, *nodes: Any) -> None:
@@ -296,8 +296,8 @@ async def topic_made(kind: Kind, active: ControllerServer) -> None:
     topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
     security = None if kind.admin is None else Security(sasl=Sasl("SCRAM-SHA-512", kind.admin, PASSWORD))
     async with await connect(HERE, active.port, security=security) as connection:
-        told = await connection.send(CreateTopicsRequest(topics=[topic], timeout_ms=5_000))
-    assert told.topics[0].error_code in (Errors.NONE, Errors.TOPIC_ALREADY_EXISTS)
+        response = await connection.send(CreateTopicsRequest(topics=[topic], timeout_ms=5_000))
+    assert response.topics[0].error_code in (Errors.NONE, Errors.TOPIC_ALREADY_EXISTS)
 
 
 async def rolled(zookeeper: str, folder: Path, kind: Kind) -> None:
@@ -324,8 +324,8 @@ async def rolled(zookeeper: str, folder: Path, kind: Kind) -> None:
                         await mutated_before(kind, server, active, folder)
                         await no_token_of_another(kind, server, active)
                     else:  # Its controllers are of the new protocol already.
-                        told = Told(folder / f"audit-{server.config.broker_id}")
-                        await each_mutation(kind, server.port, is_bumped=False, check=told)
+                        audited = AuditLines(folder / f"audit-{server.config.broker_id}")
+                        await each_mutation(kind, server.port, is_bumped=False, check=audited)
         audit.close()
 
 

@@ -114,31 +114,31 @@ def at_controllers(
 def test_brokers_register_and_replicate(cluster: KraftCluster, authority: Authority) -> None:
     admin = at_brokers(cluster, authority, "admin")
     cluster.tool(TOPICS, *admin, "--create", "--topic", "t", "--partitions", 3, "--replication-factor", 3)
-    told = cluster.tool(TOPICS, *admin, "--describe", "--topic", "t")
-    assert told.count("Leader: ") == 3 and "Leader: none" not in told
+    printed = cluster.tool(TOPICS, *admin, "--describe", "--topic", "t")
+    assert printed.count("Leader: ") == 3 and "Leader: none" not in printed
     values = [f"v{number}" for number in range(10)]
     cluster.tool(CONSOLE_PRODUCER, *admin, "--topic", "t", given="\n".join([*values, ""]))
     read = ("--from-beginning", "--max-messages", 10, "--timeout-ms", 60_000)
     assert sorted(cluster.tool(CONSOLE_CONSUMER, *admin, "--topic", "t", *read).split()) == values
 
 
-def test_who_has_the_right_may_and_who_has_not_is_told(cluster: KraftCluster, authority: Authority) -> None:
+def test_rights_are_required_and_refusals_are_answered(cluster: KraftCluster, authority: Authority) -> None:
     """By way of brokers, whose envelopes carry the user's name, and at controllers."""
     admin, alice = (at_brokers(cluster, authority, name) for name in ("admin", "alice"))
     creates = (TOPICS, *alice, "--create", "--topic", "alices")
     code, printed, complaints = cluster.try_tool(*creates)
     assert code != 0 and "TopicAuthorizationException" in printed + complaints
     for way in (at_brokers, at_controllers):
-        told = refused(cluster, ACLS, *way(cluster, authority, "alice"), "--list")
-        assert "ClusterAuthorizationException" in told
+        output = refused(cluster, ACLS, *way(cluster, authority, "alice"), "--list")
+        assert "ClusterAuthorizationException" in output
     rule = ("--allow-principal", "User:alice", "--topic", "alices", "--operation", "Create")
     cluster.tool(ACLS, *at_controllers(cluster, authority, "admin"), "--add", *rule)
     until(lambda: cluster.try_tool(*creates)[0] == 0, lambda: "alice may not create", within_s=120)
     assert "alices" in cluster.tool(TOPICS, *admin, "--list")
-    told = refused(cluster, METADATA_QUORUM, *at_controllers(cluster, authority, "alice"), "describe", "--status")
-    assert "ClusterAuthorizationException" in told
-    told = cluster.tool(METADATA_QUORUM, *at_controllers(cluster, authority, "admin"), "describe", "--status")
-    assert told.count('"id"') >= 3 or "CurrentVoters" in told
+    output = refused(cluster, METADATA_QUORUM, *at_controllers(cluster, authority, "alice"), "describe", "--status")
+    assert "ClusterAuthorizationException" in output
+    output = cluster.tool(METADATA_QUORUM, *at_controllers(cluster, authority, "admin"), "describe", "--status")
+    assert output.count('"id"') >= 3 or "CurrentVoters" in output
 
 
 def refused(cluster: KraftCluster, main: str, *arguments: object) -> str:
@@ -154,13 +154,13 @@ def test_a_new_user_comes_to_controllers_and_a_removed_one_does_not(
     bob = ("--entity-type", "users", "--entity-name", "bob")
     cluster.tool(CONFIGS, *admin, "--alter", *bob, "--add-config", f"SCRAM-SHA-512=[password={PASSWORD}]")
 
-    def told(password: str = PASSWORD) -> str:
+    def listed(password: str = PASSWORD) -> str:
         return refused(cluster, ACLS, *at_controllers(cluster, authority, "bob", password), "--list")
 
-    until(lambda: "ClusterAuthorizationException" in told(), told, within_s=120)
-    assert "SaslAuthenticationException" in told("wrong")
+    until(lambda: "ClusterAuthorizationException" in listed(), listed, within_s=120)
+    assert "SaslAuthenticationException" in listed("wrong")
     cluster.tool(CONFIGS, *admin, "--alter", *bob, "--delete-config", "SCRAM-SHA-512")
-    until(lambda: "SaslAuthenticationException" in told(), told, within_s=120)
+    until(lambda: "SaslAuthenticationException" in listed(), listed, within_s=120)
 
 
 def test_another_controller_takes_over(cluster: KraftCluster, authority: Authority) -> None:
@@ -196,7 +196,7 @@ async def whole_answer(asking: Any) -> str:
 
 
 async def comes(port: int, tls: Any, mechanism: str, name: str, password: str) -> str:
-    """What the client is told at the end of its exchange."""
+    """The outcome of a client's authentication: "let in", or the error that it gets."""
     try:
         security = Security(tls, Sasl(mechanism, name, password))
         async with await connect("127.0.0.1", port, security=security, limits=LIMITS):
@@ -206,14 +206,14 @@ async def comes(port: int, tls: Any, mechanism: str, name: str, password: str) -
 
 
 async def says(port: int, tls: Any, *messages: tuple[Message, int]) -> list[str]:
-    """What each message is answered with, of a client that has not authenticated."""
-    told = []
+    """The answers to the messages of a client that has not authenticated."""
+    answers = []
     async with await connect("127.0.0.1", port, security=Security(tls), limits=LIMITS, ask_versions=False) as stranger:
         for message, version in messages:
-            told.append(await whole_answer(asked(stranger, message, version)))
-            if told[-1] == "DisconnectedError":
+            answers.append(await whole_answer(asked(stranger, message, version)))
+            if answers[-1] == "DisconnectedError":
                 break
-    return told
+    return answers
 
 
 async def asked(connection: Connection, message: Message, version: int | None = None) -> Any:
@@ -294,17 +294,17 @@ REQUESTS: Final[dict[str, Callable[[], Message]]] = {
 }
 
 
-async def all_told(port: int, ca: Path) -> dict[str, Any]:
-    """Everything that these strangers are told."""
+async def all_answers(port: int, ca: Path) -> dict[str, Any]:
+    """The answers to all these clients, by name."""
     tls = client_tls(ca)
-    told: dict[str, Any] = {name: await comes(port, tls, *who) for name, who in COMERS.items()}
-    told |= {name: await says(port, tls, *talk) for name, talk in TALKS.items()}
+    answers: dict[str, Any] = {name: await comes(port, tls, *who) for name, who in COMERS.items()}
+    answers |= {name: await says(port, tls, *talk) for name, talk in TALKS.items()}
     for name, request in REQUESTS.items():
         security = Security(tls, Sasl("PLAIN", "visitor", PASSWORD))
         async with await connect("127.0.0.1", port, security=security, limits=LIMITS) as visitor:
             answer = await parts_of(visitor, request())
-            told[f"{name} of a user without rights"] = answer
-    return told
+            answers[f"{name} of a user without rights"] = answer
+    return answers
 
 
 async def parts_of(connection: Connection, request: Message) -> str:
@@ -327,14 +327,14 @@ async def parts_of(connection: Connection, request: Message) -> str:
 
 
 def test_kcore_and_kafka_say_the_same_to_strangers(authority: Authority) -> None:
-    told = {}
+    answers = {}
     for name, real in (("kcore", ()), ("Kafka", (101,))):
         with cluster_of(authority, controllers=1, brokers=0, real=real) as alone:
             port = alone.controllers[0].port
             who = "127.0.0.1", port, Security(client_tls(authority.trusted), Sasl("SCRAM-SHA-512", "alice", PASSWORD))
             until(lambda who=who: asyncio.run(is_let_in(*who)), lambda: "alice is not known", within_s=120)
-            told[name] = asyncio.run(all_told(port, authority.trusted))
-    different = {key: (told["kcore"][key], told["Kafka"][key]) for key in told["Kafka"]}
+            answers[name] = asyncio.run(all_answers(port, authority.trusted))
+    different = {key: (answers["kcore"][key], answers["Kafka"][key]) for key in answers["Kafka"]}
     wrong = [f"{key}: kcore {one}, Kafka {other}" for key, (one, other) in different.items() if one != other]
     assert not wrong, "\n".join(wrong)
     assert len(different) == len(COMERS) + len(TALKS) + len(REQUESTS)

@@ -1,4 +1,4 @@
-"""What administrators ask of kcore's controller, over real Kafka 3.9.1 brokers: they do it, and say the same of it."""
+"""Administrators' requests to kcore's controller: real Kafka 3.9.1 brokers apply them, and describe the same state."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -119,7 +119,7 @@ async def test_topics_grow_move_and_go_even_while_a_broker_is_dead() -> None:
         await until(lambda: all(_has_moved(state, to) for state, to in zip(states(server), targets, strict=True)))
         await connection.send(schema.ElectLeadersRequest(topic_partitions=None), 2)
         assert [state.leader for state in states(server)] == [replicas[0] for replicas in targets]
-        await until(lambda: not server._channels.queued)  # What moved away from broker 3 is deleted there by now.
+        await until(lambda: not server._channels.queued)  # Broker 3 has deleted the replicas that moved away from it.
         brokers[3].kill()
         await until(lambda: server.active.table.brokers.live.sum() == 2)
         assert 3 not in {state.leader for state in states(server)}

@@ -62,8 +62,8 @@ async def altered(connection: Connection, kind: int, name: str, key: str, value:
     resource = IncrementalAlterConfigsRequestAlterConfigsResource(
         resource_type=kind, resource_name=name, configs=[change]
     )
-    told = await connection.send(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
-    assert [(each.error_code, each.error_message) for each in told.responses] in ([(0, "")], [(0, None)])
+    response = await connection.send(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+    assert [(each.error_code, each.error_message) for each in response.responses] in ([(0, "")], [(0, None)])
 
 
 async def produced(port: int, size: int) -> Errors:
@@ -92,7 +92,7 @@ async def test_settings_of_topics_and_brokers_take_effect() -> None:
             await comes(lambda error=error: is_(produced(port, 2_000), error))  # type: ignore[misc]
         await altered(connection, TOPIC, "t", "retention.ms", "123456789")
         await comes(lambda: is_(setting(port, TOPIC, "t", "retention.ms"), ("123456789", 1)))
-        # Of all brokers: a broker checks and writes what is not the controller's own.
+        # A default of all brokers: a broker checks and writes settings that are not the controller's own.
         await altered(connection, BROKER, "", "message.max.bytes", "400")
         await comes(lambda: is_(produced(port, 2_000), Errors.MESSAGE_TOO_LARGE))
         await altered(connection, BROKER, "", "message.max.bytes", None)
@@ -155,32 +155,32 @@ async def test_a_producer_that_has_logged_in_gets_and_loses_its_right() -> None:
         security = Security(sasl=Sasl("SCRAM-SHA-256", "alice", "one"))
         async with await connect("127.0.0.1", sasl, security=security, limits=PATIENT) as alice:
 
-            async def told() -> Errors:
+            async def error() -> Errors:
                 data = PartitionProduceData(index=0, records=building.batch(0, [b"a"]))
                 topics = [TopicProduceData(name="t", partition_data=[data])]
                 answer = await alice.send(ProduceRequest(acks=1, timeout_ms=5_000, topic_data=topics), 9)
                 return Errors(answer.responses[0].partition_responses[0].error_code)
 
-            await comes(lambda: is_(told(), Errors.TOPIC_AUTHORIZATION_FAILED))
+            await comes(lambda: is_(error(), Errors.TOPIC_AUTHORIZATION_FAILED))
             for _ in range(2):
                 await create(connection, entry("t", WRITE, who="User:alice"))
-                await comes(lambda: is_(told(), Errors.NONE))
+                await comes(lambda: is_(error(), Errors.NONE))
                 assert await delete(connection, "t") == 1
-                await comes(lambda: is_(told(), Errors.TOPIC_AUTHORIZATION_FAILED))
+                await comes(lambda: is_(error(), Errors.TOPIC_AUTHORIZATION_FAILED))
 
 
 async def decided(server: ControllerServer, who: str, request: Message, version: int) -> Any:
-    """What the controller answers to a client that has shown its name."""
+    """The controller's answer to a client that has authenticated."""
     session = ClientSession("PLAINTEXT", "127.0.0.1")
     session.authenticated(KafkaPrincipal(who))
     context = RequestContext("a test", 0, RequestHeader(request_api_version=version), session)
-    told: Any = await server._front._handle(context, request)
-    assert told.error_code == Errors.NONE
-    return told
+    response: Any = await server._front._handle(context, request)
+    assert response.error_code == Errors.NONE
+    return response
 
 
 @story
-async def test_a_token_opens_a_brokers_door_until_it_expires(tmp_path: Path) -> None:
+async def test_a_token_authenticates_until_it_expires(tmp_path: Path) -> None:
     """With Kafka's own client: a token is shown by SCRAM."""
     [sasl] = free_ports(1)
     async with cluster(config=SECRET, sasl_port=sasl) as (_, _, connection, server):
@@ -199,16 +199,16 @@ async def test_a_token_opens_a_brokers_door_until_it_expires(tmp_path: Path) -> 
             code, printed, complaints = await asyncio.to_thread(try_tool, TOPICS, *where, "--list")
             return code, printed + complaints
 
-        async def until_told(is_let_in: bool) -> None:
+        async def until_printed(is_let_in: bool) -> None:
             for _ in range(TOKENS_SETTLE):
-                code, told = await tool()
+                code, printed = await tool()
                 if (code == 0) is is_let_in:
-                    assert is_let_in or "Authentication failed" in told, told
+                    assert is_let_in or "Authentication failed" in printed, printed
                     return
-            pytest.fail(told)
+            pytest.fail(printed)
 
-        await until_told(True)
+        await until_printed(True)
         await decided(server, "alice", RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=3_600_000), 2)
-        await until_told(True)
+        await until_printed(True)
         await decided(server, "alice", ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period_ms=-1), 2)
-        await until_told(False)
+        await until_printed(False)

@@ -168,7 +168,7 @@ def test_all_logs_are_equal_in_the_end(cluster: Cluster) -> None:
         folders = [cluster.log_dir(each) / f"{TOPIC}-{partition}" for each in replicas]
         for one, other in combinations(folders, 2):
             difference = kcore.files.diverge(one, other)
-            # Who leads for a moment while the others stop has an epoch without records at the end.
+            # A broker that leads for a moment while the others stop has an epoch without records at the end.
             with Log(one) as log:
                 assert difference.epoch_offset in (None, log.end_offset)
             assert difference.reason == "same", difference

@@ -90,9 +90,9 @@ MORE: Final[dict[str, tuple[Callable[[], Message], int]]] = {  # What KRaft's br
     "RenewDelegationToken": (lambda: RenewDelegationTokenRequest(hmac=b"x", renew_period_ms=1), 2),
     "ExpireDelegationToken": (lambda: ExpireDelegationTokenRequest(hmac=b"x", expiry_time_period_ms=1), 2),
 }
-# What both kinds of broker answer themselves in ZooKeeper mode, where groups have no settings.
+# The requests that both kinds of broker answer themselves in ZooKeeper mode, where groups have no settings.
 ASKED: Final = [name for name in TABLE if name.split(" ")[0] in APIS and name != "DescribeConfigs of a group"]
-ACL_COMMAND: Final = "kafka.admin.AclCommand"  # Of 3.9.1.
+ACL_COMMAND: Final = "kafka.admin.AclCommand"  # In Kafka 3.9.1.
 
 
 def a_creation(operation: int) -> CreateAclsRequest:
@@ -143,7 +143,7 @@ async def make_users(zookeeper: str, *names: str) -> None:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp("zk-door")
+    folder = tmp_path_factory.mktemp("zk-listener")
     authority = Authority(folder / "authority")
     words = {"keystore": authority.keystore("node"), "trusted": authority.trusted, "password": PASSWORD}
     secure = SECURE.replace("{scram}", MODULES["SCRAM-SHA-512"])
@@ -191,7 +191,7 @@ def test_both_kinds_replicate_and_ask_for_rights(cluster: Cluster) -> None:
 
 
 def test_both_kinds_of_broker_say_the_same(cluster: Cluster) -> None:
-    async def told(port: int) -> dict[str, list[str]]:
+    async def answers_of(port: int) -> dict[str, list[str]]:
         found = {}
         for name in (*ASKED, *MORE):
             make, version = (TABLE | MORE)[name]
@@ -199,7 +199,7 @@ def test_both_kinds_of_broker_say_the_same(cluster: Cluster) -> None:
         return found
 
     ports = cluster.own.port, cluster.brokers[1].port
-    kcore, kafka = (without_objects(asyncio.run(told(port))) for port in ports)
+    kcore, kafka = (without_objects(asyncio.run(answers_of(port))) for port in ports)
     wrong = [f"{name}: kcore {kcore[name]}, Kafka {kafka[name]}" for name in kafka if kcore[name] != kafka[name]]
     assert not wrong, "\n".join(wrong)
     assert len(ASKED) >= 25
@@ -239,8 +239,8 @@ async def token_is_shared(cluster: Cluster, writer: int, reader: int) -> None:
 async def acls_and_quotas_are_shared(cluster: Cluster, writer: int, reader: int) -> None:
     every = DescribeAclsRequest(**EVERY_ACL)
     async with as_user(cluster, writer, "admin") as at_writer, as_user(cluster, reader, "admin") as at_reader:
-        told = await at_writer.send(a_creation(ALTER), 3)
-        assert [each.error_code for each in told.results] == [Errors.NONE]
+        response = await at_writer.send(a_creation(ALTER), 3)
+        assert [each.error_code for each in response.results] == [Errors.NONE]
 
         async def known() -> bool:
             return "u" in {each.resource_name for each in (await at_reader.send(every, 3)).resources}

@@ -28,8 +28,8 @@ def test_topics_are_made_by_kafkas_own_tool(cluster: Cluster) -> None:
     made = cluster.in_zookeeper()
     assert [made["chosen", index] for index in (0, 1)] == [(3, 0, (3, 1), (3, 1)), (1, 0, (1, 2), (1, 2))]
     assert len([place for place in made if place[0] == TOPIC]) == 6
-    told = cluster.tool(TOPICS, "--describe", "--topic", TOPIC)
-    assert "PartitionCount: 6\tReplicationFactor: 3" in told
+    printed = cluster.tool(TOPICS, "--describe", "--topic", TOPIC)
+    assert "PartitionCount: 6\tReplicationFactor: 3" in printed
 
 
 def test_a_stock_producer_and_consumer_work(cluster: Cluster) -> None:
@@ -94,8 +94,8 @@ def test_replicas_move_to_other_brokers(cluster: Cluster) -> None:
     cluster.tool(REASSIGN, "--reassignment-json-file", plan, "--execute")
 
     def is_done() -> bool:
-        told = cluster.tool(REASSIGN, "--reassignment-json-file", plan, "--verify")
-        return told.count("is completed") == len(wanted)
+        printed = cluster.tool(REASSIGN, "--reassignment-json-file", plan, "--verify")
+        return printed.count("is completed") == len(wanted)
 
     until(is_done, "the reassignment is done")
     cluster.agree()
@@ -110,7 +110,7 @@ def test_a_topic_grows(cluster: Cluster) -> None:
     cluster.clients_go_on()
 
 
-def test_settings_of_a_topic_are_changed_and_told(cluster: Cluster) -> None:
+def test_settings_of_a_topic_are_changed_and_described(cluster: Cluster) -> None:
     cluster.tool(CONFIGS, "--alter", "--topic", TOPIC, "--add-config", "retention.ms=3600000")
     assert "retention.ms=3600000" in cluster.tool(CONFIGS, "--describe", "--topic", TOPIC)
 
@@ -127,11 +127,11 @@ def test_the_controller_alone_is_enough_to_begin_with(cluster: Cluster) -> None:
     """A client that is given no other address: what the controller does not own, a live broker answers."""
     address = cluster.controller.address
     assert TOPIC in run_tool(TOPICS, "--bootstrap-server", address, "--list").split()
-    told = run_tool(
+    printed = run_tool(
         *(CONSOLE_CONSUMER, "--bootstrap-server", address, "--topic", TOPIC),
         *("--from-beginning", "--max-messages", 10, "--group", "by-the-controller"),
     )
-    assert len(told.split()) == 10
+    assert len(printed.split()) == 10
 
 
 def test_no_broker_has_controlled_so_far(cluster: Cluster) -> None:
@@ -146,8 +146,8 @@ def test_a_controller_with_the_id_of_a_live_broker_takes_nothing_over(cluster: C
         command = (*COMMAND, "--zookeeper", connect, "--listen", "127.0.0.1:0", *options)
         ended = subprocess.run(command, capture_output=True, text=True, timeout=GENEROUS_S, check=False)
         assert ended.returncode == 2
-        told = "ZooKeeper has no /typo: " if "2000" in options else "broker 1 is registered in ZooKeeper: "
-        assert told in " ".join(ended.stderr.split()) and "Traceback" not in ended.stderr
+        message = "ZooKeeper has no /typo: " if "2000" in options else "broker 1 is registered in ZooKeeper: "
+        assert message in " ".join(ended.stderr.split()) and "Traceback" not in ended.stderr
     cluster.agree()
     assert cluster.in_zookeeper() == before
     cluster.clients_go_on()

@@ -115,8 +115,8 @@ def refused(main: str, *arguments: object) -> str:
 def until_refused(why: str, main: str, *arguments: object) -> None:
     """Until that is the reason why the tool fails."""
     end = time.monotonic() + GENEROUS_S
-    while why not in (told := refused(main, *arguments).lower()):
-        assert time.monotonic() < end, told
+    while why not in (printed := refused(main, *arguments).lower()):
+        assert time.monotonic() < end, printed
         time.sleep(0.5)
 
 
@@ -137,13 +137,13 @@ def test_brokers_are_controlled_and_replicate(secured: Secured) -> None:
 
 
 @pytest.mark.parametrize("at", ["brokers", "the controller"])
-def test_who_has_the_right_may_and_who_has_not_is_told(at: str, secured: Secured) -> None:
+def test_rights_are_required_and_refusals_are_answered(at: str, secured: Secured) -> None:
     """At kcore's controller, and at brokers, which read the same znodes."""
     where = secured.controller.address if at != "brokers" else ""
     user, topic = ("alice", "alices") if where else ("bob", "bobs")
     admin, asking = secured.as_user("admin", where), secured.as_user(user, where)
-    told = refused(TOPICS, *asking, "--create", "--topic", topic)
-    assert UNKNOWN in told, "nobody knows the user yet"
+    printed = refused(TOPICS, *asking, "--create", "--topic", topic)
+    assert UNKNOWN in printed, "nobody knows the user yet"
     credential = ("--add-config", f"SCRAM-SHA-512=[password={PASSWORD}]")
     altered = (CONFIGS, *admin, "--alter", "--entity-type", "users", "--entity-name", user)
     run_tool(*altered, *credential)
@@ -154,8 +154,8 @@ def test_who_has_the_right_may_and_who_has_not_is_told(at: str, secured: Secured
     run_tool(ACLS, *admin, "--add", *rule)
     until(lambda: try_tool(*creates)[0] == 0, "the user may create")
     assert topic in run_tool(TOPICS, *admin, "--list")
-    told = refused(TOPICS, *secured.as_user(user, where, password="wrong"), "--list")
-    assert UNKNOWN in told
+    printed = refused(TOPICS, *secured.as_user(user, where, password="wrong"), "--list")
+    assert UNKNOWN in printed
     run_tool(
         CONFIGS, *admin, "--alter", "--entity-type", "users", "--entity-name", user, "--delete-config", "SCRAM-SHA-512"
     )

@@ -1,7 +1,7 @@
 """The rolls of KIP-380 over real 3.9.1 brokers: the protocol between controller and brokers goes up, messages go on.
 
-A controller of an older inter.broker.protocol.version sends older requests: without broker epochs at 2.1, with them
-from 2.2 on; at 3.9 with topic ids, which the topics do not have until then.
+A controller of an older inter.broker.protocol.version sends older requests: without broker epochs at 2.1, with broker
+epochs from 2.2 on. At 3.9 the topics get topic ids, and the requests name them.
 """
 
 import re
@@ -31,7 +31,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield started
 
 
-def told_of(log: str) -> set[str]:
+def lines_of(log: str) -> set[str]:
     """Name and version of the requests of two kinds that a controller sent, by its own account at its end."""
     return {*re.findall(r"request ((?:LeaderAndIsr|UpdateMetadata) \d+): ", log)}
 
@@ -65,7 +65,7 @@ def test_without_broker_epochs(cluster: Cluster) -> None:
 def test_the_protocol_goes_up(cluster: Cluster, before: str, after: str) -> None:
     log = cluster.controller.log
     cluster.succeed("--inter-broker-protocol", after)
-    assert told_of(log.read_text()) == SENT[before]
+    assert lines_of(log.read_text()) == SENT[before]
     cluster.agree()
     roll_brokers(cluster, after)
 
@@ -73,4 +73,4 @@ def test_the_protocol_goes_up(cluster: Cluster, before: str, after: str) -> None
 def test_no_message_was_lost(cluster: Cluster) -> None:
     cluster.stop_clients()
     cluster.controller.stop()
-    assert told_of(cluster.controller.log.read_text()) == SENT["3.9"]
+    assert lines_of(cluster.controller.log.read_text()) == SENT["3.9"]

@@ -1,8 +1,8 @@
 """A disk that is full at kcore's broker, under Kafka's controller and under kcore's: nothing acknowledged is lost.
 
-Broker 1 is Kafka's, 11 and 12 are kcore's; 11 has two log directories. A limit to the size of its files (setrlimit) is
-what a process feels as a full disk: part of a batch may be written, then no more, and only what is large already grows
-too large.
+Broker 1 is Kafka's, 11 and 12 are kcore's; 11 has two log directories. A limit of the size of its files (setrlimit)
+acts like a full disk: a write ends in the middle of a batch, and later writes fail. Only files that are large already
+reach the limit.
 """
 
 import resource
@@ -53,7 +53,7 @@ class Cluster:
         until(lambda: leaders.items() <= {each: seen.leader for each, seen in self.seen().items()}.items(), self.story)
 
     def await_isrs(self, *gone: int, of: tuple[int, ...] = tuple(REPLICAS)) -> None:
-        """The ISRs of these partitions are all replicas but those that are gone, which are told to be offline."""
+        """The ISRs of these partitions have all replicas but `gone`, and the brokers report `gone` as offline."""
 
         def holds() -> bool:
             seen = self.seen()
@@ -78,7 +78,7 @@ class Cluster:
         raise AssertionError("the disk is not full yet")
 
     def set_limit(self, broker_id: int, size: int) -> None:
-        """Of all files of a broker that runs."""
+        """Sets the largest size of a running broker's files."""
         _, most = resource.prlimit(self.kcore[broker_id].pid, resource.RLIMIT_FSIZE)
         resource.prlimit(self.kcore[broker_id].pid, resource.RLIMIT_FSIZE, (size, most))
 
@@ -106,7 +106,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def test_one_of_two_directories_then_the_other(cluster: Cluster) -> None:
     """Others lead what lay in the first, the broker goes on with the second; without it, it ends."""
     broker = cluster.kcore[11]
-    until(lambda: len(cluster.lie_in(0)) == len(cluster.lie_in(1)) == 2, cluster.story)  # It is told to make them.
+    until(lambda: len(cluster.lie_in(0)) == len(cluster.lie_in(1)) == 2, cluster.story)
     first, second = cluster.lie_in(0), cluster.lie_in(1)
     with producing(cluster.folder, cluster.bootstrap, TOPIC, 1) as acknowledged:
         cluster.set_limit(11, FULL_BYTES)
@@ -119,8 +119,8 @@ def test_one_of_two_directories_then_the_other(cluster: Cluster) -> None:
         until(lambda: children_of(cluster.zookeeper, znodes.LOG_DIR_EVENT_NOTIFICATION) == [], cluster.story)
         until(lambda: topic_at(cluster.kcore[12].address, TOPIC) == cluster.seen(), cluster.story)
         assert broker.is_running and broker.said().count("goes offline") == 1
-        told = [try_to_produce(broker.address, TOPIC, each, b"late")[0] for each in first]
-        assert told == [Errors.KAFKA_STORAGE_ERROR] * 2
+        errors = [try_to_produce(broker.address, TOPIC, each, b"late")[0] for each in first]
+        assert errors == [Errors.KAFKA_STORAGE_ERROR] * 2
 
         full = next(each for each in second if REPLICAS[each][0] == 11)
         filled[full] = cluster.fill(11, full)

@@ -131,7 +131,7 @@ def test_another_controller_takes_over_and_zookeeper_restarts(cluster: Cluster) 
 
 
 def test_lost_sessions_are_registered_again(cluster: Cluster) -> None:
-    """Of one broker while others lead in its place, then of all while ZooKeeper restarts."""
+    """One broker loses its session while others lead in its place, then all do while ZooKeeper restarts."""
     with producing(cluster.folder, cluster.brokers.bootstrap, TOPIC, 3) as acknowledged:
         lose_session(cluster, cluster.brokers[2])
         cluster.elect_preferred()
@@ -169,7 +169,7 @@ def test_all_logs_are_equal_in_the_end(cluster: Cluster) -> None:
         folders = [each.log_dirs[0] / f"{TOPIC}-{partition}" for each in cluster.brokers.brokers]
         for one, other in combinations(folders, 2):
             difference = kcore.files.diverge(one, other)
-            with Log(one) as log:  # Who leads for a moment while the others stop has an epoch without records.
+            with Log(one) as log:  # A broker that leads only while the others stop has an epoch without records.
                 assert difference.epoch_offset in (None, log.end_offset)
             assert difference.reason == "same", difference
             compared += 1

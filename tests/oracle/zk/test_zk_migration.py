@@ -36,7 +36,7 @@ TOPIC: Final = "t"
 REPLICAS: Final = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}
 OPTIONS: Final = ("--session-timeout", "12000", "--config", "replica.lag.time.max.ms=6000")
 CONFIG: Final = "kafka.admin.ConfigCommand"
-EXPECTED: Final = ("goes offline", "has failed while the broker migrates")  # Of the directory that is taken away.
+EXPECTED: Final = ("goes offline", "has failed while the broker migrates")  # Errors about the removed directory.
 POST_MIGRATION: Final = 3  # ZkMigrationState
 WITHIN_S: Final = 120.0
 
@@ -136,7 +136,7 @@ async def _read(zookeeper: str) -> tuple[znodes.Controller | None, set[str], set
 
 
 def in_zookeeper(cluster: Cluster) -> tuple[znodes.Controller | None, set[str], set[str]]:
-    """Who controls, which brokers are registered, which topics there are."""
+    """The znode /controller, the ids of registered brokers, and the names of topics."""
     return asyncio.run(_read(cluster.zookeeper.address))
 
 

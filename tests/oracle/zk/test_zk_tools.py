@@ -75,8 +75,8 @@ def test_log_directories_of_all(cluster: Cluster) -> None:
     """The controller is described too: it has one, and nothing in it."""
     cluster.create("logs", 7, 1)
     produce_to(cluster.kcore.address, "logs", 0, b"value")
-    told = run_tool(LOG_DIRS, *cluster.at, "--describe", "--topic-list", "logs").splitlines()
-    brokers = {each["broker"]: each["logDirs"] for each in json.loads(told[-1])["brokers"]}
+    printed = run_tool(LOG_DIRS, *cluster.at, "--describe", "--topic-list", "logs").splitlines()
+    brokers = {each["broker"]: each["logDirs"] for each in json.loads(printed[-1])["brokers"]}
     assert brokers.keys() == {1, 2, 7, 1000}
     assert [each["logDir"] for each in brokers[1000]] == ["none"]
     [ours] = brokers[7]
@@ -112,8 +112,8 @@ def test_credentials_of_users(cluster: Cluster) -> None:
     alice = ("--entity-type", "users", "--entity-name", "alice")
     cluster.configs("--alter", *alice, "--add-config", "SCRAM-SHA-256=[iterations=8192,password=secret]")
     cluster.configs("--alter", *alice, "--add-config", "SCRAM-SHA-512=[password=secret]")
-    told = cluster.configs("--describe", *alice)
-    assert "SCRAM-SHA-256=iterations=8192" in told and "SCRAM-SHA-512=iterations=4096" in told
+    printed = cluster.configs("--describe", *alice)
+    assert "SCRAM-SHA-256=iterations=8192" in printed and "SCRAM-SHA-512=iterations=4096" in printed
     cluster.configs("--alter", *alice, "--delete-config", "SCRAM-SHA-256")
     assert "SCRAM-SHA-256" not in cluster.configs("--describe", *alice)
     code, _, complaints = try_tool(CONFIGS, *cluster.at, "--alter", *alice, "--delete-config", "SCRAM-SHA-256")
@@ -141,8 +141,8 @@ def test_replicas_move_to_kcores_broker_and_back_with_a_throttle(cluster: Cluste
         until(lambda targets=targets: cluster.isr("moving") == {*targets}, cluster.story)  # type: ignore[misc]
         until(lambda: _is_completed(cluster, plan), cluster.story)
         for broker in (1, 2, 7):
-            told = cluster.configs("--describe", "--entity-type", "brokers", "--entity-name", broker)
-            assert not any(rate in told for rate in RATES)
+            printed = cluster.configs("--describe", "--entity-type", "brokers", "--entity-name", broker)
+            assert not any(rate in printed for rate in RATES)
 
 
 def _is_completed(cluster: Cluster, plan: Path) -> bool:
@@ -157,8 +157,8 @@ def test_an_election_of_all_ends_well_while_a_topic_is_being_deleted(cluster: Cl
     wish = Create(znodes.delete_topic_path("doomed"))  # What DeleteTopics writes, without waiting for the deletion.
     asyncio.run(_write(cluster.zookeeper, wish))
     run_tool(TOPICS, *cluster.at, "--create", "--topic", "elected", "--replica-assignment", "7:1")
-    code, told, complaints = try_tool(ELECT, *cluster.at, "--election-type", "UNCLEAN", "--all-topic-partitions")
-    assert (code, "doomed" in told + complaints) == (0, False), (told, complaints)
+    code, printed, complaints = try_tool(ELECT, *cluster.at, "--election-type", "UNCLEAN", "--all-topic-partitions")
+    assert (code, "doomed" in printed + complaints) == (0, False), (printed, complaints)
     cluster.real[2].start()
     until(lambda: "doomed" not in run_tool(TOPICS, *cluster.at, "--list").split(), cluster.story)
 
@@ -169,8 +169,8 @@ async def _write(zookeeper: str, operation: Create) -> None:
 
 
 def test_nobody_places_replicas_on_the_controller(cluster: Cluster) -> None:
-    code, told, complaints = try_tool(
+    code, printed, complaints = try_tool(
         TOPICS, *cluster.at, "--create", "--topic", "here", "--replica-assignment", "1000:1,1:7"
     )
-    assert code != 0 and "The replica assignment of topic 'here' includes 1000" in told + complaints
+    assert code != 0 and "The replica assignment of topic 'here' includes 1000" in printed + complaints
     assert cluster.controller.faults() == []

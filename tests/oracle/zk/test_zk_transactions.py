@@ -182,8 +182,8 @@ def test_the_producer_of_transactions_measures_itself(cluster: Cluster) -> None:
     cluster.create("fast", (11, 12), (12, 11))
     how = ("--num-records", 4000, "--record-size", 100, "--throughput", -1, "--transactional-id", "fast")
     properties = ("--producer-props", f"bootstrap.servers={cluster.bootstrap}", "batch.size=1000")
-    told = run_tool(PRODUCER_PERFORMANCE, "--topic", "fast", *how, "--transaction-duration-ms", 50, *properties)
-    assert "4000 records sent" in told
+    printed = run_tool(PRODUCER_PERFORMANCE, "--topic", "fast", *how, "--transaction-duration-ms", 50, *properties)
+    assert "4000 records sent" in printed
     counted = consume([], *cluster.at, "--topic", "fast", "--from-beginning", "--isolation-level", "read_committed")
     assert len(counted) == 4000
 
@@ -226,13 +226,13 @@ def test_under_kafkas_controller_who_hashes_to_kcore_gives_up_at_once(tmp_path: 
         cluster.create("t", (11,))
         # The consumer ends by itself, long before its time-out, and says why in its log alone.
         where = (*cluster.at, "--topic", "t", "--group", "g", "--from-beginning", "--timeout-ms", 3_600_000)
-        _, _, told = try_tool(CONSOLE_CONSUMER, *where, timeout_s=300)
-        assert "Processed a total of 0 messages" in told
+        _, _, printed = try_tool(CONSOLE_CONSUMER, *where, timeout_s=300)
+        assert "Processed a total of 0 messages" in printed
         how = ("--num-records", 10, "--record-size", 10, "--throughput", -1, "--transactional-id", "x")
         properties = ("--producer-props", f"bootstrap.servers={cluster.bootstrap}")
         transaction = ("--transaction-duration-ms", 50)
-        code, told, complaints = try_tool(PRODUCER_PERFORMANCE, "--topic", "t", *how, *transaction, *properties)
-        assert code != 0 and any(each in complaints for each in REFUSALS), (code, told, complaints)
+        code, printed, complaints = try_tool(PRODUCER_PERFORMANCE, "--topic", "t", *how, *transaction, *properties)
+        assert code != 0 and any(each in complaints for each in REFUSALS), (code, printed, complaints)
         run_tool(CONSUMER_GROUPS, *cluster.at, "--list")
         run_tool(TRANSACTIONS, *cluster.at, "list")
         said = cluster.kcore[11].said()

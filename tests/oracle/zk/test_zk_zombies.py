@@ -81,7 +81,7 @@ class Cluster:
         return found
 
     def written(self) -> dict[str, Any]:
-        """Who controls, the topics and all partition states, with their versions: any write would show."""
+        """The znodes of the controller, the topics and all partition states, with versions that every write changes."""
         places = self.partitions()
         paths = [znodes.CONTROLLER, znodes.CONTROLLER_EPOCH, *(znodes.topic_path(topic) for topic, _ in places)]
         paths += [znodes.state_path(*place) for place in places]
@@ -229,7 +229,7 @@ def acknowledged(producer: Tool) -> list[str]:
 
 
 async def produce_to_zombie(cluster: Cluster, producer: Tool) -> PartitionProduceResponse:
-    """What broker 1 says to who takes it for the leader still, once it is back and others lead."""
+    """The answer of broker 1, which no longer leads, to a producer that still takes it for the leader."""
     broker, address = cluster.brokers[1], cluster.brokers[1].port
     records = encode_records([Record(0, 0, None, b"zombie")])
     topics = [TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index=0, records=records)])]

@@ -202,9 +202,9 @@ async def test_states_of_other_versions_are_refused_alone(server: ZookeeperProce
         assert [row for row, node in enumerate(nodes) if node and node.data == b"{}"] == others
         found = await client.read_states(table, np.arange(2_500, dtype=np.int32))
         assert len(found.changes) == 2_400 - len(others)
-        told = [str(error) for error in found.unreadable]
-        assert [line.split("/state: ")[0].rpartition("/")[2] for line in told] == [str(row) for row in others]
-        assert all("no 'leader'" in line for line in told)
+        messages = [str(error) for error in found.unreadable]
+        assert [line.split("/state: ")[0].rpartition("/")[2] for line in messages] == [str(row) for row in others]
+        assert all("no 'leader'" in line for line in messages)
         # As nobody writes them, but as JSON may be.
         data = b'{ "isr" : [2], "leader":2,\n"leader_epoch":1,"controller_epoch":4,"by":"hand" }'
         await client.write([SetData(znodes.state_path("t0", row), data) for row in others])
@@ -217,7 +217,7 @@ async def test_states_of_other_versions_are_refused_alone(server: ZookeeperProce
 
 @story
 async def test_partitions_are_deleted_in_bulk(server: ZookeeperProcess) -> None:
-    """What is not there is passed over, and so is what others stand below; a fence that has moved stops it."""
+    """Missing znodes and znodes with other children are passed over; a moved fence stops the deletion."""
     async with clean(server) as client:
         table = table_of(1, 2_500)
         await client.make_path(znodes.topic_path("t0"))
@@ -415,7 +415,7 @@ async def test_what_changed_while_there_was_no_connection_fires(server: Zookeepe
 
 @story
 async def test_a_session_expires(server: ZookeeperProcess) -> None:
-    """What waits fails, nothing of the old session is done in the next one, and that one works."""
+    """Waiting operations fail, none of them runs in the next session, and the next session works."""
     events: list[SessionEvent] = []
     async with clean(server, on_session=events.append) as client, ZookeeperClient(server.address) as other:
         await client.make_path(znodes.BROKER_IDS)

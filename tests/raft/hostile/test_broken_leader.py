@@ -216,14 +216,14 @@ def test_a_cut_that_changes_nothing_is_not_asked_for_at_once() -> None:
         node, open_ = committed_follower()
 
 
-def test_damage_is_told_once() -> None:
+def test_damage_is_logged_once() -> None:
     node, _ = started(voters=(1, 2))
     open_ = open_fetch(node.on_request(begin_request(1), 1, "begin", 0))
-    told: list[Effect] = []
+    notices: list[Effect] = []
     for now_ms in range(0, 1000, 50):
-        told += of(Notice, node.on_response(open_.correlation_id, fetch_response(DAMAGED), now_ms))
+        notices += of(Notice, node.on_response(open_.correlation_id, fetch_response(DAMAGED), now_ms))
         open_ = open_fetch(node.on_timer(now_ms + 49))
-    (notice,) = of(Notice, told)
+    (notice,) = of(Notice, notices)
     assert "node 2, sends from offset 0 on are not appended: a record batch that is damaged" in notice.text
     assert node.state.has_fetched_from_leader is False, "and an election is not put off for it"
 
@@ -241,8 +241,8 @@ def test_what_comes_before_the_damage_is_kept() -> None:
 
 def test_a_snapshot_that_is_damaged_is_not_asked_for_at_once() -> None:
     node, send = loading(voters=(1, 2))
-    told = fetch_response(epoch=3, snapshot_id=NEW)
+    response = fetch_response(epoch=3, snapshot_id=NEW)
     for loaded in (piece(b"\xff" * 100, 0, 1000), piece(error=Errors.SNAPSHOT_NOT_FOUND)):
-        assert asked_within(node, send, told, 1000, loaded) <= 101, "each time by a Fetch and a FetchSnapshot"
+        assert asked_within(node, send, response, 1000, loaded) <= 101, "each time by a Fetch and a FetchSnapshot"
         node, send = loading(voters=(1, 2))
     assert NEW not in node.log.snapshots

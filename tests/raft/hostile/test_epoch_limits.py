@@ -221,7 +221,7 @@ def test_votes_are_given_in_the_last_epoch_and_in_none_behind_it() -> None:
 
 
 @pytest.mark.parametrize("level", ["4.3", "3.9"])
-def test_an_epoch_past_the_last_one_is_told_at_the_start(level: str) -> None:
+def test_an_epoch_past_the_last_one_is_an_error_at_the_start(level: str) -> None:
     """As Kafka's nodes have it on their disks behind such a request, and end with an exception of Java's."""
     for settings in ({"election": ElectionState(FAR)}, {"log": log_of(FAR)}):
         with pytest.raises(RaftLogError, match=rf"above {LAST_EPOCH}, the last one: docs/guides/repair-epochs\.md"):

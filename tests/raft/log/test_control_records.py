@@ -167,14 +167,14 @@ def test_a_key_of_a_later_version_is_read_as_this_one(version: int) -> None:
 
 
 @pytest.mark.parametrize("make", [BAD["a key of one byte"], BAD["no voters"], BAD["compressed"]])
-def test_a_log_that_holds_a_bad_record_is_told_at_the_start(make: Make) -> None:
+def test_a_bad_record_in_the_log_is_an_error_at_the_start(make: Make) -> None:
     log = MemoryLog()
     log.append_as_leader(batch(0, 1) + make(1), 1)
     with pytest.raises(RaftLogError, match="the log or its latest snapshot cannot be loaded: "):
         raft_node(log=log).start(None, 0)
 
 
-def test_a_log_of_a_newer_release_is_told_at_the_start() -> None:
+def test_a_log_of_a_newer_release_is_an_error_at_the_start() -> None:
     log = MemoryLog()
     log.append_as_leader(batch(0, 1) + NEWER["a kraft.version"](1), 1)
     with pytest.raises(NewerReleaseError, match=r"at offset 1 has kraft\.version 2: this release knows 1 at most"):

@@ -57,7 +57,7 @@ def test_a_snapshot_is_written_slice_by_slice_while_its_machine_leads() -> None:
     assert [each.value for each in records[1:3]] == [b"a", b"b"]
     assert snapshots.delete_before(stage.node, at)
     again = Stage(stage.node)
-    assert again.machine.told[:2] == [("snapshot", at), ("committed", [b"c", b"d"], 5)]
+    assert again.machine.calls[:2] == [("snapshot", at), ("committed", [b"c", b"d"], 5)]
     assert [value for _, value in again.machine.state] == [value for _, value in stage.machine.state]
 
 
@@ -126,20 +126,20 @@ def with_snapshot() -> tuple[RaftNode, OffsetAndEpoch]:
     return node, at
 
 
-def test_a_machine_that_reads_a_snapshot_is_told_nothing_else() -> None:
+def test_a_machine_that_reads_a_snapshot_gets_no_other_call() -> None:
     """In its own time, slice by slice; then the log behind it, and only then that it leads."""
     node, at = with_snapshot()
     stage = Stage(node, Ledger(reads=False))
     machine = stage.machine
-    assert machine.told == [("snapshot", at)] and not stage.driver.has_more
+    assert machine.calls == [("snapshot", at)] and not stage.driver.has_more
     append(node, b"c")
-    stage.hear(fetch(node, fetch_request(4, max_wait_ms=0), 1000)[1])
-    assert machine.told == [("snapshot", at)]
+    stage.perform(fetch(node, fetch_request(4, max_wait_ms=0), 1000)[1])
+    assert machine.calls == [("snapshot", at)]
     assert machine.reader is not None
     for batches in machine.reader:
         machine.read(batches)
     stage.catch_up()
-    assert machine.told[1:] == [("committed", [b"b", b"c"], 4), ("leader", 1, 4)]
+    assert machine.calls[1:] == [("committed", [b"b", b"c"], 4), ("leader", 1, 4)]
     assert [value for _, value in machine.state] == [b"state", b"more", b"b", b"c"]
 
 
@@ -150,7 +150,7 @@ def test_a_machine_may_want_no_more_of_a_snapshot() -> None:
     stage.machine.reader.close()
     assert list(stage.machine.reader) == []
     stage.catch_up()
-    assert stage.machine.told[1:] == [("committed", [b"b"], 3), ("leader", 1, 3)]
+    assert stage.machine.calls[1:] == [("committed", [b"b"], 3), ("leader", 1, 3)]
 
 
 def test_a_snapshot_that_is_deleted_while_it_is_read_gives_way_to_a_newer_one() -> None:
@@ -162,7 +162,7 @@ def test_a_snapshot_that_is_deleted_while_it_is_read_gives_way_to_a_newer_one() 
     assert machine.reader is not None and list(machine.reader) == [] and machine.reader.is_lost
     machine._reads = True
     stage.catch_up()
-    assert machine.told == [("snapshot", at), ("snapshot", newer), ("leader", 1, 3)]
+    assert machine.calls == [("snapshot", at), ("snapshot", newer), ("leader", 1, 3)]
     assert machine.state == [(-1, b"newer")]
 
 
@@ -178,7 +178,7 @@ def test_a_machine_that_is_behind_the_start_of_the_log_gets_a_snapshot(monkeypat
     assert write_snapshot(node, at, [b"state"])
     assert snapshots.delete_before(node, at)
     driver.catch_up()
-    assert machine.told == [("committed", [], 1), ("snapshot", at)]
+    assert machine.calls == [("committed", [], 1), ("snapshot", at)]
 
 
 def test_a_snapshot_s_slices_are_whole_batches(monkeypatch: pytest.MonkeyPatch) -> None:

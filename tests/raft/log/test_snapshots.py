@@ -235,7 +235,7 @@ NEW = OffsetAndEpoch(9, 3)
 
 
 def loading(log: MemoryLog | None = None, **settings: Any) -> tuple[Any, Any]:
-    """Node 1, whose leader 2 of epoch 3 has told it to load a snapshot, and its request."""
+    """Node 1, to which leader 2 of epoch 3 has named a snapshot, and its FetchSnapshot request."""
     node, _ = started(log=log or MemoryLog(), **settings)
     ask = open_fetch(node.on_request(begin_request(3), 1, "begin", 0))
     effects = node.on_response(ask.correlation_id, fetch_response(epoch=3, snapshot_id=NEW), 0)
@@ -265,7 +265,7 @@ def piece(
     return FetchSnapshotResponse(topics=[topic])
 
 
-def test_asks_for_the_snapshot_that_it_is_told_of() -> None:
+def test_asks_for_the_snapshot_that_the_leader_names() -> None:
     node, send = loading()
     asked = send.request.topics[0].partitions[0]
     assert (send.destination, send.request.cluster_id, send.request.replica_id) == (2, CLUSTER, 1)

@@ -36,7 +36,7 @@ def test_the_cluster_id_is_stored_in_the_log_and_propagated_through_the_replicat
     cluster = Cluster(cluster_id=None)
     cluster.add(9)
     leader = cluster.elect()
-    assert cluster.told[leader.local.id][-1] == (leader.local.id, leader.epoch)
+    assert cluster.leaders[leader.local.id][-1] == (leader.local.id, leader.epoch)
     (append,) = ClusterIdMaker(lambda: "drawn").on_leader(leader.epoch, leader.next_offset)
     end = cluster.append(*append.records)
     assert cluster.run(5000, lambda: all(cluster.committed.get(i) == end for i in (1, 2, 3, 9)))

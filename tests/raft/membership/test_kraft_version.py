@@ -57,10 +57,10 @@ STATIC = tuple(voter(node_id, kraft_version=0) for node_id in (1, 2, 3))  # As a
 NAMED = VoterSet.of(dynamic_voters(1, 2, 3))
 
 
-def static_leader(*heard: int, **settings: Any) -> RaftNode:
-    """Leader 1 of three in epoch 1, its first record committed; nodes `heard` (2, 3) have sent UpdateRaftVoter."""
+def static_leader(*updated: int, **settings: Any) -> RaftNode:
+    """Leader 1 of three in epoch 1, its first record committed; nodes `updated` (2, 3) have sent UpdateRaftVoter."""
     node = committed_leader(voters=STATIC, **settings)
-    for node_id in heard or (2, 3):
+    for node_id in updated or (2, 3):
         assert error(ask(node, update_request(node_id))) == Errors.NONE
     return node
 
@@ -113,7 +113,7 @@ def test_a_voter_is_written_as_it_described_itself_last() -> None:
     assert written.endpoints["CONTROLLER"].host == "elsewhere"
 
 
-def test_the_only_voter_needs_to_hear_nobody() -> None:
+def test_the_only_voter_needs_no_update_of_others() -> None:
     node, effects = leader(voters=(STATIC[0],))
     problem, more = node.upgrade_kraft_version(1, 1, 1000)
     assert problem is None
@@ -149,7 +149,7 @@ def test_not_while_a_directory_is_unknown() -> None:
     assert refused(committed_leader(voters=[voter(node_id) for node_id in (1, 2, 3)])) == Errors.UNKNOWN_SERVER_ERROR
 
 
-def test_a_new_leader_has_to_hear_them_anew() -> None:
+def test_a_new_leader_needs_the_updates_again() -> None:
     """A predecessor's UpdateRaftVoter requests are not in the log."""
     cluster = Cluster(voters=STATIC)
     first = cluster.elect()
@@ -277,7 +277,7 @@ def test_a_voter_that_the_upgrade_named_as_it_is_says_nothing_more() -> None:
     assert (sent(effects, UpdateRaftVoterRequest), len(sent(effects, FetchRequest))) == ([], 1)
 
 
-def test_a_voter_that_was_not_heard_says_it_again() -> None:
+def test_an_unanswered_voter_sends_its_update_again() -> None:
     """A fetch time-out later: the leader had committed nothing of its epoch yet."""
     node, effects = follows()
     (send,) = sent(effects, UpdateRaftVoterRequest)

@@ -224,7 +224,7 @@ def test_a_snapshot_without_voters_leaves_the_configured_ones() -> None:
     assert (history.last_voters, history.last_voters_offset) == (THREE, None)
 
 
-def test_a_damaged_snapshot_is_told() -> None:
+def test_a_damaged_snapshot_is_logged() -> None:
     log = MemoryLog()
     snapshot(log, OffsetAndEpoch(5, 1), bytes(100))
     with pytest.raises(RaftLogError, match="cannot be loaded: a record batch shorter than its header"):

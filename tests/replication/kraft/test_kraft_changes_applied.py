@@ -82,10 +82,10 @@ def test_a_decision_applied_is_its_records_replayed(seed: int) -> None:
     before = image.copy()
     values = list(records_of_changes(image.table, changes.records(), "4.3.1"))
     image.table.apply(changes.written())
-    through_image, told = before.copy(), before.copy()
+    through_image, replayed = before.copy(), before.copy()
     through_image.apply_changes(changes, 7)
-    replay(told, log_of(values))
-    assert image == through_image == told != before
+    replay(replayed, log_of(values))
+    assert image == through_image == replayed != before
     for row, record in records_of(changes).items():
         wanted = twin.after(partitions[row], record)
         wanted["directories"] = [directory_uuid(each) for each in wanted["directories"]]

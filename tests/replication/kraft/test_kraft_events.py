@@ -198,9 +198,9 @@ def test_reassignments_cancelled(seed: int) -> None:
 def test_directories_assigned(seed: int) -> None:
     scene = Scene(900 + seed)
     rows = scene.table.index.rows(scene.brokers.row(3))
-    told = {row: int(scene.dice.random.integers(0, 30)) for row in rows.tolist()}
-    chosen = {id(scene.partitions[row]): directory for row, directory in told.items()}
-    homes = np.array(list(told.values()), np.int32)
+    homes_by_row = {row: int(scene.dice.random.integers(0, 30)) for row in rows.tolist()}
+    chosen = {id(scene.partitions[row]): directory for row, directory in homes_by_row.items()}
+    homes = np.array(list(homes_by_row.values()), np.int32)
     assigned = moves.directories_assigned(scene.table, scene.settings, 3, rows, homes)
     lost = events.replicas_lost(scene.table, scene.settings, 3, rows[~moves.are_online(scene.table, 3, homes)])
     rule = scene.rule

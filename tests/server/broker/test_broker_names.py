@@ -220,7 +220,7 @@ def test_an_unreadable_topic_id_takes_the_directory_offline(tmp_path: Path) -> N
     assert lead(ControlledManager(BrokerConfig(1), 1, logs), "t", 0, is_new=False) == Errors.KAFKA_STORAGE_ERROR
 
 
-def test_the_door_and_the_directory_have_one_rule() -> None:
+def test_requests_and_directories_have_one_rule_for_names() -> None:
     assert {partition_error(*key) for key in POSSIBLE} == {Errors.NONE}
     assert all(partition_error(name, partition) is error for name, partition, error in IMPOSSIBLE)
 

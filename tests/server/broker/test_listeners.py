@@ -14,7 +14,7 @@ TWO = {"listeners": "inner://a:1,OUTER://:2", MAP: "INNER:PLAINTEXT,outer:PLAINT
 NAME = "inter.broker.listener.name"
 
 
-def test_names_are_in_capitals_and_places_are_told() -> None:
+def test_names_are_in_capitals_and_endpoints_are_advertised() -> None:
     found = listeners_of(TWO | {NAME: "Inner"})
     assert found.inter_broker == "INNER" and found.of_brokers.listen == Address("a", 1)
     assert found.endpoints({"INNER": 1, "OUTER": 2}) == [
@@ -23,7 +23,7 @@ def test_names_are_in_capitals_and_places_are_told() -> None:
     ]
 
 
-def test_port_0_is_told_as_the_one_that_it_became() -> None:
+def test_port_0_is_advertised_as_the_bound_port() -> None:
     found = listeners_of({"listeners": "PLAINTEXT://a:0"})
     assert found.endpoints({"PLAINTEXT": 4711}) == [Endpoint(4711, "a", "PLAINTEXT", 0)]
 
@@ -33,7 +33,7 @@ def test_connections_are_bounded_by_listener() -> None:
     assert [each.limits.connections for each in found.each] == [9, 7]
 
 
-def test_what_is_not_advertised_is_served_and_not_told() -> None:
+def test_a_listener_that_is_not_advertised_is_served() -> None:
     found = listeners_of(TWO | {NAME: "INNER", "advertised.listeners": "INNER://b:3"})
     assert [each.name for each in found.each] == ["INNER", "OUTER"]
     assert found.endpoints({"INNER": 1, "OUTER": 2}) == [Endpoint(3, "b", "INNER", 0)]
@@ -71,8 +71,8 @@ def test_a_broker_has_not_the_controllers_listener() -> None:
         broker_settings_of(given)
     settings = broker_settings_of(given | {"listeners": "PLAINTEXT://:1"})
     assert settings.controllers.outgoing() is None
-    told = "listener.name.controller.plain.sasl.jaas.config is missing"
-    with pytest.raises(SettingsError, match=told):
+    message = "listener.name.controller.plain.sasl.jaas.config is missing"
+    with pytest.raises(SettingsError, match=message):
         broker_settings_of(
             given
             | {"listeners": "PLAINTEXT://:1", MAP: "CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT"}

@@ -33,10 +33,10 @@ BROKER = COMMON | {"process.roles": "broker"}
 
 def taken_otherwise(fact: ConfigFact, takes: Callable[[str], bool]) -> list[str]:
     """The probes, and the numbers at the bounds, about which kcore and Kafka differ."""
-    told = dict(fact.takes)
+    expected = dict(fact.takes)
     if fact.least is not None and fact.most is not None:
-        told |= {str(fact.least): True, str(fact.least - 1): False, str(fact.most): True, str(fact.most + 1): False}
-    return [text for text, is_taken in told.items() if takes(text) != is_taken]
+        expected |= {str(fact.least): True, str(fact.least - 1): False, str(fact.most): True, str(fact.most + 1): False}
+    return [text for text, is_taken in expected.items() if takes(text) != is_taken]
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -141,10 +141,10 @@ def test_d3_what_is_handed_on_counts_for_its_clients_quota() -> None:
     """KAFKA-14215: forwarded requests escaped every quota. KAFKA-14032: they had been dequeued at no time."""
 
     async def create(connection: Connection, name: str) -> Errors:
-        told = await connection.send(enveloped(creation(name, partitions=5), 7))
-        assert told.error_code == Errors.NONE
-        _, at_ = decode_from(ResponseHeader, 1, told.response_data)
-        inner, _ = decode_from(CreateTopicsResponse, 7, told.response_data, at_)
+        response = await connection.send(enveloped(creation(name, partitions=5), 7))
+        assert response.error_code == Errors.NONE
+        _, at_ = decode_from(ResponseHeader, 1, response.response_data)
+        inner, _ = decode_from(CreateTopicsResponse, 7, response.response_data, at_)
         return Errors(inner.topics[0].error_code)
 
     async def story(server: KraftServer, connection: Connection) -> None:
@@ -233,9 +233,9 @@ async def test_d1_who_controls_no_more_is_not_asked_again(monkeypatch: pytest.Mo
     apis = {"AllocateProducerIds": (0, 0)}
     async with await serve("127.0.0.1", 0, old, apis) as before, await serve("127.0.0.1", 0, new, apis) as after:
         client = ControllerClient("broker-1", lambda: at(after.port if asked else before.port))
-        told = await client.ask(lambda choose: (AllocateProducerIdsRequest(), choose(AllocateProducerIdsRequest)))
+        response = await client.ask(lambda choose: (AllocateProducerIdsRequest(), choose(AllocateProducerIdsRequest)))
         client.close()
-    assert (asked, told.error_code, told.producer_id_start) == (["old", "new"], Errors.NONE, 7)
+    assert (asked, response.error_code, response.producer_id_start) == (["old", "new"], Errors.NONE, 7)
 
 
 @pytest.mark.covers("ZooKeeper D2")

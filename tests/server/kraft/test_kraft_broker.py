@@ -260,8 +260,8 @@ async def test_producers_that_are_silent_for_long_are_forgotten(tmp_path: Path) 
         await cluster.create("t", [1, 2])
         await cluster.until_led("t", 1, 1, 2)
         for producer_id, time_ms in ((7, date_ms() - 7_200_000), (8, date_ms())):
-            told = await cluster.produce(1, "t", b"v", producer=(producer_id, 0, 0), time_ms=time_ms)
-            assert told.error_code == Errors.NONE
+            response = await cluster.produce(1, "t", b"v", producer=(producer_id, 0, 0), time_ms=time_ms)
+            assert response.error_code == Errors.NONE
         logs = [cluster.brokers[each].manager.partitions["t", 0].log for each in (1, 2)]
         await until(lambda: all(log.end_offset == 2 and [*log.producers.by_id] == [8] for log in logs))
 

@@ -208,8 +208,8 @@ def test_users_of_the_log_come_to_every_node_and_need_rights(authority: Authorit
                     async with await as_user(server, authority, mechanism, "alice", PASSWORD) as connection:
                         assert connection.versions is not None
                 async with await as_user(server, authority, "PLAIN", "admin", PASSWORD) as connection:
-                    told = await connection.send(s.DescribeClusterRequest(endpoint_type=2))
-                    assert told.controller_id == active(servers).controller.config.node_id, "whoever is asked"
+                    response = await connection.send(s.DescribeClusterRequest(endpoint_type=2))
+                    assert response.controller_id == active(servers).controller.config.node_id, "whoever is asked"
                 with pytest.raises(AuthenticationError, match="invalid credentials with SASL mechanism SCRAM-SHA-512"):
                     await as_user(server, authority, "SCRAM-SHA-512", "alice", "wrong")
                 with pytest.raises(AuthenticationError, match="Invalid username or password"):
@@ -282,7 +282,7 @@ def test_who_is_not_known_yet_is_neither_refused_nor_let_in(authority: Authority
     quorum(story, authority, running=IDS[:1], extra=extra)
 
 
-def test_nobody_is_heard_without_authentication_nor_without_tls(authority: Authority) -> None:
+def test_requests_without_authentication_or_without_tls_are_refused(authority: Authority) -> None:
     async def story(servers: list[KraftServer], authority: Authority) -> None:
         async with await connect(
             "127.0.0.1", servers[0].port, security=Security(client_tls(authority.trusted))
@@ -336,7 +336,7 @@ def test_quotas_of_addresses_hold_at_every_controller(authority: Authority) -> N
     quorum(story, authority)
 
 
-def test_tokens_let_in_whom_they_are_of_where_their_key_is_known() -> None:
+def test_a_token_authenticates_its_owner_where_the_key_is_known() -> None:
     image = ClusterImage()
     image.apply(DelegationTokenRecord(owner="User:a:b", requester="User:c", token_id="id", expiration_timestamp=7))
     assert LogCredentials(lambda: image, None, lambda: True).token("id") is None
@@ -359,9 +359,9 @@ def test_certificates_alone_make_principals(authority: Authority) -> None:
         async with await connect("127.0.0.1", leader.port, security=broker) as connection:
             envelope = enveloped(s.CreateDelegationTokenRequest(max_lifetime_ms=-1), 3)
             envelope.request_principal = principal_bytes(ClientSession("L", "10.0.0.1"))
-            told = await connection.send(envelope)
-            _, at = decode_from(s.ResponseHeader, 1, told.response_data)
-            inner, _ = decode_from(s.CreateDelegationTokenResponse, 3, told.response_data, at)
+            response = await connection.send(envelope)
+            _, at = decode_from(s.ResponseHeader, 1, response.response_data)
+            inner, _ = decode_from(s.CreateDelegationTokenResponse, 3, response.response_data, at)
             error = Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
             assert error_of(inner) is error, "of a client that showed no certificate, over TLS"
 

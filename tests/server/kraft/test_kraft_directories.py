@@ -319,9 +319,9 @@ async def test_a_broker_whose_replicas_are_in_migrating_stays_fenced_until_all_a
         monkeypatch.setattr(DirectoryTasks, "_ask", when_it_may)
         broker, image = await cluster.start(1, is_awaited=False, **of(1)), cluster.controller.controller.image
         await until(lambda: holds(cluster, 1, 3) and broker.directories.queued_assignments == 3)
-        heard = broker._lifecycle.machine
-        await until(lambda: heard.state is BrokerState.RECOVERY and heard.in_flight is None)
-        await until(lambda: heard.in_flight is not None)  # One more heartbeat does not unfence it either.
+        machine = broker._lifecycle.machine
+        await until(lambda: machine.state is BrokerState.RECOVERY and machine.in_flight is None)
+        await until(lambda: machine.in_flight is not None)  # One more heartbeat does not unfence it either.
         assert image.brokers[1].fenced and {*assigned(cluster, 1).values()} == {MIGRATING_UUID}
         may_ask.set()
         await broker.until_running()

@@ -44,11 +44,11 @@ def opened(request: Message, version: int) -> Forwarded:
 
 def enclosed(forwarded: Forwarded, response: Message) -> EnvelopeResponse:
     """As the sender of the envelope decodes it."""
-    told = asyncio.run(wrapped(forwarded, response))
-    if isinstance(told, Encoded):
-        return decode(EnvelopeResponse, 0, b"".join(told.body))
-    assert isinstance(told, EnvelopeResponse)
-    return told
+    answer = asyncio.run(wrapped(forwarded, response))
+    if isinstance(answer, Encoded):
+        return decode(EnvelopeResponse, 0, b"".join(answer.body))
+    assert isinstance(answer, EnvelopeResponse)
+    return answer
 
 
 @pytest.mark.covers("KRaft D1")
@@ -62,24 +62,24 @@ def enclosed(forwarded: Forwarded, response: Message) -> EnvelopeResponse:
 )
 def test_d1_another_controller_is_the_envelope_s_error(request_: Message, version: int, response: Message) -> None:
     """KAFKA-12677: a broker found a good envelope, and asked the controller of before until its time was up."""
-    told = enclosed(opened(request_, version), response)
-    assert (told.error_code, told.response_data) == (Errors.NOT_CONTROLLER, None)
+    answer = enclosed(opened(request_, version), response)
+    assert (answer.error_code, answer.response_data) == (Errors.NOT_CONTROLLER, None)
 
 
 @pytest.mark.covers("KRaft D1")
 def test_d1_elect_leaders_0_says_so_though_it_has_no_error_at_its_top() -> None:
     request = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="t", partitions=[0])])
-    told = enclosed(opened(request, 0), refused(request, Errors.NOT_CONTROLLER))
-    assert (told.error_code, told.response_data) == (Errors.NOT_CONTROLLER, None)
-    told = enclosed(opened(request, 0), refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
-    assert told.error_code == Errors.NONE and told.response_data
+    response = enclosed(opened(request, 0), refused(request, Errors.NOT_CONTROLLER))
+    assert (response.error_code, response.response_data) == (Errors.NOT_CONTROLLER, None)
+    response = enclosed(opened(request, 0), refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
+    assert response.error_code == Errors.NONE and response.response_data
 
 
 @pytest.mark.covers("KRaft D1")
 def test_d1_other_errors_are_within() -> None:
     failed = CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_code=Errors.TOPIC_ALREADY_EXISTS)])
-    told = enclosed(opened(CREATION, 7), failed)
-    assert told.error_code == Errors.NONE and told.response_data
+    response = enclosed(opened(CREATION, 7), failed)
+    assert response.error_code == Errors.NONE and response.response_data
 
 
 @pytest.mark.covers("KRaft D6")
@@ -125,7 +125,7 @@ KEY, VERSION, REST = WHOLE.request_data[:2], WHOLE.request_data[2:4], WHOLE.requ
         ({"request_data": NO_ACL.request_data}, Errors.UNSUPPORTED_VERSION),
     ],
 )
-def test_what_is_no_envelope_is_told_so_and_is_no_fault_of_ours(changed: dict[str, bytes], error: Errors) -> None:
+def test_an_invalid_envelope_is_refused_and_logs_no_fault(changed: dict[str, bytes], error: Errors) -> None:
     """EnvelopeUtils.handleEnvelopeRequest"""
     envelope = enveloped(CREATION, 7)
     assert isinstance(unwrapped(envelope), Forwarded)
@@ -147,8 +147,8 @@ def test_d9_a_large_response_is_in_the_envelope_as_a_small_one_is() -> None:
     results = [CreatableTopicResult(name=f"topic-{number:06}", error_message="x" * 500) for number in range(4_000)]
     response = CreateTopicsResponse(topics=results)
     forwarded = opened(CREATION, 7)
-    told = asyncio.run(wrapped(forwarded, response))
-    assert isinstance(told, Encoded) and len(told.body) > 4 and max(map(len, told.body)) < 1 << 20
+    answer = asyncio.run(wrapped(forwarded, response))
+    assert isinstance(answer, Encoded) and len(answer.body) > 4 and max(map(len, answer.body)) < 1 << 20
     head = encode(ResponseHeader(correlation_id=forwarded.header.correlation_id), 1)
     assert enclosed(forwarded, response) == EnvelopeResponse(response_data=head + encode(response, 7))
 

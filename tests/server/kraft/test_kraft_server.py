@@ -112,13 +112,13 @@ def test_no_event_pays_for_an_import() -> None:
 
 def test_api_versions_tell_what_is_finalized(port: int) -> None:
     async def story(server: KraftServer, connection: Connection) -> None:
-        told = await connection.send(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
-        assert {each.name: each.max_version_level for each in told.finalized_features} == LEVELS
-        assert {each.name: (each.min_version, each.max_version) for each in told.supported_features} == dict(
+        response = await connection.send(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
+        assert {each.name: each.max_version_level for each in response.finalized_features} == LEVELS
+        assert {each.name: (each.min_version, each.max_version) for each in response.supported_features} == dict(
             FEATURES["4.3.1"]
         )
-        assert len(told.api_keys) == len(APIS["4.3.1"])
-        assert 0 < told.finalized_features_epoch < server.controller.stable
+        assert len(response.api_keys) == len(APIS["4.3.1"])
+        assert 0 < response.finalized_features_epoch < server.controller.stable
 
     served(story, port)
 
@@ -140,9 +140,9 @@ def test_the_oldest_metadata_version_is_shown_until_one_is_committed(port: int, 
             await connect("127.0.0.1", server.port) as connection,
         ):
             server._take("a test", lambda now_ms: [])
-            told = await connection.send(ApiVersionsRequest(client_software_name="a", client_software_version="1"))
-            assert {each.name: each.max_version_level for each in told.finalized_features} == {FEATURE_NAME: oldest}
-            assert told.finalized_features_epoch == -1
+            response = await connection.send(ApiVersionsRequest(client_software_name="a", client_software_version="1"))
+            assert {each.name: each.max_version_level for each in response.finalized_features} == {FEATURE_NAME: oldest}
+            assert response.finalized_features_epoch == -1
 
     asyncio.run(run())
 
@@ -152,12 +152,12 @@ def test_a_broker_registers_and_lives(port: int) -> None:
         registered = await connection.send(registration())
         assert registered.error_code == 0 and registered.broker_epoch > 0
         assert server.controller.committed > registered.broker_epoch, "answered at the commit"
-        told = await connection.send(
+        response = await connection.send(
             BrokerHeartbeatRequest(
                 broker_id=1, broker_epoch=registered.broker_epoch, current_metadata_offset=registered.broker_epoch
             )
         )
-        assert (told.error_code, told.is_fenced) == (0, False)
+        assert (response.error_code, response.is_fenced) == (0, False)
         assert not server.controller.image.brokers[1].fenced
 
     served(story, port)
@@ -165,9 +165,9 @@ def test_a_broker_registers_and_lives(port: int) -> None:
 
 def test_the_controller_knows_itself(port: int) -> None:
     async def story(server: KraftServer, connection: Connection) -> None:
-        told = await connection.send(DescribeClusterRequest(endpoint_type=2))
-        assert (told.error_code, told.controller_id) == (0, 7)
-        assert [(each.broker_id, each.port) for each in told.brokers] == [(7, server.port)]
+        response = await connection.send(DescribeClusterRequest(endpoint_type=2))
+        assert (response.error_code, response.controller_id) == (0, 7)
+        assert [(each.broker_id, each.port) for each in response.brokers] == [(7, server.port)]
 
     served(story, port)
 
@@ -205,10 +205,10 @@ def test_what_a_broker_hands_on_is_its_client_s(port: int) -> None:
     listing = ListPartitionReassignmentsRequest(topics=None)
 
     async def story(server: KraftServer, connection: Connection) -> None:
-        told = await connection.send(enveloped(listing, 0))
-        assert told.error_code == 0
-        head, at = decode_from(ResponseHeader, 1, told.response_data)
-        inner, _ = decode_from(ListPartitionReassignmentsResponse, 0, told.response_data, at)
+        response = await connection.send(enveloped(listing, 0))
+        assert response.error_code == 0
+        head, at = decode_from(ResponseHeader, 1, response.response_data)
+        inner, _ = decode_from(ListPartitionReassignmentsResponse, 0, response.response_data, at)
         assert (head.correlation_id, inner.error_code) == (77, Errors.CLUSTER_AUTHORIZATION_FAILED)
         beat = BrokerHeartbeatRequest(broker_id=1)
         for odd, error in (
@@ -237,8 +237,8 @@ def test_a_handler_knows_all_that_a_broker_says_of_its_client(port: int, monkeyp
 
     async def story(server: KraftServer, connection: Connection) -> None:
         for is_token in (False, True):
-            told = await connection.send(enveloped(listing, 0, client_id="c", is_token=is_token))
-            assert told.error_code == 0
+            response = await connection.send(enveloped(listing, 0, client_id="c", is_token=is_token))
+            assert response.error_code == 0
         await connection.send(listing)
 
     served(story, port)
@@ -259,8 +259,8 @@ def test_a_version_that_the_controller_does_not_have_comes_in_no_envelope_either
 
     async def story(server: KraftServer, connection: Connection) -> None:
         for version, error in ((0, Errors.UNSUPPORTED_VERSION), (1, Errors.NONE)):
-            told = await connection.send(enveloped(request, version))
-            assert Errors(told.error_code) is error
+            response = await connection.send(enveloped(request, version))
+            assert Errors(response.error_code) is error
 
     served(story, port)
 
@@ -297,8 +297,8 @@ def test_a_standby_sends_a_broker_with_a_request_about_the_quorum_elsewhere(
         server = KraftServer(config, raft, MemoryLog(), MemoryElections(), bootstrap, host="127.0.0.1", port=port)
         async with server, asyncio.timeout(30), await connect("127.0.0.1", server.port) as connection:
             requests = (DESCRIBE_METADATA, 2), (REMOVE_VOTER, 0)
-            told = [Errors((await connection.send(enveloped(*each))).error_code) for each in requests]
-            assert told == [Errors.NOT_CONTROLLER, Errors.NONE if kafka_way else Errors.NOT_CONTROLLER]
+            response = [Errors((await connection.send(enveloped(*each))).error_code) for each in requests]
+            assert response == [Errors.NOT_CONTROLLER, Errors.NONE if kafka_way else Errors.NOT_CONTROLLER]
             refused_here = await connection.send(DESCRIBE_METADATA)
             assert refused_here.topics[0].partitions[0].error_code == Errors.NOT_LEADER_OR_FOLLOWER
 
@@ -307,8 +307,8 @@ def test_a_standby_sends_a_broker_with_a_request_about_the_quorum_elsewhere(
 
 def test_raft_s_requests_need_the_right_to_act_for_the_cluster(port: int) -> None:
     async def story(server: KraftServer, connection: Connection) -> None:
-        told = await connection.send(DescribeQuorumRequest(topics=[]))
-        assert Errors(told.error_code) is Errors.CLUSTER_AUTHORIZATION_FAILED
+        response = await connection.send(DescribeQuorumRequest(topics=[]))
+        assert Errors(response.error_code) is Errors.CLUSTER_AUTHORIZATION_FAILED
 
     served(story, port, has_authorizer=True, super_users=("User:other",))
 
@@ -324,9 +324,9 @@ def test_only_who_may_register_has_another_cluster_named_in_the_log(
 
     async def story(server: KraftServer, connection: Connection) -> None:
         for request in (foreign, fetch):
-            told = await connection.send(request)
+            response = await connection.send(request)
             error = Errors.INCONSISTENT_CLUSTER_ID if may_register else Errors.CLUSTER_AUTHORIZATION_FAILED
-            assert Errors(told.error_code) is error
+            assert Errors(response.error_code) is error
 
     who = "User:ANONYMOUS" if may_register else "User:other"
     served(story, port, has_authorizer=True, super_users=(who,))
@@ -336,11 +336,11 @@ def test_only_who_may_register_has_another_cluster_named_in_the_log(
 
 def test_sasl_is_over_before_it_begins(port: int) -> None:
     async def story(server: KraftServer, connection: Connection) -> None:
-        told = await connection.send(SaslHandshakeRequest(mechanism="PLAIN"))
-        assert Errors(told.error_code) is Errors.ILLEGAL_SASL_STATE
-        told = await connection.send(SaslAuthenticateRequest(auth_bytes=b"\0a\0b"))
-        assert Errors(told.error_code) is Errors.ILLEGAL_SASL_STATE
-        assert told.error_message == "SaslAuthenticate request received after successful authentication"
+        response = await connection.send(SaslHandshakeRequest(mechanism="PLAIN"))
+        assert Errors(response.error_code) is Errors.ILLEGAL_SASL_STATE
+        response = await connection.send(SaslAuthenticateRequest(auth_bytes=b"\0a\0b"))
+        assert Errors(response.error_code) is Errors.ILLEGAL_SASL_STATE
+        assert response.error_message == "SaslAuthenticate request received after successful authentication"
 
     served(story, port)
 
@@ -367,8 +367,8 @@ def test_acls_of_unknown_kinds_are_no_request(port: int) -> None:
     listing = DescribeAclsRequest(resource_type_filter=0, pattern_type_filter=3, operation=2, permission_type=3)
 
     async def story(server: KraftServer, connection: Connection) -> None:
-        told = await connection.send(enveloped(CreateAclsRequest(creations=[AclCreation()]), 3))
-        assert Errors(told.error_code) is Errors.UNSUPPORTED_VERSION
+        response = await connection.send(enveloped(CreateAclsRequest(creations=[AclCreation()]), 3))
+        assert Errors(response.error_code) is Errors.UNSUPPORTED_VERSION
         with pytest.raises(NetworkError):
             await connection.send(listing)
 
@@ -385,8 +385,8 @@ def test_a_fault_that_a_client_repeats_does_not_fill_the_log(
 
     async def story(server: KraftServer, connection: Connection) -> None:
         for _ in range(100):
-            told = await connection.send(CreateTopicsRequest(topics=[CreatableTopic(name="x")]))
-            assert Errors(told.topics[0].error_code) is Errors.UNKNOWN_SERVER_ERROR
+            response = await connection.send(CreateTopicsRequest(topics=[CreatableTopic(name="x")]))
+            assert Errors(response.topics[0].error_code) is Errors.UNKNOWN_SERVER_ERROR
 
     served(story, port)
     lines = [each.message for each in caplog.records if "CreateTopicsRequest failed" in each.message]
@@ -404,9 +404,9 @@ def test_elect_leaders_0_is_refused_in_its_items(port: int, monkeypatch: pytest.
 
     async def story(server: KraftServer, connection: Connection) -> None:
         request = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="t", partitions=[0])])
-        told = await connection.send(request, 0)
-        [topic] = told.replica_election_results
-        assert (told.error_code, topic.partition_result[0].error_code) == (Errors.NONE, Errors.NOT_CONTROLLER)
+        response = await connection.send(request, 0)
+        [topic] = response.replica_election_results
+        assert (response.error_code, topic.partition_result[0].error_code) == (Errors.NONE, Errors.NOT_CONTROLLER)
 
     served(story, port)
 

@@ -56,7 +56,7 @@ def test_settings_of_raft_and_of_the_controller_go_where_they_belong() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "expected"),
     [
         ("no.such.setting", "1", "no.such.setting: Kafka 4.3.1 has no such setting"),
         ("zookeeper.connect", "x:1", "zookeeper.connect: Kafka 4.3.1 has no such setting"),
@@ -82,10 +82,10 @@ def test_settings_of_raft_and_of_the_controller_go_where_they_belong() -> None:
         ("authorizer.class.name", "com.example.Mine", "StandardAuthorizer alone"),
     ],
 )
-def test_an_invalid_setting_is_reported_in_one_line(name: str, value: str, told: str) -> None:
+def test_an_invalid_setting_is_reported_in_one_line(name: str, value: str, expected: str) -> None:
     with pytest.raises(SettingsError) as raised:
         settings_of(MINIMAL | {name: value})
-    assert told in str(raised.value) and "\n" not in str(raised.value)
+    assert expected in str(raised.value) and "\n" not in str(raised.value)
 
 
 def test_a_listener_may_have_any_name_that_is_none_of_a_protocol() -> None:
@@ -94,20 +94,20 @@ def test_a_listener_may_have_any_name_that_is_none_of_a_protocol() -> None:
     assert settings_of(MINIMAL | given | {"listener.security.protocol.map": "MINE:PLAINTEXT"}).listener == "MINE"
 
 
-def test_others_are_told_what_is_advertised() -> None:
-    for given, told in (("CONTROLLER://far:5", Address("far", 5)), ("CONTROLLER://:5", Address("localhost", 5))):
+def test_others_get_the_advertised_address() -> None:
+    for given, address in (("CONTROLLER://far:5", Address("far", 5)), ("CONTROLLER://:5", Address("localhost", 5))):
         settings = settings_of(MINIMAL | {"advertised.listeners": given})
-        assert (settings.listen, settings.advertised) == (Address("", 9093), told)
+        assert (settings.listen, settings.advertised) == (Address("", 9093), address)
 
 
 def test_where_the_metadata_log_is() -> None:
-    for given, told in (
+    for given, folder in (
         ({}, "/tmp/kafka-logs"),
         ({"log.dir": "/a"}, "/a"),
         ({"log.dir": "/a", "log.dirs": " /b , /c"}, "/b"),
         ({"log.dir": "/a", "log.dirs": "/b,/c", "metadata.log.dir": "/d"}, "/d"),
     ):
-        assert settings_of(MINIMAL | given).directory == Path(told)
+        assert settings_of(MINIMAL | given).directory == Path(folder)
 
 
 def test_the_config_is_of_the_release_and_the_way_that_were_asked_for() -> None:
@@ -122,12 +122,12 @@ def test_a_controller_has_an_id() -> None:
         settings_of({key: value for key, value in MINIMAL.items() if key != "node.id"})
 
 
-def test_a_static_voter_is_told_to_others_by_its_place_among_the_voters() -> None:
+def test_others_get_a_static_voters_address_from_the_voters() -> None:
     given = {key: value for key, value in MINIMAL.items() if "bootstrap" not in key}
     given["controller.quorum.voters"] = "7@a:1,8@b:2"
-    for host, told in (("", Address("a", 1)), ("0.0.0.0", Address("a", 1)), ("c", Address("c", 9093))):
+    for host, address in (("", Address("a", 1)), ("0.0.0.0", Address("a", 1)), ("c", Address("c", 9093))):
         settings = settings_of(given | {"listeners": f"CONTROLLER://{host}:9093"})
-        assert (settings.listen.port, settings.advertised) == (9093, told)
+        assert (settings.listen.port, settings.advertised) == (9093, address)
     with pytest.raises(SettingsError, match=r"node\.id 9 is not among them"):
         settings_of(given | {"node.id": "9"})
 

@@ -46,7 +46,7 @@ def test_an_answer_to_another_request_is_refused(wrong: snapshots.FetchSnapshotR
         SnapshotPieces(5, 1).take(wrong)
 
 
-def test_an_error_is_told_by_its_name() -> None:
+def test_an_error_is_reported_by_its_name() -> None:
     with pytest.raises(ApiException, match="SNAPSHOT_NOT_FOUND"):
         SnapshotPieces(5, 1).take(answer(error=Errors.SNAPSHOT_NOT_FOUND))
     with pytest.raises(ApiException, match="INCONSISTENT_CLUSTER_ID"):

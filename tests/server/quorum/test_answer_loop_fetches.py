@@ -97,7 +97,7 @@ async def test_a_request_of_another_kind_is_answered_by_the_server(tmp_path: Pat
 
 @pytest.mark.parametrize("by_a_newer_epoch", [False, True])
 @story
-async def test_who_waits_when_the_leader_resigns_is_told_so(tmp_path: Path, by_a_newer_epoch: bool) -> None:
+async def test_a_waiting_fetch_is_answered_when_the_leader_resigns(tmp_path: Path, by_a_newer_epoch: bool) -> None:
     """In the words of the epoch that it fetched in, as the node tells those that wait there (`leading.end`)."""
     async with leader(tmp_path) as server, following(server) as one, following(server, 101, 17) as other:
         waiting = [await waits(server, made, version) for made, version in ((one, 18), (other, 17))]
@@ -153,8 +153,8 @@ async def test_describe_quorum_knows_what_the_loop_knows(tmp_path: Path) -> None
         answer = await waits(server, one)
         await other.fetch(max_wait_ms=0)
         async with await connect("127.0.0.1", server.port) as admin:
-            told = await admin.send(describe_request())
-        found = {each.replica_id: each for each in told.topics[0].partitions[0].observers}
+            response = await admin.send(describe_request())
+        found = {each.replica_id: each for each in response.topics[0].partitions[0].observers}
         assert found[100].log_end_offset == found[101].log_end_offset == server.log.end_offset
         assert 0 <= found[101].last_fetch_timestamp - found[100].last_fetch_timestamp < 60_000
         assert found[100].last_caught_up_timestamp == found[100].last_fetch_timestamp
@@ -183,7 +183,7 @@ async def test_what_an_observer_has_is_not_older_than_its_last_fetch(tmp_path: P
             answer.cancel()
             append(server, [b"newer"])
         await until(lambda: not adopted(server))
-        assert list(server.node.leading.observers)[-1] == key, "the last one that was heard of"
+        assert list(server.node.leading.observers)[-1] == key, "the last one that fetched"
 
 
 @story

@@ -20,7 +20,7 @@ from kcore.server.kraft_controller.kraft_controller_request_handlers import REGI
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from
 from net.loops import read_frame, story, until
-from server.compiled_cluster import CLUSTER, active, adopted, broker, heard, registration
+from server.compiled_cluster import CLUSTER, active, adopted, broker, counted_heartbeats, registration
 from server.observers import observer
 
 DENY = AclCreation(
@@ -43,21 +43,21 @@ async def test_heartbeats_in_the_loop_keep_a_session_and_silence_ends_it(tmp_pat
         state = server.controller.context.heartbeats.brokers[1]
         for _ in range(25):
             made.offset += 1
-            told = await made.beat()
-            assert (told.error_code, told.is_fenced, told.is_caught_up) == (0, False, True)
+            response = await made.beat()
+            assert (response.error_code, response.is_fenced, response.is_caught_up) == (0, False, True)
             await asyncio.sleep(0.06)
-        assert heard(server) == 25 and adopted(server) == 1
-        server.hear()
+        assert counted_heartbeats(server) == 25 and adopted(server) == 1
+        server.deliver_heartbeats()
         assert state.metadata_offset == made.offset
         await until(lambda: server.controller.image.brokers[1].fenced)
         await until(lambda: not adopted(server))
-        told = await made.beat()
-        assert (told.error_code, told.is_fenced) == (0, False), "it is unfenced again, by the controller"
+        response = await made.beat()
+        assert (response.error_code, response.is_fenced) == (0, False), "it is unfenced again, by the controller"
 
 
 @story
 async def test_nobody_is_fenced_whose_heartbeats_came_while_python_was_busy(tmp_path: Path) -> None:
-    """Also in Kafka's way, where whoever was not heard of is fenced at once: the loop has heard of the broker."""
+    """Also in Kafka's way, where a broker without a heartbeat is fenced at once: the loop has answered the broker."""
     way = frozenset({FENCES_AFTER_A_PAUSE})
     async with active(tmp_path, kafka_way=way, **SHORT) as server, broker(server) as made:
         assert adopted(server) == 1
@@ -95,14 +95,14 @@ async def test_what_a_broker_has_applied_is_known(tmp_path: Path) -> None:
         assert created.topics[0].error_code == 0
         await other.beat()
         assert adopted(server) == 2
-        told = await one.beat(want_shut_down=True)
-        assert not told.should_shut_down and not told.is_fenced
+        response = await one.beat(want_shut_down=True)
+        assert not response.should_shut_down and not response.is_fenced
         assert not (await one.beat(want_shut_down=True)).should_shut_down, "the other has not applied it"
         assert adopted(server) == 1
         other.offset = server.controller.image.end_offset + 10
-        before = heard(server)
+        before = counted_heartbeats(server)
         await other.beat()
-        assert heard(server) == before + 1
+        assert counted_heartbeats(server) == before + 1
         assert (await one.beat(want_shut_down=True)).should_shut_down
 
 
@@ -110,8 +110,8 @@ async def test_what_a_broker_has_applied_is_known(tmp_path: Path) -> None:
 async def test_a_broker_that_registers_again_has_its_old_heartbeats_refused(tmp_path: Path) -> None:
     async with active(tmp_path, **SHORT) as server, broker(server) as made:
         assert adopted(server) == 1
-        told = await made.beat(want_shut_down=True)
-        assert told.should_shut_down
+        response = await made.beat(want_shut_down=True)
+        assert response.should_shut_down
         assert (await made.admin.send(registration(1, made.release, incarnation=2))).error_code == 0
         assert Errors((await made.beat()).error_code) is Errors.STALE_BROKER_EPOCH
         assert adopted(server) == 0
@@ -142,9 +142,9 @@ async def test_a_broker_that_is_unregistered_is_refused(tmp_path: Path) -> None:
 async def test_what_is_not_like_the_one_before_is_the_controllers(tmp_path: Path, changes: dict[str, Any]) -> None:
     async with active(tmp_path) as server, broker(server) as made:
         assert adopted(server) == 1
-        before = heard(server)
+        before = counted_heartbeats(server)
         await made.beat(**changes)
-        assert heard(server) == before and adopted(server) == 0
+        assert counted_heartbeats(server) == before and adopted(server) == 0
 
 
 @story
@@ -166,9 +166,9 @@ async def test_heartbeats_are_refused_once_the_node_has_resigned(tmp_path: Path)
         epoch = server.node.epoch
         server._take("test", lambda now_ms: server.node.resign(epoch, now_ms))
         assert adopted(server) == 0 or server._handlers._compiled._left  # type: ignore[union-attr]
-        told = await made.beat()
-        assert Errors(told.error_code) in (Errors.NOT_CONTROLLER, Errors.NONE)
-        assert heard(server) == 0
+        response = await made.beat()
+        assert Errors(response.error_code) in (Errors.NOT_CONTROLLER, Errors.NONE)
+        assert counted_heartbeats(server) == 0
 
 
 @story
@@ -207,14 +207,14 @@ async def test_the_plain_front_keeps_all_heartbeats(tmp_path: Path) -> None:
 
 
 @story
-async def test_what_a_connection_was_last_heard_of_outlives_it(tmp_path: Path) -> None:
+async def test_the_last_heartbeat_of_a_connection_outlives_it(tmp_path: Path) -> None:
     async with active(tmp_path) as server, broker(server) as made:
         state = server.controller.context.heartbeats.brokers[1]
         made.offset += 5
         await made.beat()
         made.writer.transport.abort()
         await until(lambda: not adopted(server))
-        server.hear()
+        server.deliver_heartbeats()
         assert state.metadata_offset == made.offset
 
 
@@ -224,11 +224,11 @@ async def test_another_level_of_a_feature_may_have_other_rules(tmp_path: Path) -
     async with active(tmp_path) as server, broker(server) as made:
         assert adopted(server) == 1
         update = update_features.FeatureUpdateKey(feature="transaction.version", max_version_level=2, upgrade_type=1)
-        told = await made.admin.send(s.UpdateFeaturesRequest(feature_updates=[update]), 1)
-        assert told.error_code == 0
-        before = heard(server)
+        response = await made.admin.send(s.UpdateFeaturesRequest(feature_updates=[update]), 1)
+        assert response.error_code == 0
+        before = counted_heartbeats(server)
         await made.beat()
-        assert heard(server) == before
+        assert counted_heartbeats(server) == before
 
 
 @story

@@ -57,10 +57,10 @@ class Controller:
             return self.cluster
         assert isinstance(request, DescribeQuorumRequest)
         self.asked += 1
-        told = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if told is None:
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if answer is None:
             await asyncio.sleep(60)
-        return told
+        return answer
 
 
 async def served(controllers: list[Controller], then: Callable[[], Awaitable[Any]], apis: Any = APIS) -> Any:
@@ -87,8 +87,12 @@ def at(node_id: int, address: Address) -> Node:
 async def test_the_leader_answers() -> None:
     """595: "Otherwise the response can be returned to the application"."""
     leader = Controller(answer(1, 5))
-    told = await served([leader], lambda: ask(leader.address))
-    assert (told.cluster_id, told.partition.leader_id, told.partition.high_watermark) == ("here", 1, 7)
+    description = await served([leader], lambda: ask(leader.address))
+    assert (description.cluster_id, description.partition.leader_id, description.partition.high_watermark) == (
+        "here",
+        1,
+        7,
+    )
 
 
 @pytest.mark.covers("KIP-595 describe response 1")
@@ -101,8 +105,8 @@ async def test_a_node_that_names_the_leader_is_followed() -> None:
         other.answers = [answer(0, 5, Errors.NOT_LEADER_OR_FOLLOWER, [at(0, leader.address)])]
         return await ask(other.address)
 
-    told = await served([leader, other], asking)
-    assert told.partition.leader_id == 0
+    description = await served([leader, other], asking)
+    assert description.partition.leader_id == 0
     assert (leader.asked, other.asked) == (1, 1)
 
 
@@ -120,8 +124,8 @@ async def test_a_leader_id_of_epoch_0_is_none() -> None:
         other.cluster = DescribeClusterResponse(cluster_id="here", endpoint_type=2, controller_id=2, brokers=nodes)
         return await ask(other.address)
 
-    told = await served([leader, other, zero], asking)
-    assert told.partition.leader_id == 2
+    description = await served([leader, other, zero], asking)
+    assert description.partition.leader_id == 2
     assert zero.asked == 0
 
 
@@ -130,8 +134,8 @@ async def test_a_leader_id_of_epoch_0_is_none() -> None:
 async def test_no_leader_yet_is_asked_again() -> None:
     """595: "which could be the case if there is an election in progress ..., then backoff and retry with Metadata"."""
     node = Controller(*[answer(-1, 5, Errors.NOT_LEADER_OR_FOLLOWER)] * 2, answer(1, 6))
-    told = await served([node], lambda: ask(node.address))
-    assert (told.partition.leader_epoch, node.asked) == (6, 3)
+    description = await served([node], lambda: ask(node.address))
+    assert (description.partition.leader_epoch, node.asked) == (6, 3)
 
 
 @pytest.mark.covers("KIP-595 describe response 3")
@@ -153,8 +157,8 @@ async def test_the_request_eventually_times_out() -> None:
 async def test_a_dead_one_of_several_does_no_harm() -> None:
     leader = Controller(answer(1, 5))
     [nobody] = free_ports(1)
-    told = await served([leader], lambda: ask(Address("127.0.0.1", nobody), leader.address))
-    assert told.partition.leader_id == 1
+    description = await served([leader], lambda: ask(Address("127.0.0.1", nobody), leader.address))
+    assert description.partition.leader_id == 1
 
 
 @story
@@ -166,12 +170,12 @@ async def test_two_nodes_that_point_at_each_other_are_left_for_the_next_try() ->
         two.answers = [answer(1, 5, Errors.NOT_LEADER_OR_FOLLOWER, [at(1, one.address)])]
         return await ask(one.address)
 
-    told = await served([one, two], asking)
-    assert told.partition.leader_epoch == 6
+    description = await served([one, two], asking)
+    assert description.partition.leader_epoch == 6
 
 
 @story
-async def test_errors_that_stay_are_told_at_once() -> None:
+async def test_permanent_errors_are_reported_at_once() -> None:
     refusing = Controller(DescribeQuorumResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED.value))
     with pytest.raises(ApiException, match="DescribeQuorum to 127"):
         await served([refusing], lambda: ask(refusing.address))
@@ -187,8 +191,8 @@ async def test_before_there_is_a_metadata_version() -> None:
     """Real controllers do not describe the cluster then, but the quorum."""
     node = Controller(answer(1, 5))
     node.cluster = DescribeClusterResponse(error_code=Errors.UNSUPPORTED_VERSION.value)
-    told = await served([node], lambda: ask(node.address))
-    assert (told.cluster_id, told.partition.leader_id) == ("", 1)
+    description = await served([node], lambda: ask(node.address))
+    assert (description.cluster_id, description.partition.leader_id) == ("", 1)
 
 
 @story
@@ -203,9 +207,9 @@ async def test_a_peer_that_has_no_quorum() -> None:
 async def test_an_answer_about_something_else() -> None:
     for odd in (DescribeQuorumResponse(), DescribeQuorumResponse(topics=answer(1, 5).topics * 2)):
         node = Controller(odd)
-        with pytest.raises(NetworkError, match="not of __cluster_metadata-0") as told:
+        with pytest.raises(NetworkError, match="not of __cluster_metadata-0") as raised:
             await served([node], lambda where=node: ask(where.address))
-        assert not isinstance(told.value, DisconnectedError | RequestTimeoutError)
+        assert not isinstance(raised.value, DisconnectedError | RequestTimeoutError)
 
 
 @pytest.mark.parametrize(("host", "port"), [("a" * 64, 9092), ("nul\0", 9092), ("", 1)])

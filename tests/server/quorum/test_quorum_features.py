@@ -47,15 +47,15 @@ class Controller:
         return self._with_answers(effects)
 
     def _with_answers(self, effects: list[Effect]) -> list[Effect]:
-        told = [effect for effect in effects if isinstance(effect, Committed | LeaderChanged | SnapshotLoaded)]
-        return [*effects, *(each for effect in told for each in self.features.on_effect(effect))]
+        relevant = [effect for effect in effects if isinstance(effect, Committed | LeaderChanged | SnapshotLoaded)]
+        return [*effects, *(each for effect in relevant for each in self.features.on_effect(effect))]
 
 
 def features_answer(node: RaftNode, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
     return Controller(node).answer(request)
 
 
-def test_an_administrator_hears_of_it_when_it_is_committed() -> None:
+def test_an_administrator_is_answered_when_it_is_committed() -> None:
     """Version 1 has a result for each feature, version 2 one for all (KIP-1022)."""
     controller = Controller(static_leader())
     effects = controller.ask(features(1), 2, "change")
@@ -72,12 +72,12 @@ def test_an_administrator_hears_of_it_when_it_is_committed() -> None:
     assert controller.features.waiting == []
 
 
-def test_an_administrator_hears_that_it_leads_no_more() -> None:
+def test_an_administrator_is_answered_when_it_leads_no_more() -> None:
     controller = Controller(static_leader())
     assert of(SendResponse, controller.ask(features(1), 2, "change")) == []
     lost = controller.hear_of(controller.node.on_request(begin_request(2, leader_id=3), 1, "begin", 1000))
-    (told,) = [each for each in of(SendResponse, lost) if each.reply_to == "change"]
-    assert told.response.error_code == Errors.NOT_CONTROLLER  # type: ignore[attr-defined]
+    (answer,) = [each for each in of(SendResponse, lost) if each.reply_to == "change"]
+    assert answer.response.error_code == Errors.NOT_CONTROLLER  # type: ignore[attr-defined]
 
 
 def test_who_does_not_lead_or_not_yet_is_no_controller() -> None:

@@ -59,27 +59,27 @@ def properties(authority: Authority, protocol: str = "SASL_SSL", **others: str) 
 
 
 @asynccontextmanager
-async def quorum(doors: list[QuorumListenerSettings]) -> AsyncIterator[Nodes]:
-    nodes = Nodes(len(doors))
+async def quorum(listeners: list[QuorumListenerSettings]) -> AsyncIterator[Nodes]:
+    nodes = Nodes(len(listeners))
     async with AsyncExitStack() as stack:
-        for voter, listener_settings in zip(nodes.voters, doors, strict=True):
-            heard = Recorder()
+        for voter, listener_settings in zip(nodes.voters, listeners, strict=True):
+            recorder = Recorder()
             config = nodes.config(voter.key.id)
             server = QuorumServer(
                 *(config, MemoryLog(), MemoryElections()),
                 host="127.0.0.1",
                 port=voter.endpoints[NAME].port,
-                machine=heard,
+                machine=recorder,
                 stop_ms=500,
                 security=listener_settings.security,
                 super_users=listener_settings.super_users,
             )
             nodes.servers.append(await stack.enter_async_context(server))
-            nodes.heard.append(heard)
+            nodes.recorders.append(recorder)
         yield nodes
 
 
-async def told(server: QuorumServer, security: Security, request: Any) -> Errors:
+async def error_of(server: QuorumServer, security: Security, request: Any) -> Errors:
     async with await connect("127.0.0.1", server.port, security=security) as connection:
         return Errors.of((await connection.send(request)).error_code)
 
@@ -96,15 +96,15 @@ async def test_nodes_know_each_other_and_others_are_refused(authority: Authority
         for server in nodes.servers:
             for kind in REQUESTS:
                 visitor = Security(tls, Sasl("PLAIN", "visitor", PASSWORD))
-                assert await told(server, visitor, kind()) is Errors.CLUSTER_AUTHORIZATION_FAILED, kind.__name__
+                assert await error_of(server, visitor, kind()) is Errors.CLUSTER_AUTHORIZATION_FAILED, kind.__name__
             node = Security(tls, Sasl("PLAIN", "controller", PASSWORD))
-            assert await told(server, node, s.VoteRequest()) is not Errors.CLUSTER_AUTHORIZATION_FAILED
+            assert await error_of(server, node, s.VoteRequest()) is not Errors.CLUSTER_AUTHORIZATION_FAILED
             with pytest.raises(AuthenticationError, match="Invalid username or password"):
-                await told(server, Security(tls, Sasl("PLAIN", "controller", "wrong")), s.VoteRequest())
+                await error_of(server, Security(tls, Sasl("PLAIN", "controller", "wrong")), s.VoteRequest())
             with pytest.raises(DisconnectedError):
-                await told(server, Security(tls), s.VoteRequest())
+                await error_of(server, Security(tls), s.VoteRequest())
             with pytest.raises(NetworkError):
-                await told(server, Security(), s.VoteRequest())
+                await error_of(server, Security(), s.VoteRequest())
         assert leader.node.epoch == epoch and leader is await nodes.leader()
 
 
@@ -119,7 +119,7 @@ async def test_certificates_alone_make_principals(authority: Authority) -> None:
         await committed_everywhere(nodes, append(leader, [b"one"]).expected_offset + 1)
         stranger = Security(client_tls(authority.trusted, authority.keystore("stranger")))
         for kind in REQUESTS:
-            assert await told(leader, stranger, kind()) is Errors.CLUSTER_AUTHORIZATION_FAILED, kind.__name__
+            assert await error_of(leader, stranger, kind()) is Errors.CLUSTER_AUTHORIZATION_FAILED, kind.__name__
 
 
 @story
@@ -150,7 +150,7 @@ async def test_certificates_that_are_replaced_are_for_new_peers(authority: Autho
         await asyncio.sleep(1.1)  # The files are looked at once a second.
         epoch = leader.node.epoch
         security = Security(client_tls(both.trusted), Sasl("PLAIN", "controller", PASSWORD))
-        assert await told(leader, security, s.VoteRequest()) is not Errors.CLUSTER_AUTHORIZATION_FAILED
+        assert await error_of(leader, security, s.VoteRequest()) is not Errors.CLUSTER_AUTHORIZATION_FAILED
         for lane in [lane for each in nodes.servers for lane in each._peers._lanes.values()]:
             if lane.connection is not None:
                 lane.connection.abort()
@@ -202,7 +202,7 @@ def client(authority: Authority, user: str, password: str = PASSWORD, **others: 
 
 
 @pytest.mark.parametrize(
-    ("others", "told"),
+    ("others", "expected"),
     [
         ({"security_protocol": "KERBEROS"}, "security.protocol=KERBEROS"),
         ({"sasl_mechanism": "GSSAPI"}, "sasl.mechanism=GSSAPI"),
@@ -220,13 +220,13 @@ def client(authority: Authority, user: str, password: str = PASSWORD, **others: 
     ],
 )
 def test_a_command_config_that_cannot_be(
-    others: dict[str, str], told: str, authority: Authority, tmp_path: Path
+    others: dict[str, str], expected: str, authority: Authority, tmp_path: Path
 ) -> None:
     path = tmp_path / "client.properties"
     path.write_text(client(authority, "controller", **others))
     arguments = ["quorum", "describe", "--bootstrap-controller", "a:1", "--status", "--command-config", str(path)]
     result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 2 and told in result.output and PASSWORD not in result.output
+    assert result.exit_code == 2 and expected in result.output and PASSWORD not in result.output
 
 
 def test_a_client_in_plaintext_needs_nothing_more() -> None:

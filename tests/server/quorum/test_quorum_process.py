@@ -72,7 +72,7 @@ async def test_a_leader_that_stops_hands_over() -> None:
         successor = await nodes.leader(but=leader)
         assert successor.node.epoch > epoch
         nodes.servers.remove(leader)
-        nodes.heard = [heard for heard in nodes.heard if heard.led_epoch != epoch]
+        nodes.recorders = [each for each in nodes.recorders if each.led_epoch != epoch]
         appended = append(successor, RECORDS)
         await committed_everywhere(nodes, appended.expected_offset + len(RECORDS))
         end_offset = leader.log.end_offset
@@ -276,9 +276,9 @@ async def test_what_only_a_newer_release_can_read_ends_the_process_with_a_senten
     server = QuorumServer(Nodes(1).config(1), log, MemoryElections(), host="127.0.0.1", port=0, machine=None)
     with pytest.raises(NewerReleaseError, match=r"kraft\.version 2"):
         await server.__aenter__()
-    (told,) = [record for record in caplog.records if record.levelname == "CRITICAL"]
-    assert told.getMessage().startswith("node 1 cannot go on: the control record at offset 0 has kraft.version 2")
-    assert not told.exc_info
+    (record,) = [record for record in caplog.records if record.levelname == "CRITICAL"]
+    assert record.getMessage().startswith("node 1 cannot go on: the control record at offset 0 has kraft.version 2")
+    assert not record.exc_info
 
 
 @story
@@ -379,22 +379,22 @@ async def test_a_state_machine_is_given_what_others_appended_and_not_what_it_has
     """The leader's state machine gets the high watermark, and the resignation that reverts uncommitted records."""
     async with started(3) as nodes:
         leader = await nodes.leader()
-        machines = dict(zip(nodes.servers, nodes.heard, strict=True))
+        machines = dict(zip(nodes.servers, nodes.recorders, strict=True))
         ours = machines[leader]
         offset = append(leader, RECORDS).expected_offset
         end = offset + len(RECORDS)
         await until(lambda: all(machine.committed >= end for machine in machines.values()))
-        assert ours.told[-2:] == [("leader", leader.node.epoch, offset), ("committed", b"", end)]
+        assert ours.calls[-2:] == [("leader", leader.node.epoch, offset), ("committed", b"", end)]
         for server, machine in machines.items():
-            given = b"".join(told[1] for told in machine.told if told[0] == "committed")
+            given = b"".join(call[1] for call in machine.calls if call[0] == "committed")
             assert (RECORDS[0] in given) == (server is not leader)
         epoch = leader.node.epoch
         leader.submit([Resign(epoch)])
-        await until(lambda: ("resigned", epoch) in ours.told)
+        await until(lambda: ("resigned", epoch) in ours.calls)
 
 
 @story
-async def test_a_machine_that_is_far_behind_is_told_slice_by_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_machine_that_is_far_behind_gets_slice_by_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each in its own turn of the loop, so that no heartbeat waits for all of it."""
     monkeypatch.setattr("kcore.raft.driver.SLICE_BYTES", 100)
     log = MemoryLog()
@@ -405,11 +405,11 @@ async def test_a_machine_that_is_far_behind_is_told_slice_by_slice(monkeypatch: 
     server = nodes.server(1, log)
     turns: list[int] = []
     run = server._run_machine
-    monkeypatch.setattr(server, "_run_machine", lambda: (turns.append(nodes.heard[0].committed), run())[1])
+    monkeypatch.setattr(server, "_run_machine", lambda: (turns.append(nodes.recorders[0].committed), run())[1])
     async with server:
         await nodes.leader()
-        [machine] = nodes.heard
-        assert machine.told[-1] == ("leader", server.node.epoch, server.node.next_offset)
+        [machine] = nodes.recorders
+        assert machine.calls[-1] == ("leader", server.node.epoch, server.node.next_offset)
         assert max(after - before for before, after in pairwise(turns)) == 1
 
 
@@ -418,7 +418,7 @@ async def test_a_snapshot_is_written_while_the_leader_appends() -> None:
     """Slice by slice: what is committed meanwhile is not in it, and the node goes on between two slices."""
     async with started(1) as nodes:
         server = await nodes.leader()
-        [machine] = nodes.heard
+        [machine] = nodes.recorders
         append(server, RECORDS)
         await until(lambda: machine.committed == machine.next_offset)
         at = OffsetAndEpoch(machine.committed, server.node.epoch)
@@ -443,7 +443,7 @@ async def test_a_snapshot_is_written_while_the_leader_appends() -> None:
 async def test_a_snapshot_whose_state_machine_fails_leaves_nothing() -> None:
     async with started(1) as nodes:
         server = await nodes.leader()
-        at = OffsetAndEpoch(nodes.heard[0].committed, server.node.epoch)
+        at = OffsetAndEpoch(nodes.recorders[0].committed, server.node.epoch)
 
         def slices() -> Iterator[bytes]:
             yield encode_values([b"state"], base_offset=0, timestamp=0, partition_leader_epoch=0)

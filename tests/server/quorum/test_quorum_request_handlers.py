@@ -68,8 +68,8 @@ async def test_it_can_do_kraft_version_1() -> None:
     """A leader asks for that before it makes the node a voter; clients of ApiVersions 3 fail at a level 0."""
     async with handlers() as (_, _, connection):
         assert connection.versions is not None
-        told = connection.versions.answer.supported_features
-        assert [(each.name, each.min_version, each.max_version) for each in told] == [("kraft.version", 0, 1)]
+        features = connection.versions.answer.supported_features
+        assert [(each.name, each.min_version, each.max_version) for each in features] == [("kraft.version", 0, 1)]
         old = await connection.send(s.ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
         assert old.supported_features == []
         assert old.api_keys == connection.versions.answer.api_keys
@@ -115,11 +115,16 @@ async def test_the_active_controllers_requests_are_refused(request_: Any) -> Non
 async def test_it_describes_the_controllers_and_no_brokers() -> None:
     """KIP-919: a client that bootstraps with controllers finds the others, and the active one."""
     async with handlers() as (_, _, connection):
-        told = await connection.send(s.DescribeClusterRequest(endpoint_type=2))
-        assert (told.error_code, told.cluster_id, told.controller_id, told.endpoint_type) == (0, "us", 2, 2)
-        assert [(each.broker_id, each.host) for each in told.brokers] == [(1, "here"), (2, "there")]
-        told = await connection.send(s.DescribeClusterRequest(endpoint_type=1))
-        assert told.error_code == Errors.MISMATCHED_ENDPOINT_TYPE
+        response = await connection.send(s.DescribeClusterRequest(endpoint_type=2))
+        assert (response.error_code, response.cluster_id, response.controller_id, response.endpoint_type) == (
+            0,
+            "us",
+            2,
+            2,
+        )
+        assert [(each.broker_id, each.host) for each in response.brokers] == [(1, "here"), (2, "there")]
+        response = await connection.send(s.DescribeClusterRequest(endpoint_type=1))
+        assert response.error_code == Errors.MISMATCHED_ENDPOINT_TYPE
 
 
 @story

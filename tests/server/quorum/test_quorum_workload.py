@@ -41,9 +41,9 @@ def test_its_records_are_no_ops_of_any_size(size: int) -> None:
 def test_the_line_is_that_of_kafkas_tool() -> None:
     counts = np.zeros(BUCKETS, np.int64)
     counts[: 1000 * BUCKETS_A_MS : BUCKETS_A_MS] = 1  # One each of 0 to 999 ms.
-    told = stats_of(counts, 100, 2.0)
-    assert told == Stats(500.0, 50_000.0, 500.0, 750.0, 990.0, 999.0)
-    assert str(told).startswith(
+    stats = stats_of(counts, 100, 2.0)
+    assert stats == Stats(500.0, 50_000.0, 500.0, 750.0, 990.0, 999.0)
+    assert str(stats).startswith(
         "Throughput (bytes/second): 50000.00, Latency (ms): 750.0 p75 990.0 p99 999.0 p999, 500.0 p50, 500 records"
     )
     assert stats_of(np.zeros(BUCKETS, np.int64), 100, 2.0) is None

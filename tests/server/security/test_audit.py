@@ -27,7 +27,7 @@ from kcore.schema.scram import (
 )
 from kcore.schema.topics import CreatableTopic
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
-from kcore.server.security.audit import AuditLog, is_told
+from kcore.server.security.audit import AuditLog, is_logged
 from kcore.server.security.audited import AuditedRelay, audited
 from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
@@ -123,7 +123,7 @@ def test_who_only_reads_has_a_line_where_a_right_is_missing(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("outcome", "told"),
+    ("outcome", "expected"),
     [
         ({"NONE": 3, "TOPIC_AUTHORIZATION_FAILED": 1}, True),
         ({"NONE": 3, "UNKNOWN_TOPIC_OR_PARTITION": 1}, False),
@@ -131,8 +131,8 @@ def test_who_only_reads_has_a_line_where_a_right_is_missing(tmp_path: Path) -> N
         ("no response", False),
     ],
 )
-def test_one_item_without_a_right_is_enough_for_a_line(outcome: dict[str, int] | str, told: bool) -> None:
-    assert is_told("Metadata", outcome) is told
+def test_one_item_without_a_right_is_enough_for_a_line(outcome: dict[str, int] | str, expected: bool) -> None:
+    assert is_logged("Metadata", outcome) is expected
 
 
 @pytest.mark.parametrize("error", [Errors.NONE, Errors.NOT_CONTROLLER])
@@ -146,7 +146,7 @@ def test_whatever_changes_something_has_a_line(error: Errors) -> None:
         AssignReplicasToDirs LeaderAndIsr StopReplica ControlledShutdown DeleteGroups OffsetDelete WriteTxnMarkers
         Envelope DescribeConfigs DescribeUserScramCredentials DescribeDelegationToken DescribeClientQuotas
     """
-    assert [each for each in changes.split() if not is_told(each, {error.name: 1})] == []
+    assert [each for each in changes.split() if not is_logged(each, {error.name: 1})] == []
 
 
 def kraft_lines(tmp_path: Path, asks: list[Any], **settings: Any) -> list[dict[str, Any]]:
@@ -181,12 +181,12 @@ def test_behind_an_envelope_the_original_principal_is_named(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("either_front")
-def test_a_forged_envelope_is_told_as_its_sender_s(tmp_path: Path) -> None:
+def test_a_forged_envelope_is_logged_under_its_sender(tmp_path: Path) -> None:
     asks = [enveloped(ListPartitionReassignmentsRequest(topics=None), 0), registration(), s.FetchRequest(topics=[])]
     lines = kraft_lines(tmp_path, asks, has_authorizer=True, super_users=("User:other",))
     refused = {"CLUSTER_AUTHORIZATION_FAILED": 1}
-    told = [(line["principal"], line["request"], line["outcome"]) for line in lines]
-    assert told == [("User:ANONYMOUS", name, refused) for name in ("Envelope", "BrokerRegistration", "Fetch")]
+    found = [(line["principal"], line["request"], line["outcome"]) for line in lines]
+    assert found == [("User:ANONYMOUS", name, refused) for name in ("Envelope", "BrokerRegistration", "Fetch")]
     assert "alice" not in (tmp_path / "audit").read_text()
 
 
@@ -251,8 +251,8 @@ async def test_what_is_long_is_not_read_for_its_line(tmp_path: Path, monkeypatch
         monkeypatch.setattr("kcore.server.security.audited.MOST_BYTES", most)
         await relay.ask(1, frame)
     audit.close()
-    told = [(line.get("items"), line["outcome"]) for line in lines_of(tmp_path / "audit")]
-    assert told == [(1, {"NONE": 1}), (None, {"NONE": 1}), (None, {"NONE": 1}), (None, "not read")]
+    found = [(line.get("items"), line["outcome"]) for line in lines_of(tmp_path / "audit")]
+    assert found == [(1, {"NONE": 1}), (None, {"NONE": 1}), (None, {"NONE": 1}), (None, "not read")]
 
 
 @story

@@ -43,7 +43,7 @@ def test_all_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ({"max.connections": "many"}, "max.connections=many"),
         ({"max.connections.per.ip": "-1"}, "max.connections.per.ip=-1"),
@@ -54,6 +54,6 @@ def test_all_of_it() -> None:
         ({"socket.request.max.bytes": "0"}, "socket.request.max.bytes=0"),
     ],
 )
-def test_what_cannot_be(given: dict[str, str], told: str) -> None:
-    with pytest.raises(SettingsError, match=told):
+def test_what_cannot_be(given: dict[str, str], expected: str) -> None:
+    with pytest.raises(SettingsError, match=expected):
         limits_of(given, "A", DEFAULT)

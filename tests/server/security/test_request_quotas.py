@@ -137,8 +137,8 @@ async def test_what_nodes_of_the_cluster_send_is_exempt(tmp_path: Path) -> None:
         assert adopted(server) == is_compiled
         for number in range(20):
             made.offset += number
-            told = await made.beat(want_fence=False)
-            assert (told.error_code, told.throttle_time_ms) == (0, 0)
+            response = await made.beat(want_fence=False)
+            assert (response.error_code, response.throttle_time_ms) == (0, 0)
         assert adopted(server) == is_compiled
         alter = s.AlterPartitionRequest(broker_id=1, broker_epoch=made.epoch, topics=[])
         for request in (s.DescribeQuorumRequest(topics=[]), alter, s.FetchSnapshotRequest(topics=[])):
@@ -181,7 +181,7 @@ async def test_who_lacks_the_right_is_not_exempt(tmp_path: Path, *, is_direct: b
 
 
 @story
-async def test_a_forwarded_request_counts_for_its_client_who_is_told(tmp_path: Path) -> None:
+async def test_a_forwarded_request_throttles_its_client(tmp_path: Path) -> None:
     """The broker's connection is not muted: the broker mutes the client."""
     async with limited(tmp_path, {"user": "alice"}) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

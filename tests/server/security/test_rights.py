@@ -82,17 +82,17 @@ def test_settings_are_altered_one_resource_at_a_time(
     has_groups = authorization is BrokerAuthorization
     assert [each.resource_name for each in checked.request.resources] == ["t", *([] if has_groups else ["g"])]
     assert checked.request.validate_only and not checked.is_empty
-    told = response(responses=[])
-    checked.complete(told)
+    answer = response(responses=[])
+    checked.complete(answer)
     assert [
-        (each.resource_type, each.resource_name, each.error_code, each.error_message) for each in told.responses
+        (each.resource_type, each.resource_name, each.error_code, each.error_message) for each in answer.responses
     ] == [(kind, name, error, None) for kind, name, error, _ in (REFUSED if has_groups else REFUSED[:-1])]
     everything = of(authorization, (ALTER_CONFIGS, *OF_CLUSTER), (ALTER_CONFIGS, GROUP, "g"))
     kept = everything._alter_configs(request_(resources=rows)).request.resources
     assert [each.resource_name for each in kept] == ["1", "g"]
 
 
-def test_settings_are_told_one_resource_at_a_time() -> None:
+def test_settings_are_described_one_resource_at_a_time() -> None:
     rows = [DescribeConfigsResource(resource_type=kind, resource_name=name) for kind, name in RESOURCES]
     for option in (False, True):
         request = DescribeConfigsRequest(resources=rows, include_synonyms=option, include_documentation=not option)
@@ -100,9 +100,9 @@ def test_settings_are_told_one_resource_at_a_time() -> None:
         assert [each.resource_name for each in checked.request.resources] == ["t"]
         options = checked.request.include_synonyms, checked.request.include_documentation
         assert options == (option, not option) and not checked.is_empty
-    told = DescribeConfigsResponse(results=[])
-    checked.complete(told)
-    found = [(each.resource_type, each.resource_name, each.error_code, each.error_message) for each in told.results]
+    answer = DescribeConfigsResponse(results=[])
+    checked.complete(answer)
+    found = [(each.resource_type, each.resource_name, each.error_code, each.error_message) for each in answer.results]
     assert found == REFUSED
     assert of(BrokerAuthorization, (DESCRIBE, TOPIC, "t"))._describe_configs(request).is_empty
 
@@ -119,8 +119,8 @@ ID = Uuid(b"i" * 16)
 
 
 def cut(rights: Rights, request: MetadataRequest, response: MetadataResponse, version: int) -> None:
-    told = rights.told(request, version, any(each.topic_id != ZERO_UUID for each in request.topics or ()))
-    response.topics = [each for topic in response.topics if (each := told(topic)) is not None]
+    visible = rights.topic_filter(request, version, any(each.topic_id != ZERO_UUID for each in request.topics or ()))
+    response.topics = [each for topic in response.topics if (each := visible(topic)) is not None]
     rights.cut(response)
 
 
@@ -128,7 +128,7 @@ def cut(rights: Rights, request: MetadataRequest, response: MetadataResponse, ve
     ("topics", "version", "is_told"),
     [(None, 1, False), (None, 12, False), ([], 0, False), ([], 1, True), (["t", "u"], 0, True), (["t", "u"], 12, True)],
 )
-def test_who_asks_for_all_topics_does_not_hear_of_those_that_it_may_not_describe(
+def test_a_request_for_all_topics_gets_only_those_that_it_may_describe(
     topics: list[str] | None, version: int, is_told: bool
 ) -> None:
     """Version 0 asks for all by naming none."""
@@ -146,7 +146,7 @@ def test_a_topic_whose_id_nobody_knows_stays_in_the_answer() -> None:
     assert [(each.name, each.topic_id, each.error_code) for each in response.topics] == [(None, ID, Errors.NONE)]
 
 
-def test_operations_are_told_that_are_allowed_and_only_to_who_asks() -> None:
+def test_allowed_operations_are_answered_only_on_request() -> None:
     rights = of(Rights, (DESCRIBE, TOPIC, "t"), (READ, TOPIC, "t"), (CREATE, *OF_CLUSTER), (WRITE, *OF_CLUSTER))
     for bits, of_topic, of_cluster in (
         (NOBODY_ASKED, NOBODY_ASKED, NOBODY_ASKED),
@@ -161,7 +161,7 @@ def test_operations_are_told_that_are_allowed_and_only_to_who_asks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rights", "bits", "told"),
+    ("rights", "bits", "expected"),
     [
         (((DESCRIBE, *OF_CLUSTER), (CREATE, *OF_CLUSTER)), 1 << CREATE | 1 << ALTER, 1 << CREATE),
         (((CREATE, *OF_CLUSTER),), 1 << CREATE | 1 << ALTER, 0),
@@ -169,8 +169,8 @@ def test_operations_are_told_that_are_allowed_and_only_to_who_asks() -> None:
         ((), NOBODY_ASKED, NOBODY_ASKED),
     ],
 )
-def test_a_described_cluster_tells_what_is_allowed(rights: tuple[Right, ...], bits: int, told: int) -> None:
+def test_a_described_cluster_tells_what_is_allowed(rights: tuple[Right, ...], bits: int, expected: int) -> None:
     """None without DESCRIBE (AuthHelper.computeDescribeClusterResponse)."""
     response = DescribeClusterResponse(cluster_authorized_operations=bits)
     of(Rights, *rights).cut(response)
-    assert response.cluster_authorized_operations == told
+    assert response.cluster_authorized_operations == expected

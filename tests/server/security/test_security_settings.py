@@ -55,9 +55,9 @@ def security_of(given: dict[str, str]) -> ListenerSecurity:
 def refusal(given: dict[str, str]) -> str:
     with pytest.raises(SettingsError) as raised:
         settings_of(MINIMAL | given)
-    told = str(raised.value)
-    assert "\n" not in told and SECRET not in told
-    return told
+    message = str(raised.value)
+    assert "\n" not in message and SECRET not in message
+    return message
 
 
 def test_without_a_map_a_controllers_listener_is_plaintext() -> None:
@@ -144,7 +144,7 @@ def test_no_secret_is_shown(ssl: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "expected"),
     [
         ({MAP: "CONTROLLER:SASL_TLS"}, "give CONTROLLER one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         ({MAP: "OTHER:PLAINTEXT"}, "give CONTROLLER one of"),
@@ -171,12 +171,12 @@ def test_no_secret_is_shown(ssl: dict[str, str]) -> None:
         ({"sasl.server.max.receive.size": "0"}, "sasl.server.max.receive.size=0: give a number"),
     ],
 )
-def test_what_cannot_be_of_sasl_is_told_in_one_line(changed: dict[str, str], told: str) -> None:
-    assert told in refusal(SASL | changed)
+def test_an_invalid_sasl_setting_is_one_line(changed: dict[str, str], expected: str) -> None:
+    assert expected in refusal(SASL | changed)
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "expected"),
     [
         ({"ssl.keystore.type": "JKS"}, "ssl.keystore.type=JKS: kcore reads PEM alone: `keytool -importkeystore"),
         ({"ssl.keystore.type": ""}, "ssl.keystore.type=JKS: kcore reads PEM alone"),
@@ -194,11 +194,11 @@ def test_what_cannot_be_of_sasl_is_told_in_one_line(changed: dict[str, str], tol
         ({"ssl.endpoint.identification.algorithm": "ldap"}, "give https, or nothing"),
     ],
 )
-def test_what_cannot_be_of_tls_is_told_in_one_line(changed: dict[str, str], told: str, ssl: dict[str, str]) -> None:
-    assert told in refusal(ssl | changed)
+def test_an_invalid_tls_setting_is_one_line(changed: dict[str, str], expected: str, ssl: dict[str, str]) -> None:
+    assert expected in refusal(ssl | changed)
 
 
-def test_a_key_that_is_none_is_told_in_one_line(tmp_path: Path, ssl: dict[str, str]) -> None:
+def test_an_invalid_key_is_one_line(tmp_path: Path, ssl: dict[str, str]) -> None:
     path = tmp_path / "keystore.pem"
     path.write_text(f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----\n")
     assert "certificate or key" in refusal(ssl | {"ssl.keystore.location": str(path)})

@@ -32,18 +32,18 @@ def test_every_response_says_it_where_its_version_can(kind: type[Any]) -> None:
             response = kind(**({FIELD: said_ms} if hasattr(kind(), FIELD) else {}))
             answer = framed(response, version)
             has_field = hasattr(response, FIELD) and framed(kind(**{FIELD: 5}), version) != framed(kind(), version)
-            told, throttled_ms = with_time(answer, kind, version, used_ms)
+            throttled, throttled_ms = with_time(answer, kind, version, used_ms)
             assert throttled_ms == (expected if has_field else used_ms)
             if has_field:
                 setattr(response, FIELD, expected)
-            assert told == framed(response, version)
+            assert throttled == framed(response, version)
 
 
 def test_an_answer_whose_header_has_more_is_read() -> None:
     kind = response_of(next(each for each in REQUESTS.values() if each.__name__ == "CreateTopicsRequest"))
     tagged = b"\1\7\2ab"  # A tagged field that is not known.
     answer = bytes(4) + tagged + bytes(encode(kind(), 7))
-    told, throttled_ms = with_time(answer, kind, 7, 70)
+    throttled, throttled_ms = with_time(answer, kind, 7, 70)
     assert throttled_ms == 70
-    _, at = decode_from(ResponseHeader, 1, told)
-    assert getattr(decode_from(kind, 7, told, at)[0], FIELD) == 70
+    _, at = decode_from(ResponseHeader, 1, throttled)
+    assert getattr(decode_from(kind, 7, throttled, at)[0], FIELD) == 70

@@ -117,7 +117,7 @@ class Stuck(FakeBroker):
 
 @pytest.mark.covers("A2")
 @story
-async def test_what_an_incarnation_was_to_hear_the_next_one_does_not() -> None:
+async def test_requests_for_an_incarnation_do_not_reach_the_next_one() -> None:
     """KIP-380: a restarted broker gets only requests for its new epoch."""
     sent_requests = SentRequests()
     async with AsyncExitStack() as stack:

@@ -110,7 +110,7 @@ async def test_a_controller_that_has_just_died_is_still_believed(tmp_path: Path)
 
 @story
 async def test_a_server_that_is_behind_is_not_the_last_word(tmp_path: Path) -> None:
-    """The broker's ZooKeeper server may not have heard of the election yet: it is made to catch up."""
+    """The broker's ZooKeeper server may not know of the election yet: it is made to catch up."""
     async with brokers_in(tmp_path) as brokers:
         await brokers.elect(1)
         brokers.tree.on_sync = lambda: brokers.elected(2, 8)

@@ -241,16 +241,16 @@ async def test_an_old_version_goes_to_the_controller_once_as_the_new_one(request
 async def test_the_new_version_is_refused_by_who_is_not_the_controller(request_: Message) -> None:
     kind, zookeeper = type(request_), Zookeeper()
     async with broker(None) as at:
-        told = await asked(at, request_, BUMPED[kind])
-        assert {*errors_of(told)} == {Errors.NOT_CONTROLLER}
+        response = await asked(at, request_, BUMPED[kind])
+        assert {*errors_of(response)} == {Errors.NOT_CONTROLLER}
     async with controller(zookeeper) as server:
         zookeeper.elected(1)
         await until(lambda: not server.active.is_active)
-        told = await asked(server.port, request_, BUMPED[kind])
-        assert {*errors_of(told)} == {Errors.NOT_CONTROLLER}, "a standby hands it on to nobody"
+        response = await asked(server.port, request_, BUMPED[kind])
+        assert {*errors_of(response)} == {Errors.NOT_CONTROLLER}, "a standby hands it on to nobody"
         async with broker(server.port) as at:
-            told = await asked(at, request_, BUMPED[kind] - 1)
-            assert {*errors_of(told)} == {Errors.NOT_CONTROLLER}, "nor is it forwarded twice"
+            response = await asked(at, request_, BUMPED[kind] - 1)
+            assert {*errors_of(response)} == {Errors.NOT_CONTROLLER}, "nor is it forwarded twice"
 
 
 @pytest.mark.covers("KIP-590 1", "KIP-590 2", "KIP-590 3", "KIP-590 4")
@@ -265,8 +265,8 @@ async def test_the_controller_handles_the_new_version_and_what_brokers_proxy(req
         zookeeper.write_topic("t", [1])
         await until(lambda: "t" in server.active.table.topics)
         for port, version in ((server.port, BUMPED[kind]), (at, BUMPED[kind] - 1)):
-            told = await asked(port, request_, version)
-            assert {*errors_of(told)} == {wanted}, told
+            response = await asked(port, request_, version)
+            assert {*errors_of(response)} == {wanted}, response
     if kind is AlterClientQuotasRequest:
         assert znodes.decode_config("", zookeeper.tree.nodes["/config/users/u"].data) == {"producer_byte_rate": "1"}
 
@@ -346,15 +346,15 @@ async def test_what_is_proxied_has_the_rights_of_the_client(request_: Message) -
     """The broker that proxies it is a super user; bob has no rights, and his tokens are his own."""
     zookeeper = Zookeeper()
     async with controller(zookeeper, super_users=("User:broker",)) as server:
-        told = await proxied_answer(server, request_, "bob", "broker")
+        response = await proxied_answer(server, request_, "bob", "broker")
         if not isinstance(request_, OfTokens):
             refusals = {Errors.CLUSTER_AUTHORIZATION_FAILED, Errors.TOPIC_AUTHORIZATION_FAILED}
-            assert {*errors_of(told)} <= refusals, told
+            assert {*errors_of(response)} <= refusals, response
         elif isinstance(request_, CreateDelegationTokenRequest):
-            owner, requester = told.principal_name, told.token_requester_principal_name
-            assert (told.error_code, owner, requester) == (Errors.NONE, "bob", "bob")
+            owner, requester = response.principal_name, response.token_requester_principal_name
+            assert (response.error_code, owner, requester) == (Errors.NONE, "bob", "bob")
         else:
-            assert told.error_code == Errors.DELEGATION_TOKEN_NOT_FOUND
+            assert response.error_code == Errors.DELEGATION_TOKEN_NOT_FOUND
 
 
 @pytest.mark.covers("KIP-590 10")
@@ -378,9 +378,9 @@ async def test_what_is_proxied_comes_from_the_address_of_the_client(tmp_path: Pa
         for address, wanted in (("10.1.2.3", Errors.NONE), ("10.1.2.4", NO_CLUSTER), (None, NO_CLUSTER)):
             assert errors_of(await proxied_answer(server, request, "bob", "broker", address)) == [wanted]
     audit.close()
-    told = [(each["principal"], each["address"], each.get("through_address")) for each in lines(path)[1:]]
+    audited = [(each["principal"], each["address"], each.get("through_address")) for each in lines(path)[1:]]
     through = "127.0.0.1"
-    assert told == [
+    assert audited == [
         ("User:bob", "10.1.2.3", through),
         ("User:bob", "10.1.2.4", through),
         ("User:bob", through, None),
@@ -393,18 +393,18 @@ async def test_what_is_proxied_comes_from_the_address_of_the_client(tmp_path: Pa
 async def test_brokers_alone_may_name_another(request_: Message) -> None:
     """That takes CLUSTER_ACTION, as an envelope does."""
     async with controller(Zookeeper(), super_users=("User:admin",)) as server:
-        told = await proxied_answer(server, request_, "admin", "bob")
-        assert {*errors_of(told)} == {Errors.CLUSTER_AUTHORIZATION_FAILED}
+        response = await proxied_answer(server, request_, "admin", "bob")
+        assert {*errors_of(response)} == {Errors.CLUSTER_AUTHORIZATION_FAILED}
 
 
 @story
 async def test_a_stranger_gets_no_token_in_another_name() -> None:
     async with controller(Zookeeper(), super_users=()) as server:
         for request in (each for each in MUTATIONS if isinstance(each, OfTokens)):
-            told = await proxied_answer(server, request, "alice")
-            assert told.error_code == Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-        told = await proxied_answer(server, MUTATIONS[-3], "alice", "broker")
-        assert (told.error_code, told.principal_name) == (Errors.NONE, "alice")
+            response = await proxied_answer(server, request, "alice")
+            assert response.error_code == Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        response = await proxied_answer(server, MUTATIONS[-3], "alice", "broker")
+        assert (response.error_code, response.principal_name) == (Errors.NONE, "alice")
 
 
 @story
@@ -415,10 +415,10 @@ async def test_a_client_of_a_token_gets_no_other_by_a_broker() -> None:
     token = SESSION.set(session)
     for request in (each for each in MUTATIONS if isinstance(each, OfTokens)):
         version = BUMPED[type(request)] - 1
-        told = await relay.ask(1, frame_of(request, version))
+        answered = await relay.ask(1, frame_of(request, version))
         response = response_of(type(request))
-        _, at = decode_from(ResponseHeader, response.header_version(version), told)
-        answer: Any = decode_from(response, version, told, at)[0]
+        _, at = decode_from(ResponseHeader, response.header_version(version), answered)
+        answer: Any = decode_from(response, version, answered, at)[0]
         assert answer.error_code == Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     SESSION.reset(token)
 
@@ -436,11 +436,11 @@ async def test_before_the_second_roll_no_version_is_routed(tmp_path: Path) -> No
 
 @pytest.mark.covers("KIP-590 9")
 @story
-async def test_the_new_versions_are_told_to_clients() -> None:
+async def test_clients_get_the_new_versions() -> None:
     async with controller(Zookeeper()) as server, await connect("127.0.0.1", server.port) as connection:
         assert connection.versions is not None
-        told = {kind: connection.versions.by_key[kind.api_key].highest for kind in BUMPED}
-        assert told == BUMPED
+        versions = {kind: connection.versions.by_key[kind.api_key].highest for kind in BUMPED}
+        assert versions == BUMPED
 
 
 @pytest.mark.parametrize("tag", [b"", b"\x05abc", b"\x02\xff", b"\0", b"\xff\xff\xff\xff\xff\xff"])
@@ -476,7 +476,7 @@ async def test_a_broker_shows_the_controller_who_it_is(request_: Message) -> Non
         return refused(routed.request, routed.header.request_api_version, Errors.POLICY_VIOLATION)
 
     async def handle(context: Any, request: Any) -> None:
-        raise AssertionError("all mutations are the door's")
+        raise AssertionError("the request handlers answer all mutations")
 
     apis = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
     listener_settings = DocumentRequests(decide, lambda: True, Nothing(), lambda session: True)
@@ -486,10 +486,10 @@ async def test_a_broker_shows_the_controller_who_it_is(request_: Message) -> Non
         relay, session = DocumentRelay(lambda: where, Nothing(), dialer), ClientSession("PLAINTEXT", "127.0.0.1")
         session.authenticated(KafkaPrincipal("bob"))
         token, version = SESSION.set(session), BUMPED[type(request_)] - 1
-        told = await relay.ask(1, frame_of(request_, version))
+        answer = await relay.ask(1, frame_of(request_, version))
         SESSION.reset(token)
     assert seen == [("User:alice", "bob", request_)]
     response = response_of(type(request_))
-    header, at = decode_from(ResponseHeader, response.header_version(version), told)
+    header, at = decode_from(ResponseHeader, response.header_version(version), answer)
     assert header.correlation_id == 7
-    assert {*errors_of(decode_from(response, version, told, at)[0])} == {Errors.POLICY_VIOLATION}
+    assert {*errors_of(decode_from(response, version, answer, at)[0])} == {Errors.POLICY_VIOLATION}

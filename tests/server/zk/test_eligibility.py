@@ -12,7 +12,7 @@ from kcore.errors import ElectionRefusedError
 from kcore.metadata.replica_assignment import ReplicaAssignment
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znodes import Migration, PartitionStateNode, TopicAssignment
-from kcore.server.zk_controller import holder
+from kcore.server.zk_controller import controller_znode
 from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from net.loops import story, until
@@ -122,7 +122,7 @@ REFUSED = {
 @story
 async def test_nothing_is_taken_over(name: str, take_it_over: bool) -> None:
     """One sentence, before the first write."""
-    make, told = REFUSED[name]
+    make, message = REFUSED[name]
     zookeeper = kafkas()
     zookeeper.register(2, 9)
     zookeeper.elected(2)
@@ -131,7 +131,7 @@ async def test_nothing_is_taken_over(name: str, take_it_over: bool) -> None:
     with pytest.raises(ElectionRefusedError) as refused:
         async with server(zookeeper, take_over=take_it_over):
             pass
-    assert str(refused.value).startswith(told)
+    assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)
     assert zookeeper.tree.nodes == before
     assert not zookeeper.is_open
@@ -199,16 +199,16 @@ async def test_a_migration_that_began_since_ends_a_controller_at_its_next_electi
 
 
 @story
-async def test_another_controller_of_our_id_is_told_of_and_ends_this_one_if_it_lives_on(
+async def test_another_controller_of_our_id_is_logged_and_ends_this_one_if_it_lives_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(holder, "GRACE_S", 0.0)
+    monkeypatch.setattr(controller_znode, "GRACE_S", 0.0)
     zookeeper = kafkas()
     zookeeper.elected(US)
     with caplog.at_level(logging.WARNING):
         async with server(zookeeper, take_over=True, session_timeout_ms=50) as started:
-            told = await ended(started)
-    assert told.startswith(f"another controller runs under id {US}, in ZooKeeper session {OTHERS:#x}: ")
+            message = await ended(started)
+    assert message.startswith(f"another controller runs under id {US}, in ZooKeeper session {OTHERS:#x}: ")
     warnings = [record.getMessage() for record in caplog.records]
     assert [line for line in warnings if "in another session" in line] == warnings[:1]
     assert (zookeeper.controller, zookeeper.epoch) == (US, 1), "it controls still"
@@ -242,7 +242,7 @@ async def test_a_second_look_before_its_time_is_no_reason_to_give_up() -> None:
 
 @story
 async def test_an_active_controller_whose_id_is_in_another_session_resigns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holder, "GRACE_S", 60.0)
+    monkeypatch.setattr(controller_znode, "GRACE_S", 60.0)
     zookeeper = kafkas()
     async with server(zookeeper) as started:
         await until(lambda: started.active.is_active)

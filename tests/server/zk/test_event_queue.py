@@ -31,7 +31,7 @@ async def test_first_in_first_out() -> None:
 
 
 @story
-async def test_a_lost_session_comes_before_all_and_makes_its_watches_old_news() -> None:
+async def test_a_lost_session_comes_first_and_its_watches_are_ignored() -> None:
     """Waiting requests are answered with NOT_CONTROLLER (KAFKA-10193)."""
     metrics = ControllerMetrics()
     queue = EventQueue(metrics)

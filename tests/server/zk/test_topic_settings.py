@@ -70,7 +70,7 @@ def test_the_largest_numbers(name: str, most: int) -> None:
 
 @story
 async def test_settings_forgotten_while_others_are_read_are_read_again() -> None:
-    """A topic that was deleted and is there again, told with one that is new."""
+    """A topic that was deleted and created again is in one event with a new topic."""
     reads: list[list[str]] = []
 
     class Zookeeper:

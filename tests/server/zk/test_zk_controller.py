@@ -78,7 +78,7 @@ async def test_requests_that_change_nothing_do_not_fill_the_log(caplog: pytest.L
 
 @pytest.mark.covers("article F.2", "article B.1")
 @story
-async def test_brokers_hear_of_a_new_topic_and_clients_can_ask() -> None:
+async def test_brokers_and_clients_learn_of_a_new_topic() -> None:
     async with cluster() as (zookeeper, server, broker):
         assert zookeeper.controller == US
         state = znodes.decode_state("", zookeeper.tree.nodes[znodes.state_path("t", 1)].data)
@@ -126,14 +126,14 @@ async def test_the_log_tells_an_operator_what_happened(verbose: bool, caplog: py
             await until(lambda: server.metrics.events["BrokerChange"].count == 2)
             zookeeper.elected(OTHER)
             await until(lambda: f"controller {OTHER} is active, epoch 2" in caplog.text)
-    told = [record.getMessage() for record in caplog.records]
-    assert any(line.startswith(f"controller {US} is active, epoch 1: 0 live brokers") for line in told)
-    assert "1 topic of 2 partitions created: t" in told
-    assert "broker 1 failed: 2 partitions offline" in told
-    assert any(line.endswith(" died; live: brokers none") for line in told)
-    assert f"controller {US} has resigned" in told
-    assert ("t-1: leader 1 to -1, leader epoch 1, ISR [1]" in told) == verbose
-    assert not any("broker 1000" in line or "broker 1001" in line for line in told)
+    messages = [record.getMessage() for record in caplog.records]
+    assert any(line.startswith(f"controller {US} is active, epoch 1: 0 live brokers") for line in messages)
+    assert "1 topic of 2 partitions created: t" in messages
+    assert "broker 1 failed: 2 partitions offline" in messages
+    assert any(line.endswith(" died; live: brokers none") for line in messages)
+    assert f"controller {US} has resigned" in messages
+    assert ("t-1: leader 1 to -1, leader epoch 1, ISR [1]" in messages) == verbose
+    assert not any("broker 1000" in line or "broker 1001" in line for line in messages)
 
 
 @story
@@ -146,7 +146,7 @@ async def test_an_answer_from_which_nothing_follows_is_no_event() -> None:
 
 
 @story
-async def test_a_broker_that_is_gone_is_told_nothing_more() -> None:
+async def test_a_lost_broker_gets_no_more_requests() -> None:
     async with cluster() as (zookeeper, server, _):
         zookeeper.tree.delete(znodes.broker_path(BROKER))
         zookeeper.tell()
@@ -273,7 +273,7 @@ async def test_it_stops_though_zookeeper_says_nothing(monkeypatch: pytest.Monkey
 
 
 @story
-async def test_a_fault_that_nothing_can_be_done_about_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fault_without_a_remedy_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     zookeeper = Zookeeper()
     async with controller(zookeeper) as server:
         await until(lambda: server.active.is_active)
@@ -300,8 +300,8 @@ async def test_17_a_step_of_the_wall_clock_moves_no_deadline(
             monkeypatch.setattr(time, "time_ns", lambda: real_ns() + step_ns)
             ticks = server.metrics.events["Tick"].count
             await until(lambda: answer.done() or server.metrics.events["Tick"].count > ticks + 200)
-            told = answer.result().responses[0].error_code if answer.done() else None
-            assert told == error
+            error_code = answer.result().responses[0].error_code if answer.done() else None
+            assert error_code == error
             answer.cancel()
 
 

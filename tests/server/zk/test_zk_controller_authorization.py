@@ -166,8 +166,8 @@ def test_topics_are_created_by_who_may() -> None:
         ("a-2", Errors.NONE, None),
         ("b-1", DENIED, "Authorization failed."),
     ]
-    told = {each.name: (each.topic_config_error_code, each.num_partitions, each.configs) for each in response.topics}
-    assert told["a-1"] == told["b-1"] == (DENIED, -1, None) and told["a-2"][:2] == (Errors.NONE, 3)
+    created = {each.name: (each.topic_config_error_code, each.num_partitions, each.configs) for each in response.topics}
+    assert created["a-1"] == created["b-1"] == (DENIED, -1, None) and created["a-2"][:2] == (Errors.NONE, 3)
     assert not a_gate(binding(CREATE)).check(request, names_by_id).is_empty
     assert a_gate().check(request, names_by_id).is_empty
 
@@ -242,7 +242,7 @@ def test_who_names_a_topic_by_its_id_must_be_allowed_to_know_it() -> None:
     assert a_gate(binding(DESCRIBE, "t", TOPIC)).check(growth, names_by_id).is_empty
 
 
-def test_settings_are_changed_and_told_by_who_may() -> None:
+def test_settings_are_changed_and_described_with_the_rights() -> None:
     kinds = [(ConfigResourceType.TOPIC, "a"), (ConfigResourceType.TOPIC, "b"), (ConfigResourceType.BROKER, "1000")]
     altered = s.IncrementalAlterConfigsRequest(
         resources=[
@@ -265,20 +265,20 @@ def test_settings_are_changed_and_told_by_who_may() -> None:
     )
     checked = a_gate(binding(ALTER_CONFIGS)).check(described, names_by_id)
     assert [each.resource_name for each in checked.request.resources] == ["1000"], "who may alter may describe"  # type: ignore[attr-defined]
-    told = s.DescribeConfigsResponse(results=[])
-    checked.complete(told)
-    assert {each.error_message for each in told.results} == {"Topic authorization failed."}
+    answer = s.DescribeConfigsResponse(results=[])
+    checked.complete(answer)
+    assert {each.error_message for each in answer.results} == {"Topic authorization failed."}
 
 
 def metadata(
     authorization: ZkControllerAuthorization, request: s.MetadataRequest, *topics: MetadataResponseTopic
 ) -> list[tuple[Any, ...]]:
-    told = authorization.told(request, 12, any(each.topic_id != ZERO_UUID for each in request.topics or ()))
-    rows = [row for topic in topics if (row := told(topic)) is not None]
+    visible = authorization.topic_filter(request, 12, any(each.topic_id != ZERO_UUID for each in request.topics or ()))
+    rows = [row for topic in topics if (row := visible(topic)) is not None]
     return [(each.name, each.topic_id, each.error_code, each.topic_authorized_operations) for each in rows]
 
 
-def test_only_topics_that_may_be_described_are_told_of() -> None:
+def test_only_topics_that_may_be_described_are_shown() -> None:
     authorization = a_gate(binding(WRITE, "a", TOPIC))
     bits = sum(1 << code for code in (DESCRIBE, WRITE, DELETE))
 
@@ -333,8 +333,8 @@ def test_what_is_relayed_is_checked_before() -> None:
         refusal_of(each, request, 4)
         for each, request in ((authorization, InitProducerIdRequest(transactional_id="y")), (authorization, idempotent))
     ]
-    told: list[Any] = refusals
-    assert [(each.error_code, each.producer_id, each.producer_epoch) for each in told] == [
+    results: list[Any] = refusals
+    assert [(each.error_code, each.producer_id, each.producer_epoch) for each in results] == [
         (Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1, -1),
         (Errors.CLUSTER_AUTHORIZATION_FAILED, -1, -1),
     ]

@@ -365,9 +365,9 @@ async def test_quotas_of_clients_hold_at_the_controller() -> None:
                     await greedy.send(s.AlterPartitionRequest(topics=[]))
                     assert all(each._muted is None for each in connections)
                 for _ in range(5):
-                    told = await greedy.send(s.MetadataRequest(topics=[]))
+                    response = await greedy.send(s.MetadataRequest(topics=[]))
                     assert (await modest.send(s.MetadataRequest(topics=[]))).throttle_time_ms == 0
-                assert (told.throttle_time_ms > 0) is (value is not None)
+                assert (response.throttle_time_ms > 0) is (value is not None)
                 if value is not None:
                     await until(lambda: any(each._muted is not None for each in connections))
                 for each in connections:
@@ -395,7 +395,7 @@ def test_a_credential_that_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("others", "told"),
+    ("others", "expected"),
     [
         ({"security_inter_broker_protocol": "SASL_SSL"}, "give either inter.broker.listener.name or"),
         ({"inter_broker_listener_name": "OTHER"}, "give OTHER one of"),
@@ -406,8 +406,8 @@ def test_a_credential_that_is_none() -> None:
         ({"control_plane_listener_name": "PLAINTEXT"}, "must be those of SECURE"),
     ],
 )
-def test_settings_that_cannot_be(others: dict[str, str], told: str, authority: Authority) -> None:
-    with pytest.raises(SettingsError, match=told):
+def test_settings_that_cannot_be(others: dict[str, str], expected: str, authority: Authority) -> None:
+    with pytest.raises(SettingsError, match=expected):
         zk_controller_settings(properties(authority, **others))
 
 

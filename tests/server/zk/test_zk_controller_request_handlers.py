@@ -58,8 +58,8 @@ async def their_answer(context: RequestContext, request: Any) -> Any:
     )
 
 
-class Told:
-    """A front with all that is around it."""
+class Served:
+    """Request handlers of a controller, with the events that they put and the brokers that they know."""
 
     def __init__(self) -> None:
         self.events: list[RequestEvent[Any]] = []
@@ -89,54 +89,54 @@ class Told:
 
 
 @asynccontextmanager
-async def opened() -> AsyncIterator[Told]:
-    told = Told()
-    told.port = await told.handlers.open("127.0.0.1", 0, "PLAINTEXT")
-    learning = asyncio.create_task(told.handlers.keep_learning())
+async def opened() -> AsyncIterator[Served]:
+    served = Served()
+    served.port = await served.handlers.open("127.0.0.1", 0, "PLAINTEXT")
+    learning = asyncio.create_task(served.handlers.keep_learning())
     try:
-        yield told
+        yield served
     finally:
         learning.cancel()
-        await told.handlers.close()
+        await served.handlers.close()
 
 
-async def asks_the_controller(told: Told, answer: Awaitable[Any]) -> None:
+async def asks_the_controller(served: Served, answer: Awaitable[Any]) -> None:
     """The request waits until the controller has answered it."""
-    await until(lambda: told.events)
-    event = told.events.pop()
-    told.handlers.answer(SendResponse(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
+    await until(lambda: served.events)
+    event = served.events.pop()
+    served.handlers.answer(SendResponse(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
     await answer
 
 
 @asynccontextmanager
-async def with_broker() -> AsyncIterator[tuple[Told, Server]]:
-    async with opened() as told, await serve("127.0.0.1", 0, their_answer, THEIR_APIS) as broker:
-        told.brokers = [Address("127.0.0.1", broker.port)]
-        await told.learnt()
-        yield told, broker
+async def with_broker() -> AsyncIterator[tuple[Served, Server]]:
+    async with opened() as served, await serve("127.0.0.1", 0, their_answer, THEIR_APIS) as broker:
+        served.brokers = [Address("127.0.0.1", broker.port)]
+        await served.learnt()
+        yield served, broker
 
 
 @story
 async def test_what_the_controller_owns_waits_for_the_machines_answer() -> None:
-    async with opened() as told, await connect("127.0.0.1", told.port) as connection:
+    async with opened() as served, await connect("127.0.0.1", served.port) as connection:
         answer = connection.send(s.ControlledShutdownRequest(broker_id=3, broker_epoch=9))
-        await until(lambda: told.events)
-        [event] = told.events
+        await until(lambda: served.events)
+        [event] = served.events
         assert isinstance(event.request, s.ControlledShutdownRequest)
         assert (event.request.broker_id, event.request.broker_epoch) == (3, 9)
-        told.handlers.answer(SendResponse(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
+        served.handlers.answer(SendResponse(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
         assert (await answer).error_code == Errors.NOT_CONTROLLER
 
 
 @story
 async def test_a_message_too_long_for_an_answer_is_cut_short() -> None:
     """It names brokers that the client has named, twenty thousand of them."""
-    async with opened() as told, await connect("127.0.0.1", told.port) as connection:
+    async with opened() as served, await connect("127.0.0.1", served.port) as connection:
         answer = connection.send(s.AlterPartitionReassignmentsRequest(topics=[], timeout_ms=1000))
-        await until(lambda: told.events)
-        [event] = told.events
+        await until(lambda: served.events)
+        [event] = served.events
         response = s.AlterPartitionReassignmentsResponse(error_message="x" * 40_000, responses=[])
-        told.handlers.answer(SendResponse(event.request_id, response))
+        served.handlers.answer(SendResponse(event.request_id, response))
         assert (await answer).error_message == "x" * KEPT + "..."
 
 
@@ -144,39 +144,41 @@ async def test_a_message_too_long_for_an_answer_is_cut_short() -> None:
 async def test_the_topics_are_looked_through_once_for_all_that_are_asked_for_by_id() -> None:
     looks = []
     for count in (1, 1_000):
-        told = Told()
+        served = Served()
         authorizer = AclAuthorizer(AclAuthorizerSettings(allow_everyone_if_no_acl_found=True), ZkAcls())
         authorizer.acls.is_read = True
         views: list[int] = []
-        view = partial(_counted, views, told)
-        told.handlers = ZkControllerRequestHandlers(told.events.append, view, told._live, told.metrics, authorizer)
-        port = await told.handlers.open("127.0.0.1", 0, "PLAINTEXT")
+        view = partial(_counted, views, served)
+        served.handlers = ZkControllerRequestHandlers(
+            served.events.append, view, served._live, served.metrics, authorizer
+        )
+        port = await served.handlers.open("127.0.0.1", 0, "PLAINTEXT")
         async with await connect("127.0.0.1", port) as connection:
             states = [DeleteTopicState(name=None, topic_id=Uuid(each.to_bytes(16))) for each in range(1, count + 1)]
             answer = await connection.send(s.DeleteTopicsRequest(topics=states, timeout_ms=1000), 6)
             assert [each.error_code for each in answer.responses] == [Errors.UNKNOWN_TOPIC_ID] * count
-        await told.handlers.close()
+        await served.handlers.close()
         looks.append(len(views))
     assert looks[0] == looks[1]
 
 
-def _counted(views: list[int], told: Told) -> ClusterView | None:
+def _counted(views: list[int], served: Served) -> ClusterView | None:
     views.append(1)
-    return told._view()
+    return served._view()
 
 
 @pytest.mark.parametrize("api", OWNED)
 @story
-async def test_not_controller_can_be_told_in_every_version(api: str) -> None:
+async def test_every_version_can_answer_not_controller(api: str) -> None:
     """ElectLeaders 0 has no error at its top."""
-    async with opened() as told, await connect("127.0.0.1", told.port) as connection:
+    async with opened() as served, await connect("127.0.0.1", served.port) as connection:
         lowest, highest = OWNED[api]
         for version in range(lowest, highest + 1):
             request: Any = message_class(f"{api}Request")()
             if isinstance(request, s.ElectLeadersRequest):
                 request.topic_partitions = [TopicPartitions(topic="t", partitions=[3])]
             answer = connection.send(request, version)
-            await asks_the_controller(told, answer)
+            await asks_the_controller(served, answer)
             if isinstance(request, s.ElectLeadersRequest):
                 [topic] = (await answer).replica_election_results
                 assert [each.error_code for each in topic.partition_result] == [Errors.NOT_CONTROLLER]
@@ -185,16 +187,16 @@ async def test_not_controller_can_be_told_in_every_version(api: str) -> None:
 @story
 async def test_two_clients_get_each_its_own_answer() -> None:
     async with (
-        opened() as told,
-        await connect("127.0.0.1", told.port) as one,
-        await connect("127.0.0.1", told.port) as other,
+        opened() as served,
+        await connect("127.0.0.1", served.port) as one,
+        await connect("127.0.0.1", served.port) as other,
     ):
         answers = [each.send(s.AlterPartitionRequest(broker_id=k), 2) for k, each in enumerate((one, other))]
-        await until(lambda: len(told.events) == 2)
-        for event, error in zip(told.events, (Errors.STALE_BROKER_EPOCH, Errors.NOT_CONTROLLER), strict=True):
+        await until(lambda: len(served.events) == 2)
+        for event, error in zip(served.events, (Errors.STALE_BROKER_EPOCH, Errors.NOT_CONTROLLER), strict=True):
             assert isinstance(event.request, s.AlterPartitionRequest) and event.version == 2
-            told.handlers.answer(SendResponse(event.request_id, event.refused(error)))
-        errors = {event.request.broker_id: error for event, error in zip(told.events, (77, 41), strict=True)}
+            served.handlers.answer(SendResponse(event.request_id, event.refused(error)))
+        errors = {event.request.broker_id: error for event, error in zip(served.events, (77, 41), strict=True)}
         assert [(await answer).error_code for answer in answers] == [errors[0], errors[1]]
 
 
@@ -210,11 +212,11 @@ async def test_15_so_many_requests_are_passed_on_decoded_at_once() -> None:
         return s.DescribeConfigsResponse()
 
     [describe, _] = settings_of((BROKER, ""))
-    async with opened() as told, AsyncExitStack() as stack:
+    async with opened() as served, AsyncExitStack() as stack:
         broker = await stack.enter_async_context(await serve("127.0.0.1", 0, answer, CONFIGS))
-        told.brokers = [Address("127.0.0.1", broker.port)]
+        served.brokers = [Address("127.0.0.1", broker.port)]
         clients = [
-            await stack.enter_async_context(await connect("127.0.0.1", told.port)) for _ in range(2 * MOST_FORWARDED)
+            await stack.enter_async_context(await connect("127.0.0.1", served.port)) for _ in range(2 * MOST_FORWARDED)
         ]
         answers = [each.send(describe) for each in clients]
         await until(lambda: waiting == MOST_FORWARDED)
@@ -228,29 +230,29 @@ async def test_15_so_many_requests_are_passed_on_decoded_at_once() -> None:
 
 @story
 async def test_the_answer_to_a_client_that_is_gone_goes_nowhere() -> None:
-    async with opened() as told:
-        connection = await connect("127.0.0.1", told.port)
+    async with opened() as served:
+        connection = await connect("127.0.0.1", served.port)
         answer = connection.send(s.AllocateProducerIdsRequest(broker_id=1))
-        await until(lambda: told.events)
+        await until(lambda: served.events)
         await connection.close()
         with pytest.raises(DisconnectedError):
             await answer
-        told.handlers.answer(SendResponse(told.events[0].request_id, s.AllocateProducerIdsResponse()))
+        served.handlers.answer(SendResponse(served.events[0].request_id, s.AllocateProducerIdsResponse()))
 
 
 @story
 async def test_the_cluster_is_read_off_the_table() -> None:
-    async with opened() as told, await connect("127.0.0.1", told.port) as connection:
+    async with opened() as served, await connect("127.0.0.1", served.port) as connection:
         assert (await connection.send(s.MetadataRequest(topics=None))).controller_id == 1000
         assert (await connection.send(s.DescribeClusterRequest())).cluster_id == "me"
         assert (await connection.send(s.ListGroupsRequest())).groups == []
-        assert told.events == []
+        assert served.events == []
 
 
 @story
 async def test_a_controller_has_one_log_directory_and_nothing_in_it() -> None:
     """Kafka's client takes an answer without any for CLUSTER_AUTHORIZATION_FAILED, and kafka-log-dirs fails."""
-    async with opened() as told, await connect("127.0.0.1", told.port) as connection:
+    async with opened() as served, await connect("127.0.0.1", served.port) as connection:
         for version in range(5):
             answer = await connection.send(DescribeLogDirsRequest(topics=None), version)
             assert [(each.error_code, each.log_dir, each.topics) for each in answer.results] == [(0, "none", [])]
@@ -280,36 +282,39 @@ async def test_settings_of_all_brokers_are_a_live_brokers_matter() -> None:
         return s.DescribeConfigsResponse() if is_described else s.IncrementalAlterConfigsResponse()
 
     asked: list[Any] = []
-    async with opened() as told, await connect("127.0.0.1", told.port) as connection:
+    async with opened() as served, await connect("127.0.0.1", served.port) as connection:
         async with await serve("127.0.0.1", 0, answer, CONFIGS) as broker:
             [nobody] = free_ports(1)
-            told.brokers = [Address("127.0.0.1", nobody), Address("127.0.0.1", broker.port)]
+            served.brokers = [Address("127.0.0.1", nobody), Address("127.0.0.1", broker.port)]
             describe, alter = settings_of((2, "t"), (BROKER, ""))
             await connection.send(describe, 3)
             await connection.send(alter, 1)
             assert asked == [(s.DescribeConfigsRequest, 3), (s.IncrementalAlterConfigsRequest, 1)]
-            assert told.events == []
-        told.brokers = []
+            assert served.events == []
+        served.brokers = []
         for request in (*settings_of((BROKER, "")), *settings_of((BROKER, "1000"), (2, "t"))):
-            await asks_the_controller(told, connection.send(request))
+            await asks_the_controller(served, connection.send(request))
 
 
 @story
 async def test_credentials_of_users_are_the_controllers() -> None:
-    async with opened() as told, await connect("127.0.0.1", told.port) as connection:
+    async with opened() as served, await connect("127.0.0.1", served.port) as connection:
         requests = AlterUserScramCredentialsRequest(deletions=[], upsertions=[]), DescribeUserScramCredentialsRequest()
         for request in requests:
-            await asks_the_controller(told, connection.send(request))
+            await asks_the_controller(served, connection.send(request))
 
 
 @story
 async def test_what_it_does_not_own_a_live_broker_answers() -> None:
-    async with with_broker() as (told, _), await connect("127.0.0.1", told.port, client_id="a client") as connection:
+    async with (
+        with_broker() as (served, _),
+        await connect("127.0.0.1", served.port, client_id="a client") as connection,
+    ):
         asked = s.FindCoordinatorRequest(coordinator_keys=["a group"])
         for _ in range(2):
             [coordinator] = (await connection.send(asked)).coordinators
             assert coordinator.key == "a group"
-        assert told.metrics.relayed == 2
+        assert served.metrics.relayed == 2
         assert (await connection.send(s.MetadataRequest(topics=None))).controller_id == 1000
         assert (await connection.send(s.ListGroupsRequest())).groups == []
         with pytest.raises(UnsupportedVersionError, match="does not know Produce"):
@@ -322,17 +327,17 @@ async def test_what_it_does_not_own_a_live_broker_answers() -> None:
 
 @story
 async def test_while_another_controls_a_live_broker_tells_of_the_cluster() -> None:
-    async with with_broker() as (told, _):
-        told.is_active = False
-        async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
+    async with with_broker() as (served, _):
+        served.is_active = False
+        async with await connect("127.0.0.1", served.port, client_id="a client") as connection:
             assert (await connection.send(s.MetadataRequest(topics=None))).controller_id == 77
 
 
 @story
-async def test_without_brokers_nobody_is_told_of_any_while_another_controls() -> None:
+async def test_without_brokers_none_is_described_while_another_controls() -> None:
     """Kafka's clients take no notice of an answer without brokers, and ask somebody else."""
-    async with opened() as told, await connect("127.0.0.1", told.port) as connection:
-        told.is_active = False
+    async with opened() as served, await connect("127.0.0.1", served.port) as connection:
+        served.is_active = False
         assert (await connection.send(s.MetadataRequest(topics=None))).brokers == []
         assert (await connection.send(s.DescribeClusterRequest())).error_code == Errors.BROKER_NOT_AVAILABLE
 
@@ -341,17 +346,17 @@ async def test_without_brokers_nobody_is_told_of_any_while_another_controls() ->
 async def test_a_broker_that_goes_takes_the_clients_connection_with_it() -> None:
     """As if it had been that broker's: the client asks again, and another one answers."""
     asked = s.FindCoordinatorRequest(coordinator_keys=["a group"])
-    async with with_broker() as (told, broker), await serve("127.0.0.1", 0, their_answer, THEIR_APIS) as other:
-        async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
+    async with with_broker() as (served, broker), await serve("127.0.0.1", 0, their_answer, THEIR_APIS) as other:
+        async with await connect("127.0.0.1", served.port, client_id="a client") as connection:
             await connection.send(asked)
             await broker.close()
-            told.brokers = [Address("127.0.0.1", broker.port), Address("127.0.0.1", other.port)]
+            served.brokers = [Address("127.0.0.1", broker.port), Address("127.0.0.1", other.port)]
             with pytest.raises(DisconnectedError):
                 await connection.send(asked)
-        async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
+        async with await connect("127.0.0.1", served.port, client_id="a client") as connection:
             assert (await connection.send(asked)).coordinators[0].key == "a group"
-        told.brokers = []
-        async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
+        served.brokers = []
+        async with await connect("127.0.0.1", served.port, client_id="a client") as connection:
             with pytest.raises(DisconnectedError):
                 await connection.send(asked)
 
@@ -361,14 +366,14 @@ async def test_14_a_broker_registered_at_a_host_that_cannot_be(caplog: pytest.Lo
     """Alone it is nobody to ask, and no reason to end; beside others it is passed over."""
     caplog.set_level(logging.INFO)
     asked, nobody = s.FindCoordinatorRequest(coordinator_keys=["a group"]), Address("a" * 64, 9092)
-    async with with_broker() as (told, broker):
-        told.brokers = [nobody]
-        told.handlers.brokers_changed()
-        async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
+    async with with_broker() as (served, broker):
+        served.brokers = [nobody]
+        served.handlers.brokers_changed()
+        async with await connect("127.0.0.1", served.port, client_id="a client") as connection:
             with pytest.raises(DisconnectedError):
                 await connection.send(asked)
-        told.brokers = [nobody, Address("127.0.0.1", broker.port)]
-        async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
+        served.brokers = [nobody, Address("127.0.0.1", broker.port)]
+        async with await connect("127.0.0.1", served.port, client_id="a client") as connection:
             assert (await connection.send(asked)).coordinators[0].key == "a group"
         assert any("no host name" in each.getMessage() for each in caplog.records)
 
@@ -376,9 +381,9 @@ async def test_14_a_broker_registered_at_a_host_that_cannot_be(caplog: pytest.Lo
 @story
 async def test_no_connection_to_a_broker_outlives_its_client() -> None:
     asked = s.FindCoordinatorRequest(coordinator_keys=["a group"])
-    async with with_broker() as (told, broker):
+    async with with_broker() as (served, broker):
         await until(lambda: not broker.connections)
-        async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
+        async with await connect("127.0.0.1", served.port, client_id="a client") as connection:
             await connection.send(asked)
             assert len(broker.connections) == 1
         await until(lambda: not broker.connections)

@@ -51,16 +51,16 @@ def test_the_table_is_the_dump_replayed(path: Path, dump: Path):
     states = [table.state(row) for row in range(len(table))]
     assert {(state.topic, state.partition) for state in states} == set(expected["partitions"])
     for state in states:
-        told = expected["partitions"][state.topic, state.partition]
+        dumped = expected["partitions"][state.topic, state.partition]
         assert [list(each) for each in (state.replicas, state.isr, state.removing, state.adding)] == [
-            list(told[name]) for name in LISTS[:4]
+            list(dumped[name]) for name in LISTS[:4]
         ]
-        assert state.leader == told["leader"] and state.leader_epoch == told["leaderEpoch"]
-        assert state.partition_epoch == told["partitionEpoch"]
-        assert state.leader_recovery_state == told["leaderRecoveryState"]
+        assert state.leader == dumped["leader"] and state.leader_epoch == dumped["leaderEpoch"]
+        assert state.partition_epoch == dumped["partitionEpoch"]
+        assert state.leader_recovery_state == dumped["leaderRecoveryState"]
         more = image.partition(state.topic, state.partition)
-        assert [str(each) for each in more.directories] == told["directories"]
-        assert (list(more.elr), list(more.last_known_elr)) == tuple(list(told[name]) for name in LISTS[5:])
+        assert [str(each) for each in more.directories] == dumped["directories"]
+        assert (list(more.elr), list(more.last_known_elr)) == tuple(list(dumped[name]) for name in LISTS[5:])
     check_the_rest(image, expected)
 
 
@@ -71,21 +71,21 @@ def check_the_rest(image: LoadedMetadata, expected: dict[str, Any]) -> None:
     assert image.next_producer_id == expected["ids"] and not image.in_transaction
     assert image.brokers.keys() == expected["brokers"].keys()
     brokers = image.table.brokers
-    for broker_id, told in expected["brokers"].items():
+    for broker_id, dumped in expected["brokers"].items():
         broker, row = image.brokers[broker_id], brokers.row(broker_id)
-        assert (broker.fenced, broker.in_controlled_shutdown) == (told["fenced"], told["inControlledShutdown"])
+        assert (broker.fenced, broker.in_controlled_shutdown) == (dumped["fenced"], dumped["inControlledShutdown"])
         assert (bool(brokers.live[row]), bool(brokers.shutting_down[row])) == (
             not broker.fenced,
-            told["inControlledShutdown"],
+            dumped["inControlledShutdown"],
         )
-        assert brokers.epochs[row] == broker.epoch == told["brokerEpoch"]
-        assert [str(each) for each in broker.directories] == told["logDirs"]
+        assert brokers.epochs[row] == broker.epoch == dumped["brokerEpoch"]
+        assert [str(each) for each in broker.directories] == dumped["logDirs"]
         assert [(each.listener, each.host, each.port) for each in brokers.endpoints[row]] == [
-            (each["name"], each["host"], each["port"]) for each in told["endPoints"]
+            (each["name"], each["host"], each["port"]) for each in dumped["endPoints"]
         ]
 
 
-def test_where_the_log_ends_is_told():
+def test_the_end_of_the_log_is_reported():
     image = load_metadata(METADATA_43)
     assert (image.end_offset, image.epoch, image.problem) == (384, 3, "")
 
@@ -153,7 +153,7 @@ def test_reading_stops_or_raises_at_a_torn_tail(tmp_path: Path):
     assert names(image) == ["t0", "t1"] and "a torn record batch" in image.problem
 
 
-def test_what_is_no_metadata_is_told_with_its_place(tmp_path: Path):
+def test_invalid_metadata_is_an_error_with_its_offset(tmp_path: Path):
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(topics_from(0, 1) + batch(1, [b"no frame"]))
     with pytest.raises(DecodeError, match=r"log: record 1: a frame of version 110, not 1"):

@@ -24,16 +24,16 @@ def pieces(log: DiskRaftLog, since: Place) -> bytes:
 
 def test_what_was_appended_since_is_in_the_files_at_once(tmp_path: Path) -> None:
     with opened(tmp_path) as log:
-        place, told = log.place_of(0), b""
+        place, appended = log.place_of(0), b""
         for _ in range(25):
             batches = b"".join(fill(log, 3))
             written = log.written_since(place)
             assert pieces(log, place) == batches
-            told += batches
+            appended += batches
             begin, count = written[-1]
             place = Place(begin.base_offset, begin.position + count)
             assert log.written_since(place) == []
-        assert told == read_all(log) and len(log._log.segments) > 5
+        assert appended == read_all(log) and len(log._log.segments) > 5
 
 
 def test_the_place_of_any_offset_also_after_opening_again(tmp_path: Path) -> None:

@@ -462,12 +462,12 @@ print(log.end_offset)
 """
 
 
-def test_a_full_disk_is_told_and_leaves_the_log_whole(tmp_path: Path) -> None:
+def test_a_full_disk_is_logged_and_leaves_the_log_whole(tmp_path: Path) -> None:
     command = [sys.executable, "-c", textwrap.dedent(FULL), str(tmp_path)]
     said = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=True).stdout
-    told, after = said.splitlines()
+    notice, after = said.splitlines()
     fits = 1000 // len(building.batches(1)[0])
-    assert told.startswith(f"{fits} {tmp_path / FOLDER}: ") and "File too large" in told
+    assert notice.startswith(f"{fits} {tmp_path / FOLDER}: ") and "File too large" in notice
     assert int(after) == fits + 1
     with opened(tmp_path) as log:
         assert log.end_offset == fits + 1

@@ -57,17 +57,17 @@ def record(key: bytes | None, value: bytes | None) -> Record:
 
 
 def test_a_committed_offset() -> None:
-    told = coordinator_json(record(KEY, VALUE), OFFSETS)
-    assert told == DecodedRecord(
+    printed = coordinator_json(record(KEY, VALUE), OFFSETS)
+    assert printed == DecodedRecord(
         {"type": "1", "data": {"group": "g", "topic": "t", "partition": 3}},
         {"version": "3", "data": {"offset": 42, "leaderEpoch": 7, "metadata": "me", "commitTimestamp": 1000}},
     )
 
 
 def test_a_transaction() -> None:
-    told = coordinator_json(record(TXN_KEY, TXN_VALUE), TRANSACTIONS)
-    assert isinstance(told, DecodedRecord) and told.key == {"type": "0", "data": {"transactionalId": "tx"}}
-    assert told.value == {
+    printed = coordinator_json(record(TXN_KEY, TXN_VALUE), TRANSACTIONS)
+    assert isinstance(printed, DecodedRecord) and printed.key == {"type": "0", "data": {"transactionalId": "tx"}}
+    assert printed.value == {
         "version": "1",
         "data": {
             "producerId": 9, "previousProducerId": 8, "producerEpoch": 1, "transactionTimeoutMs": 60_000,
@@ -82,9 +82,9 @@ def test_what_a_consumer_s_bytes_say_is_shown() -> None:
     members = [MemberMetadata(subscription=subscription, assignment=b"\0"), MemberMetadata()]
     for protocol_type, shown in (("consumer", {"topics": ["a"], "userData": None, "ownedPartitions": []}), ("x", None)):
         value = b"\0\3" + encode(GroupMetadataValue(protocol_type=protocol_type, members=members), 3)
-        told = coordinator_json(record(b"\0\2" + encode(GroupMetadataKey(group="g"), 0), value), OFFSETS)
-        assert isinstance(told, DecodedRecord) and told.value
-        first, second = told.value["data"]["members"]
+        printed = coordinator_json(record(b"\0\2" + encode(GroupMetadataKey(group="g"), 0), value), OFFSETS)
+        assert isinstance(printed, DecodedRecord) and printed.value
+        first, second = printed.value["data"]["members"]
         assert (first["subscription"] == shown) == (shown is not None)
         assert (first["assignment"], second["subscription"]) == ("AA==", "")  # No such messages: as they are.
 
@@ -102,9 +102,9 @@ def test_what_a_consumer_s_bytes_say_is_shown() -> None:
 )
 def test_a_classic_member_of_a_consumer_group(tags: str, shown: list[Any]) -> None:
     value = bytes.fromhex("0000010101010101ffffffff01" + tags)
-    told = coordinator_json(record(b"\0\5\0\1g\0\1m", value), OFFSETS)
-    assert isinstance(told, DecodedRecord) and told.value
-    assert [told.value["data"]["classicMemberMetadata"]] == shown if shown else "classic" not in str(told)
+    printed = coordinator_json(record(b"\0\5\0\1g\0\1m", value), OFFSETS)
+    assert isinstance(printed, DecodedRecord) and printed.value
+    assert [printed.value["data"]["classicMemberMetadata"]] == shown if shown else "classic" not in str(printed)
 
 
 TYPES = [
@@ -129,11 +129,11 @@ def test_every_type_is_read_as_it_was_written(types: Any, number: int, version: 
     value: Data = data.draw(messages(plan(value_type, version)))
     front = number.to_bytes(2)
     written = record(front + encode(key, 0), version.to_bytes(2) + encode(value, version))
-    told = coordinator_json(written, types)
-    assert isinstance(told, DecodedRecord) and told.key == {"type": str(number), "data": to_json(key, 0)}
+    printed = coordinator_json(written, types)
+    assert isinstance(printed, DecodedRecord) and printed.key == {"type": str(number), "data": to_json(key, 0)}
     if number != 2:  # The members' bytes may be shown as messages.
-        assert told.value == {"version": str(version), "data": to_json(value, version)}
-    assert coordinator_json(record(written.key, None), types) == DecodedRecord(told.key, None)
+        assert printed.value == {"version": str(version), "data": to_json(value, version)}
+    assert coordinator_json(record(written.key, None), types) == DecodedRecord(printed.key, None)
 
 
 @pytest.mark.parametrize(

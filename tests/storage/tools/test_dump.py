@@ -75,7 +75,7 @@ def test_indexes(tmp_path: Path):
 
 
 @pytest.mark.parametrize("detail", [Detail(), Detail(deep=True)])
-def test_what_is_torn_is_told_after_what_is_whole(detail: Detail, tmp_path: Path):
+def test_a_torn_tail_is_reported_after_the_whole_batches(detail: Detail, tmp_path: Path):
     path, first = tmp_path / f"{0:020}.log", batch(0)
     path.write_bytes(first + batch(1)[:-1])
     shown: list[str] = []
@@ -86,7 +86,7 @@ def test_what_is_torn_is_told_after_what_is_whole(detail: Detail, tmp_path: Path
     assert shown[-1] == f"Found {len(first) - 1} invalid bytes at the end of {path.name}"
 
 
-def test_a_broken_batch_is_shown_and_told(tmp_path: Path):
+def test_a_broken_batch_is_shown_and_reported(tmp_path: Path):
     path, broken = tmp_path / f"{0:020}.log", bytearray(batch(0, [b"value"]))
     broken[-2] ^= 1
     path.write_bytes(bytes(broken) + batch(1))

@@ -29,7 +29,7 @@ class Writer:
         """Write into `out`, after a `measure` without a problem. ValueError if `out` is smaller than `size`."""
 
     def to_bytes(self) -> bytes:
-        """The messages as new bytes, one behind the other."""
+        """The messages as new bytes, one after the other."""
 
     def to_bytes_each(self, ends: npt.NDArray[np.int64]) -> bytes:
         """As `to_bytes`; also stores where each message ends in `ends`. ValueError if `ends` is too short."""

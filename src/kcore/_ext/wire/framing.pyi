@@ -9,7 +9,7 @@ class Splitter:
     copied once more when it is whole.
     """
 
-    max_frame_bytes: int  # Writable: a new value bounds the frames behind those that were begun.
+    max_frame_bytes: int  # Writable: a new value bounds the frames after those that were begun.
 
     def __init__(self, max_frame_bytes: int, frame_error: Callable[[str], Exception]) -> None: ...
     @property

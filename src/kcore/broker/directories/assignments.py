@@ -256,7 +256,7 @@ class AssignmentQueue:
         sent: dict[TopicIdPartition, Wanted],
         tickets: dict[TopicIdPartition, list[int]],
     ) -> dict[TopicIdPartition, tuple[Wanted, int]]:
-        """Takes out of `sent` what was answered, and returns what was refused, with the error code."""
+        """Removes the answered assignments from `sent`; returns the refused ones, with their error codes."""
         refused: dict[TopicIdPartition, tuple[Wanted, int]] = {}
         for directory in response.directories:
             for topic in directory.topics:
@@ -265,7 +265,7 @@ class AssignmentQueue:
                     partition, code = (topic_id, each.partition_index), each.error_code
                     wanted = sent.pop(partition, None)
                     if wanted is None:
-                        continue  # It was not in the request.
+                        continue  # The response names a partition that the request did not have.
                     if code in _GONE:
                         self._sent.pop(partition, None)
                         self._settle(tickets.pop(partition, ()), Outcome.DROPPED)

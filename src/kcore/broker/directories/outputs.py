@@ -27,7 +27,7 @@ class AssignmentSettled:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentsRefused:
-    """A line for the log: the controller has refused assignments for over two minutes. They are sent again."""
+    """A log line: the controller has refused assignments for over two minutes. The broker sends them again."""
 
     count: int
     partition: TopicIdPartition  # The first refused one.

@@ -27,7 +27,7 @@ class ReplicaDirectories(Protocol):
         """Called with all of this broker's partitions of a complete image; sorts out the logs on the disks once."""
 
     def prepare(self, topic_ids: Mapping[Key, Uuid]) -> None:
-        """Called with new or changed partitions; creates the logs that they need and may have."""
+        """Called with new or changed partitions; creates missing logs in directories that are online."""
 
     def serves(self, key: Key, topic_id: Uuid) -> bool:
         """Whether the replica may lead and follow; False if its records may be in an offline directory."""

@@ -57,7 +57,7 @@ def command(
 
 
 def checked_systems(names: list[str]) -> list[str]:
-    """Those names; ends the command with exit code 2 for one that is no system."""
+    """The names, if all are systems; otherwise ends the command with exit code 2."""
     for name in names:
         if name not in SYSTEMS:
             fail(f"--system {name}: {', '.join(SYSTEMS)}{did_you_mean(name, SYSTEMS)}")

@@ -124,7 +124,7 @@ def _read_bench(path: Path) -> _Run:
     table = results.read(path)
     rows = table.to_pylist()
     failed = [f"a failed cell of {row['workload']} is left out: {row['error']}" for row in results.failures(rows)]
-    return _Run(False, results.summarise(rows), result_files.facts_of(table), left_out=_told(path, failed))
+    return _Run(False, results.summarise(rows), result_files.facts_of(table), left_out=_reported(path, failed))
 
 
 def _read_storm(path: Path) -> _Run:
@@ -133,11 +133,11 @@ def _read_storm(path: Path) -> _Run:
 
     table = compared.read(path)
     rows, facts = table.to_pylist(maps_as_pydicts="strict"), result_files.facts_of(table)
-    left_out = _told(path, [*compared.left_out(rows), *compared.never_ran(rows, facts)])
+    left_out = _reported(path, [*compared.left_out(rows), *compared.never_ran(rows, facts)])
     return _Run(True, compared.figures_of(rows), facts, is_profiled(rows), left_out)
 
 
-def _told(path: Path, lines: Sequence[str]) -> Sequence[str]:
+def _reported(path: Path, lines: Sequence[str]) -> Sequence[str]:
     for line in lines:
         say(f"kcore: {path}: {line}", err=True)
     return lines

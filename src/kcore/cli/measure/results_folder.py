@@ -21,7 +21,7 @@ Overwrite = Annotated[
 
 
 def results_directory(out: Path | None, command: str, overwrite: bool = False) -> Path:
-    """Where a command keeps its results, made before it runs: ends the command where that cannot be.
+    """Makes the folder for a command's results before the command runs; ends the command if that fails.
 
     A run of hours must not be lost to a folder that cannot be written to, nor take the place of an earlier run. Without
     `out` it is a new folder below out/. A folder that the command made and left empty is removed when

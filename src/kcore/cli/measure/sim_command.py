@@ -247,11 +247,11 @@ def _keep(
     directory: Path,
     console: Console,
     about: dict[str, Any],
-    told: str,
+    summary_text: str,
 ) -> None:
     from kcore.cli.measure import sim_page  # With matplotlib, which takes a second to load.
 
     about |= {"events": campaign.events, "planted": campaign.plant, "options": campaign.fixed, "master": master}
     result_files.write(result_files.with_facts(table_of(found), about), directory)
-    result_files.write_text(directory / "report.html", sim_page.render(found, told, about, directory))
+    result_files.write_text(directory / "report.html", sim_page.render(found, summary_text, about, directory))
     console.print(f"Results in {directory}: results.parquet, results.jsonl, report.html", soft_wrap=True)

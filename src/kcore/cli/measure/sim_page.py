@@ -27,9 +27,9 @@ from kcore.sim.raft.campaign import SCHEMA, Row
 from kcore.sim.raft.coverage import counted, never_seen
 
 _MOST_STORIES: Final = 20
-_MOST_SEEDS: Final = 300  # In the table; all are in the results. Those that failed come first.
+_MOST_SEEDS: Final = 300  # Seeds in the table, failed ones first; the results have all.
 _MOST_BARS: Final = 12
-_LEAST_SEEDS: Final = 20  # A histogram needs so many; fewer values are listed.
+_LEAST_SEEDS: Final = 20  # Fewer values are listed instead of drawn as a histogram.
 _KIND: Final = ResultKind(
     SCHEMA, ("seed", "events", "committed", "seconds", "invariant"), own=("invariant", "coverage")
 )
@@ -139,7 +139,7 @@ def _coverage(rows: Sequence[Row]) -> str:
     times, seeds = counted(row["coverage"] for row in rows)
     never = never_seen(times)
     lines = [(name, f"{times[name]:,}", f"{seeds[name]:,}") for name in sorted(times, key=lambda name: times[name])]
-    told = paragraphs([f"{len(times):,} kinds of events happened; {len(never):,} never did."])
+    counts = paragraphs([f"{len(times):,} kinds of events happened; {len(never):,} never did."])
     table = html_table(("what", "times", "seeds"), [(line, False) for line in lines])
     unseen = folded_numbers(bullets(never), f"What never happened, {len(never)}") if never else ""
-    return f'<h2 id="coverage">What happened</h2>{told}{unseen}{table}'
+    return f'<h2 id="coverage">What happened</h2>{counts}{unseen}{table}'

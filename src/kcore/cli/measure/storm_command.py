@@ -51,7 +51,8 @@ def command(
     racks: storm_options.Racks = 3,
     controllers: storm_options.Controllers = 1,
     heap: storm_options.Heap = "2g",
-    mind: storm_options.MetadataDetail = "full",
+    metadata: storm_options.Metadata = "full",
+    old_metadata: storm_options.OldMetadata = None,
     heartbeat_s: storm_options.Heartbeat = 2.0,
     seconds: storm_options.Seconds = 10.0,
     lost_share: storm_options.LostShare = 0.5,
@@ -75,11 +76,14 @@ def command(
     """
     if names:
         raise typer.Exit(list_scenarios())
+    if old_metadata is not None:
+        metadata = old_metadata
+        say("kcore: --mind is called --metadata now.", err=True)
     plan = plan_of(
         (brokers, partitions, lost_replicas), paired=paired, targets=tuple(target or ["kafka-4.3.1"]),
         scenarios=tuple(scenarios or ()), partitions_per_topic=partitions_per_topic,
         replication_factor=replication_factor, racks=racks,
-        controllers=controllers, heap=heap, mind=mind, heartbeat_s=heartbeat_s, seconds=seconds,
+        controllers=controllers, heap=heap, metadata=metadata, heartbeat_s=heartbeat_s, seconds=seconds,
         lost_share=lost_share, master=master, repeat=repeat, seed=seed, profile=profile,
         session_timeout_ms=session_timeout, pids=tuple(pid or ()),
     )  # fmt: skip
@@ -214,8 +218,8 @@ def _keep(
     about = facts(before) | _jvm(plan) | {"plan": plan.to_toml(), "targets": list(dict.fromkeys(plan.targets))}
     result_files.write(result_files.with_facts(table_of(rows), about), directory)
     result_files.write_text(directory / "plan.toml", plan.to_toml())
-    told = json.dumps({"facts": about, "medians": medians(rows)}, indent=1)
-    result_files.write_text(directory / "medians.json", f"{told}\n")
+    text = json.dumps({"facts": about, "medians": medians(rows)}, indent=1)
+    result_files.write_text(directory / "medians.json", f"{text}\n")
     found = profile_files.write(profiles, directory) if plan.profile else profile_files.Written()
     section = profile_page.section(found.rows, found.drawn, found.costs)
     text = report.render(rows, about, lacking, directory, section)

@@ -72,7 +72,7 @@ class _NoAnswerError(Exception):
 
 
 def _metrics(given: str | None) -> MetricsSource | None:
-    """Where the page is, and how it is read."""
+    """The URL of the metrics page, and the function that reads it."""
     if given == NONE:
         return None
     try:

@@ -13,7 +13,7 @@ from kcore.measure.watch.frame import Broker, Frame, Measured, Replica
 from kcore.printable import printable
 
 WIDE: Final = 90  # Columns of a terminal from which on all columns of the tables are shown.
-MOST_ROWS: Final = 40  # The rows of a table, where no terminal bounds it.
+MOST_ROWS: Final = 40  # Rows of a table if the output is no terminal.
 LEAST_ROWS: Final = 4
 STALE_S: Final = 5.0
 STATES: Final = {"fenced": "red", "shutting down": "yellow", "active": ""}
@@ -142,7 +142,7 @@ def _replicas(replicas: Sequence[Replica], most: int, *, is_wide: bool) -> Table
 
 
 def _brokers(brokers: Sequence[Broker], most: int) -> Table:
-    """Those that are not active first."""
+    """The table of brokers, with those that are not active first."""
     table = _table("broker", "state", "leaders", "replicas", "rack")
     for each in sorted(brokers, key=lambda each: (each.state == "active", each.id))[:most]:
         state = Text(each.state, style=STATES[each.state])

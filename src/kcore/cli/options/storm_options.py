@@ -30,9 +30,10 @@ Factor = Annotated[int, typer.Option(help="Replicas of a partition.")]
 Racks = Annotated[int, typer.Option(help="Racks that the brokers are spread over; 0 for none.")]
 Controllers = Annotated[int, typer.Option(help="1 or 3, if they are started for the run.")]
 Heap = Annotated[str, typer.Option(help="The -Xmx of each controller of Kafka; kcore's have no such limit.")]
-MetadataDetail = Annotated[
-    str, typer.Option(help="full: the brokers know the partitions; count: they only count records.")
+Metadata = Annotated[
+    str, typer.Option(help="full: each broker keeps the partitions; count: it only counts the records of the log.")
 ]
+OldMetadata = Annotated[str | None, typer.Option("--mind", hidden=True, help="The old name of --metadata.")]
 Heartbeat = Annotated[float, typer.Option(help="Seconds between a broker's heartbeats.")]
 Seconds = Annotated[float, typer.Option(help="How long the scenario heartbeat lasts.")]
 LostShare = Annotated[

@@ -95,10 +95,10 @@ def command(
     listener_settings = _listener_settings_of(security, listen, advertise, listener_name, control_plane, authorizer)
     if migration is not None and listener_settings.listeners.of_brokers.security.protocol != PLAINTEXT:
         fail(f"--config {ENABLE}=true: brokers that migrate are plaintext among themselves, as their controllers are")
-    logs, told = Settings(set_aside=set_aside), audit_log(audit)
+    logs, audit_writer = Settings(set_aside=set_aside), audit_log(audit)
     options: dict[str, Any] = {"rack": rack, "migration": migration, "ordinary_topics": ordinary, "settings": logs}
     options |= {"listener_settings": listener_settings, "session_timeout_ms": session_timeout}
-    raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, told, **options)))
+    raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, audit_writer, **options)))
 
 
 def _authorizer_of(given: list[str]) -> tuple[list[str], AclAuthorizerSettings | None]:
@@ -198,7 +198,7 @@ async def _run(
     try:
         made = ZkBrokerServer(config, zookeeper, log_dirs, **options)
         made.audit = audit
-        with rare_collections():  # One that looks at ten thousand connections holds up all that they ask.
+        with rare_collections():  # A collection with ten thousand connections blocks the event loop.
             async with made as server:
                 logging.info("broker %s listens at port %s", server.config.broker_id, server.port)
                 ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]

@@ -64,7 +64,7 @@ async def _run(settings: KraftBrokerSettings, page: "MetricsPage | None", audit:
     try:
         made = KraftBrokerServer(settings)
         made.audit = audit
-        with rare_collections():  # One that looks at ten thousand connections holds up all that they ask.
+        with rare_collections():  # A collection with ten thousand connections blocks the event loop.
             async with made as server, serving(page, KRAFT_BROKER, server):
                 logging.info("broker %s listens at port %s", settings.node_id, server.port)
                 await until_first(stopped.wait(), server.wait_failed())

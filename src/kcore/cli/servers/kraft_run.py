@@ -73,7 +73,7 @@ def command(
     settings = read_settings(config)
     warn_of_others(settings.controller["static_configs"], BY_CONTROLLERS, OF_AUTHORIZER)
     departures = departures_of(kafka_way or [])
-    page, told = metrics_page(metrics), audit_log(audit)
+    page, audit_writer = metrics_page(metrics), audit_log(audit)
     controller, directory, parts = _open(settings, release, departures, set_aside=set_aside)
     raft = RaftConfig(
         directory.cluster_id,
@@ -88,7 +88,7 @@ def command(
         **settings.raft,
     )
     try:
-        code = run_watched(_serve(controller, raft, settings, parts, page, answer_loop, told))
+        code = run_watched(_serve(controller, raft, settings, parts, page, answer_loop, audit_writer))
     finally:
         parts[0].close()
     raise typer.Exit(code)
@@ -113,7 +113,7 @@ def _open(
 
 
 def departures_of(names: list[str]) -> frozenset[str]:
-    """Those that --kafka-way switches back; ends the command for others."""
+    """The departures of these names, for --kafka-way; ends the command if a name is unknown."""
     if names == ["all"]:
         return KAFKA_WAY
     for name in names:

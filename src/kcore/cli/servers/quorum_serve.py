@@ -71,7 +71,7 @@ class Plan(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """Where a node keeps what it must not forget."""
+    """The durable state of a node: its log and its election state."""
 
     cluster_id: str | None
     directory_id: Uuid

@@ -57,7 +57,7 @@ async def _wait(addresses: list[Address], timeout_s: float, security: Callable[[
 async def _problem(
     addresses: Sequence[Address], timeout_s: float, security: Callable[[], Security] | None
 ) -> str | None:
-    """Why the controllers are not ready; None when they are. Each controller must answer a request of its own."""
+    """Why the controllers are not ready; None when they are. Each controller must answer a request itself."""
     for address in addresses:
         try:
             found = await describe_quorum(

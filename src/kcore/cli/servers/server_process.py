@@ -33,7 +33,7 @@ def use_all_descriptors() -> None:
 
 
 def begin_log(*, verbose: bool) -> None:
-    """Lines to stderr from now on; of kazoo only what is wrong."""
+    """Begins to log to stderr; from kazoo only warnings and errors."""
     lines = logging.StreamHandler()
     lines.setFormatter(_Printable(LOG_LINE))
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[lines])

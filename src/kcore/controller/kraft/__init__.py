@@ -18,7 +18,7 @@ reverts to the last commit.
 - `admin/`: configurations, client quotas, ACLs, SCRAM, delegation tokens, features.
 - `effective_configs.py`, `settings_of_topics.py`, `election_settings.py`: the effective settings of topics.
 - `authorization.py`, `acl_index.py`, `token_index.py`: permissions, and indexes of the image's ACLs and tokens.
-- `slices.py`, `snapshot_loading.py`: snapshots are written and loaded in slices, between other events.
+- `snapshot_slices.py`, `snapshot_loading.py`: snapshots are written and loaded in slices, between other events.
 - `departures.py`: where kcore deliberately differs from Kafka; `kafka_way/`: the code for Kafka's way;
   `record_limits.py`, `error_responses.py`.
 

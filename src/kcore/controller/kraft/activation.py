@@ -31,7 +31,7 @@ class Bootstrap(NamedTuple):
     """The records that the first active controller of a cluster writes (BootstrapMetadata)."""
 
     records: Sequence[Versioned]
-    source: str  # Where the records are from, for the operator's log.
+    source: str  # The origin of the records, for the operator's log.
 
     def level_of(self, feature: str) -> int:
         """The level of the feature in the records, 0 if they do not name the feature."""

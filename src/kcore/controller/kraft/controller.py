@@ -32,8 +32,8 @@ from kcore.controller.kraft.outputs import Clocks, Output, Outputs, ReadSnapshot
 from kcore.controller.kraft.pending import Deciding, Pending, Uncommitted, Writing, using_quota
 from kcore.controller.kraft.periodic import PeriodicTasks, Task
 from kcore.controller.kraft.record_limits import TOO_LARGE
-from kcore.controller.kraft.slices import SnapshotNeed
 from kcore.controller.kraft.snapshot_loading import SnapshotLoading
+from kcore.controller.kraft.snapshot_slices import SnapshotNeed
 from kcore.controller.kraft.standby import checked, is_refused_at_once
 from kcore.controller.kraft.writing import Written
 from kcore.controller.rules.error_responses import refused
@@ -79,7 +79,7 @@ class KraftController:
         self._uncommitted: deque[Uncommitted] = deque()
         self._deciding: Deciding | None = None
         self._writing: Writing | None = None
-        self._waiting: deque[Pending] = deque()  # Waiting behind the long decision, in order of arrival.
+        self._waiting: deque[Pending] = deque()  # Waiting for the end of the long decision, in order of arrival.
         self._following = Following()
         self._inherits_transaction = False  # Until this controller's abort record is committed.
         self._loading: SnapshotLoading | None = None
@@ -231,7 +231,7 @@ class KraftController:
 
     @property
     def _decided_end(self) -> int:
-        """The offset behind the records of all appended decisions."""
+        """The offset after the records of all appended decisions."""
         if self._writing is not None and self._writing.made is not None:
             return self._writing.made.begin
         return self.image.end_offset
@@ -358,7 +358,7 @@ class KraftController:
         while self._uncommitted and self._uncommitted[0].end <= end_offset:
             self._uncommitted.popleft()
             self._is_empty = self._inherits_transaction = False
-        # The node may have written control records behind all decisions.
+        # The node may have written control records after all decisions.
         if not self._uncommitted and self._writing is None:
             self.image.end_offset = max(self.image.end_offset, end_offset)
         self._commit(self.stable)
@@ -413,7 +413,7 @@ class KraftController:
         self._begin_context()
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Outputs:
-        """Make this decision and all later ones again, behind the control record that the node wrote first."""
+        """Make this decision and all later ones again, after the control record that the node wrote first."""
         begin = append.expected_offset
         if self._writing is not None:
             self._writing.parts.close()
@@ -435,7 +435,7 @@ class KraftController:
             self._decide(again.popleft(), outputs)
         self._waiting += again
         outputs += self._work_on_waiting()
-        return [each for each in outputs if not (was_busy and isinstance(each, WorkOn))]  # It has one.
+        return [each for each in outputs if not (was_busy and isinstance(each, WorkOn))]  # The server has one already.
 
     def _undecided(self) -> list[Pending]:
         """Remove and return all requests and tasks without a decision, in order."""

@@ -116,7 +116,7 @@ class ControllerContext:
         """Raise NotControllerError on a standby.
 
         Every handler that does not only read calls it where Kafka's ControllerApis calls its controller: the code
-        behind the call runs only on the active controller. A standby gets this far only in Kafka's way
+        after the call runs only on the active controller. A standby gets this far only in Kafka's way
         ("standbys-check-first"). `refused`: as in NotControllerError.
         """
         if self.is_standby:

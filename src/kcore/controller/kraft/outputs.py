@@ -26,7 +26,7 @@ class ReadSnapshotSlice(NamedTuple):
 
 
 class WorkOn(NamedTuple):
-    """A decision continues, or requests wait behind it: call `on_work` after the events that already wait."""
+    """A decision continues, or requests wait for its end: call `on_work` after the events that already wait."""
 
     name: str = "replay"  # The request or task that continues; "replay" on a standby.
 

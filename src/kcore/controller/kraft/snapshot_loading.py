@@ -23,7 +23,7 @@ class SnapshotLoading:
         self._begins_with: list[Versioned] = []  # The records of the snapshot 0-0.
 
     def read_slice(self) -> bool:
-        """Read the next slice; returns False behind the last one."""
+        """Read the next slice; returns False after the last one."""
         batches = next(self._reader, None)
         if batches is None:
             return False

@@ -27,7 +27,7 @@ from kcore.wire.records import decode_records
 FEW: Final = 16  # Up to this number, replaying records one by one is faster.
 # A transaction's first batch begins with this record. Kafka's controllers halt at each start if a transaction begins at
 # the offset where their snapshot ends (OffsetControlManager.replay(BeginTransactionRecord)). A snapshot ends where
-# a batch ends, so it never ends behind this record.
+# a batch ends, so it never ends after this record.
 _NO_OP: Final = EncodedRecords.of([encode_metadata_record(NoOpRecord(), 0)])
 APPLIED_AT_ONCE: Final = 2_048  # Records of a decision that are applied in one part.
 BATCH_BYTES: Final = 1 << 20  # A follower answers nothing while it replays a batch.

@@ -31,7 +31,7 @@ def cost_chart(title: str, summaries: Sequence[Summary]) -> str:
             marker = MARKERS[nth % len(MARKERS)]
             chart.axis.plot(x, medians, color=color, lw=1.8, marker=marker, ms=6, label=line[0].action)
             for summary in line:
-                chart.point(summary.partitions, summary.median_ns, told(summary), color=color, marker=marker)
+                chart.point(summary.partitions, summary.median_ns, tip(summary), color=color, marker=marker)
         _memcpy_bounds(chart, lines)
         chart.axis.set_yscale("log")
         time_axis(chart, log=True, along=False)
@@ -59,7 +59,7 @@ def _memcpy_bounds(chart: Chart, lines: Sequence[Sequence[Summary]]) -> None:
 def median_chart(title: str, summaries: Sequence[Summary]) -> str:
     """The median of each operation at one size, and memcpy of the same bytes."""
     bars = [
-        Bar(each.action, each.median_ns, KCORE, told(each), _noted_median(each), each.memcpy_ns or None)
+        Bar(each.action, each.median_ns, KCORE, tip(each), _noted_median(each), each.memcpy_ns or None)
         for each in summaries
     ]
     return bar_chart(title, bars, Axis("median time of a run"), bound=MEMCPY)
@@ -67,11 +67,11 @@ def median_chart(title: str, summaries: Sequence[Summary]) -> str:
 
 def spread_chart(title: str, summaries: Sequence[Summary]) -> str:
     """The distribution of each operation's times at one size."""
-    boxes = [Box(f"{each.action}, {duration(each.median_ns)}", each.spread, KCORE, told(each)) for each in summaries]
+    boxes = [Box(f"{each.action}, {duration(each.median_ns)}", each.spread, KCORE, tip(each)) for each in summaries]
     return box_chart(title, boxes)
 
 
-def told(summary: Summary) -> str:
+def tip(summary: Summary) -> str:
     """The text of a mark: the figures of one operation at one size."""
     lines = [
         f"{summary.operation}, {summary.partitions:,} partitions, {summary.brokers:,} brokers",
@@ -96,7 +96,7 @@ def distance_of(summaries: Sequence[Summary]) -> list[Summary]:
 def distance_chart(workload: str, summaries: Sequence[Summary]) -> str:
     """How many times memcpy each operation costs: points on a logarithmic axis."""
     dots = [
-        Dot(each.operation, each.times_memcpy, KCORE, told(each), _distance_note(each))
+        Dot(each.operation, each.times_memcpy, KCORE, tip(each), _distance_note(each))
         for each in summaries
         if each.times_memcpy
     ]

@@ -42,8 +42,8 @@ class History:
     def section(self) -> str:
         """The page's section on earlier runs; empty without earlier runs."""
         if not (found := self.baseline):
-            told = paragraphs(self.passed_over, "note")
-            return f'<h2 id="history">Earlier runs</h2>{told}' if told else ""
+            notes = paragraphs(self.passed_over, "note")
+            return f'<h2 id="history">Earlier runs</h2>{notes}' if notes else ""
         changed = pairs_of(found, everything=False)
         table = html_table(head_of(found), [(cells_of(*each), False) for each in changed], TEXT) if changed else ""
         names = ", ".join(run.name for run, _ in self.runs)

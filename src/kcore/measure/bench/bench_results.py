@@ -81,7 +81,7 @@ class Summary:
 
     @property
     def named(self) -> Row:
-        """What tells it from the others of a run."""
+        """The fields that distinguish the row within a run."""
         return {name: getattr(self, name) for name in KEY}
 
     @property

@@ -139,14 +139,14 @@ class Comparison:
     only_old: Sequence[str]
     only_new: Sequence[str]
     thresholds: Thresholds
-    remarks: Sequence[str] = ()  # What makes the comparison doubtful.
+    remarks: Sequence[str] = ()  # Reasons to doubt the comparison.
     what: str = "operation"  # In the singular.
     about: str = ""  # The meaning of the times, if operation names do not say it.
     labels: tuple[str, str] = ("old", "new")
 
     @property
     def regressions(self) -> list[Pair]:
-        """The slowest first."""
+        """The pairs that became slower, the slowest first."""
         found = [pair for pair in self.pairs if pair.same_result and pair.is_regression]
         return sorted(found, key=lambda pair: -pair.slower)
 
@@ -157,7 +157,7 @@ class Comparison:
 
     @property
     def improvements(self) -> list[Pair]:
-        """The fastest first."""
+        """The pairs that became faster, the fastest first."""
         found = [pair for pair in self.pairs if pair.same_result and pair.is_improvement and not pair.doubt]
         return sorted(found, key=lambda pair: -pair.faster)
 

@@ -102,9 +102,9 @@ def _ratio_chart(workload: str, pairs: Sequence[Pair], comparison: Comparison) -
         for lane, pair in enumerate(pairs):
             color = BAD if pair.is_regression or pair.doubt else GOOD if pair.is_improvement else FAINT
             [line] = chart.axis.plot([pair.min_ratio, pair.median_ratio], [lane, lane], color=color, lw=3, alpha=0.6)
-            chart.tip(line, _told(pair))
-            chart.point(pair.median_ratio, lane, _told(pair), color=color, marker="o", ms=7)
-            chart.point(pair.min_ratio, lane, _told(pair), color=color, marker="|", ms=11, mew=2)
+            chart.tip(line, _tip(pair))
+            chart.point(pair.median_ratio, lane, _tip(pair), color=color, marker="o", ms=7)
+            chart.point(pair.min_ratio, lane, _tip(pair), color=color, marker="|", ms=11, mew=2)
             lane_label(chart, lane, labels[lane] if len(sizes) > 1 else pair.new.operation)
             if pair.doubt:
                 lane_note(chart, max(pair.median_ratio, pair.min_ratio), lane, "doubtful")
@@ -137,7 +137,7 @@ def _ticks(low: float, high: float) -> list[float]:
     return found
 
 
-def _told(pair: Pair) -> str:
+def _tip(pair: Pair) -> str:
     return (
         f"{pair.title}\nold {duration(pair.old.median_ns)}, new {duration(pair.new.median_ns)}\n"
         f"ratio of medians {pair.median_ratio:.2f}, of best times {pair.min_ratio:.2f}"

@@ -82,13 +82,13 @@ def _how(plan: Plan, spark: "SparkSession | None") -> dict[str, Any]:
     if spark is None:
         return {"plan": plan.to_toml(), "title": plan.title, "master": None, "slots": 1}
     context = spark.sparkContext
-    told = context._jvm.System.getProperty if context._jvm is not None else lambda _: None
-    jvm = described_jvm((name, told(f"java.{name}") or "") for name in ("vm.name", "vm.version", "vendor"))
+    property_of = context._jvm.System.getProperty if context._jvm is not None else lambda _: None
+    jvm = described_jvm((name, property_of(f"java.{name}") or "") for name in ("vm.name", "vm.version", "vendor"))
     return {
         "plan": plan.to_toml(),
         "title": plan.title,
         "master": context.master,
         "slots": context.defaultParallelism,
-        "java": told("java.version"),
+        "java": property_of("java.version"),
         "jvm": jvm,
     }

@@ -16,7 +16,7 @@ MOST_SECONDS: Final = 3_600
 
 
 class Rule(NamedTuple):
-    """Whether a value fits, what is wanted in words, and the names that it may be, if it is a name."""
+    """The rule for a value of a plan: a check, the permitted values in words, and the permitted names, if any."""
 
     fits: Callable[[Any], bool]
     wanted: str

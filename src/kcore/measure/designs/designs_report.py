@@ -162,12 +162,12 @@ def _answer(rows: Sequence[Row]) -> str:
     if not timed:
         return answer("No answer: no design was timed after the loss of a broker.", kind="bad")
     best, *others = timed
-    told = (
+    sentence = (
         f'After the loss of a broker "{best.name}" needs {duration(best.ms * _NS)} until every replica knows its leader'
     )
     ends = [f'{three_digits(row.ms / best.ms)} ("{row.name}")' for row in (others[:1] + others[-1:])]
     more = f"the other designs need {' to '.join(dict.fromkeys(ends))} times that"
-    return answer(f"{told}; {more}." if others else f"{told}.")
+    return answer(f"{sentence}; {more}." if others else f"{sentence}.")
 
 
 def _history(rows: Sequence[Row], facts: dict[str, Any], directory: Path | None) -> str:
@@ -199,7 +199,7 @@ def _time_chart(rows: Sequence[Row], kind: str, title: str) -> str:
     """How long each took, and what the writes alone should take."""
     timed = [row for row in merged(predicted(rows)) if row.kind == kind and row.ms >= 0]
     bars = [
-        Bar(row.name, row.ms * _NS, SERIES[0], _told(row), duration(row.ms * _NS),
+        Bar(row.name, row.ms * _NS, SERIES[0], _tip(row), duration(row.ms * _NS),
             row.predicted_ms * _NS if row.predicted_ms > 0 else None)
         for row in timed
     ]  # fmt: skip
@@ -210,10 +210,10 @@ def _time_chart(rows: Sequence[Row], kind: str, title: str) -> str:
 def _writes_chart(rows: Sequence[Row], kind: str, title: str) -> str:
     """How many writes each took, where they are counted."""
     counted = [row for row in merged(rows) if row.kind == kind and row.writes >= 0]
-    bars = [Bar(row.name, row.writes, SERIES[4], _told(row), f"{row.writes:,}") for row in counted]
+    bars = [Bar(row.name, row.writes, SERIES[4], _tip(row), f"{row.writes:,}") for row in counted]
     return bar_chart(f"{title}: writes", bars, Axis("writes of znodes", lambda value: f"{value:,.0f}"))
 
 
-def _told(row: Row) -> str:
+def _tip(row: Row) -> str:
     lines = [f"{row.name}: {duration(row.ms * _NS)}" if row.ms >= 0 else row.name]
     return "\n".join([*lines, f"{row.writes:,} writes" if row.writes >= 0 else ""]).strip()

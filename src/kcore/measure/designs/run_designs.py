@@ -35,7 +35,7 @@ Step: TypeAlias = Callable[[str], Coroutine[Any, Any, list[Row]]]  # in the chro
 
 
 def check_listens(zookeeper: str) -> None:
-    """TargetError, at once, for what is not HOST:PORT, and where nothing accepts a connection."""
+    """TargetError if the text is not HOST:PORT, or if the address accepts no connection."""
     host, _, port = zookeeper.rpartition(":")
     host = host.strip("[]")
     if not port.isdecimal() or not host or address_flaw(host, int(port)):

@@ -130,7 +130,7 @@ class Knowledge:
 
 
 async def remove_tree(client: ZookeeperClient, top: str) -> None:
-    """That znode and all below it, the deepest first; again, if something came below it meanwhile."""
+    """Deletes the znode and all znodes below it, the deepest first; repeats this if others were created meanwhile."""
     while await client.stat(top) is not None:
         levels = [[top]]
         while levels[-1]:

@@ -31,7 +31,7 @@ class QueueReader:
         self.is_open = True
 
     async def arm(self) -> None:
-        """Watch for the next command; what is there already is taken at once."""
+        """Watches for the next command; takes one that is there already at once."""
         [node] = await self._client.read_nodes([self._path], self._on_watch)
         assert node is not None
         if node.data:

@@ -121,7 +121,7 @@ class Controlled(Design):
             orders = [each for each in self.hollow[broker_id].arrivals if each.message is LeaderAndIsrRequest]
             wanted = int((replicas[decision.changes.rows] == row).any(axis=1).sum())
             if sum(order.partitions for order in orders) != wanted:
-                raise TargetError(f"broker {broker_id} was not told of {wanted} partitions")
+                raise TargetError(f"broker {broker_id} did not get LeaderAndIsr for {wanted} partitions")
             for each in led[(replicas[led] == row).any(axis=1)].tolist():
                 self.known.learnt(int(ids[row]), each, orders[-1].at_ns)
 

@@ -82,7 +82,7 @@ class OneView(WithView):
 
 
 class ViewAPartition(WithView):
-    """A znode a partition: a client wakes for what it uses alone."""
+    """One znode for each partition: a client is notified only of the partitions that it uses."""
 
     name = "v3, an external view a partition"
 

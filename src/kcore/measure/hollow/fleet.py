@@ -65,7 +65,7 @@ class HollowBroker:
     begun_ns: list[int] = field(default_factory=lambda: [0, 0])  # When the connections began.
     reconnecting: set[int] = field(default_factory=set)
     last_sent_ns: int = 0  # When the previous incarnation sent its last heartbeat; 0: unknown.
-    deaths: int = 0  # Kills so far: a registration ends when the count changes.
+    deaths: int = 0  # Kills so far. A registration that is under way gives up when the count changes.
     registering: bool = False
 
 
@@ -77,20 +77,20 @@ class Options:
     timeout_s: float = 30.0
     patience: float = 1.0  # Multiplies the usual request time-outs: large clusters need longer.
     frame_bytes: int = 100 << 20
-    counts_only: bool = False  # No image of the partitions is kept: `--mind count`.
+    counts_only: bool = False  # No image of the partitions is kept: `--metadata count`.
 
 
 class Fleet:
     """Hollow brokers against one quorum. `async with` stops the loop and ends every connection, as kill -9 would.
 
-    What goes wrong behind the scenes of a scenario ends the body of the `async with`, by a TargetError.
+    A failure in a task of the fleet ends the body of the `async with` by a TargetError.
     """
 
     def __init__(self, quorum: Quorum, *, random: Random, options: Options | None = None) -> None:
         self.quorum, self.options = quorum, options or Options()
         self.brokers: dict[int, HollowBroker] = {}
         self.timeline = Timeline()
-        self.clock_ns = 0  # By which the clock of another process may be off ours, at most.
+        self.clock_ns = 0  # The largest possible difference between the clocks of another process and this one.
         self.lost = ""  # The brokers that were lost with their process, if any.
         self.errors: dict[str, int] = {}
         self.false_fencings = 0  # Fenced brokers that were running and sent heartbeats.
@@ -217,7 +217,7 @@ class Fleet:
         self._beat(broker)
 
     def replace_directories(self, broker: HollowBroker, directories: int) -> tuple[Uuid, ...]:
-        """A broker that is off gets fresh directories behind its first one, so many in all; which it has now."""
+        """Gives a stopped broker new directories after its first one; returns its `directories` directories."""
         self.set_directories(broker, (broker.directories[0], *(self._uuid() for _ in range(directories - 1))))
         return broker.directories
 
@@ -239,7 +239,7 @@ class Fleet:
         self.drain()
 
     def cpu_s(self) -> float:
-        """The CPU seconds that this process has used so far."""
+        """The CPU seconds of this process so far."""
         used = resource.getrusage(resource.RUSAGE_SELF)
         return used.ru_utime + used.ru_stime
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from kcore._ext import hollow as kernel
 from kcore.types import Int64s
 
-NOT_KNOWN: Final = -1.0  # Milliseconds of what was not measured.
+NOT_KNOWN: Final = -1.0  # In place of milliseconds that were not measured.
 
 
 def histogram(counts: bytes) -> Int64s:

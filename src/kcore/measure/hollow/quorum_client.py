@@ -36,7 +36,7 @@ _STARTING_S: Final = 5.0  # A controller that starts may close connections for s
 _AGAIN_S: Final = 0.5
 _BACKOFF: Final = Backoff(first_s=0.02, highest_s=0.5)
 _LIMITS: Final = Limits(in_flight=5, request_s=60.0)
-_TOPIC_LISTS: Final = ("topics", "responses", "results")  # Where an answer without an error code of its own has some.
+_TOPIC_LISTS: Final = ("topics", "responses", "results")  # Lists of items with error codes, in other answers.
 
 
 class Quorum:
@@ -87,9 +87,9 @@ class Quorum:
         while True:
             problem, is_final = "", False
             try:
-                if (told := await self._problem_of(address)) is None:
+                if (found := await self._problem_of(address)) is None:
                     return None
-                problem, is_final = told, True
+                problem, is_final = found, True
             except NetworkError as error:
                 if isinstance(error, RequestTimeoutError) or _is_unreachable(error):
                     return str(error)

@@ -29,7 +29,7 @@ with needs("spark"):
 _START_S: Final = 120.0
 _ANSWER_S: Final = 180.0
 _BROKERS_A_TASK: Final = 500
-_STABLE_S: Final = 2.0  # Executors that have not registered after a pause so long are taken not to come.
+_STABLE_S: Final = 2.0  # If no executor registers for so long, no more are expected.
 
 
 class MergedTimeline(Timeline):
@@ -44,11 +44,11 @@ class MergedTimeline(Timeline):
 
 
 class _Link:
-    """The driver's end of one task."""
+    """The driver's connection to one Spark task, and the brokers that run in this task."""
 
     def __init__(self, number: int, writer: asyncio.StreamWriter) -> None:
         self.number, self.writer = number, writer
-        self.brokers: dict[int, int] = {}  # Last order by broker id.
+        self.brokers: dict[int, int] = {}  # By broker id, the number of the last command that the driver sent about it.
         self.counters: dict[str, int] = {}
         self.cpu_s = 0.0
         self.waiting: dict[int, asyncio.Future[None]] = {}

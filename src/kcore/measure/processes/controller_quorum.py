@@ -189,8 +189,8 @@ class ControllerQuorum(ABC):
         command = self.format_command(node.configuration, voters)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            told = (done.stderr or done.stdout).strip()[-500:]
-            raise TargetError(f"controller {node.node_id}'s directory was not formatted: {told}")
+            output = (done.stderr or done.stdout).strip()[-500:]
+            raise TargetError(f"controller {node.node_id}'s directory was not formatted: {output}")
 
     def _await_start(self, node: Node) -> None:
         end = time.monotonic() + _START_TIMEOUT_S

@@ -161,7 +161,7 @@ def _locked(folder: Path, say: Say) -> Iterator[None]:
 
 
 def _fetch(jars: Sequence[Jar], folder: Path, say: Say) -> None:
-    """These jars, by Ivy into a folder inside `folder`, and from there by rename."""
+    """Fetches the jars by Ivy into a temporary folder inside `folder`, then renames them into place."""
     with TemporaryDirectory(prefix="fetch-", dir=folder) as name:
         work = Path(name)
         (work / "settings.xml").write_text(_SETTINGS.format(resolver=_RESOLVER))

@@ -24,7 +24,7 @@ class JavaProcess:
         self._command = [str(java_home() / "bin" / "java"), "-XX:-UsePerfData", *arguments]
         self._ready = ready
         self._process: subprocess.Popen[bytes] | None = None
-        self._begin = 0  # Where in the log this process begins.
+        self._begin = 0  # The size of the log before this process.
 
     @property
     def pid(self) -> int:

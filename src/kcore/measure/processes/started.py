@@ -13,7 +13,7 @@ class Started(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Ends it, and removes what is left of it."""
+        """Ends the process and removes its files."""
 
     def __enter__(self) -> Self:
         try:

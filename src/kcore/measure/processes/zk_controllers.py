@@ -39,7 +39,7 @@ class ControllerProcess(Started):
 
     @abstractmethod
     def pids(self) -> list[int]:
-        """Its process, while it runs."""
+        """The process id of the controller, while it runs."""
 
 
 class KafkaController(ControllerProcess):

@@ -44,11 +44,11 @@ SCHEMA: Final = pa.schema(
 _KIND: Final = ResultKind(SCHEMA, ("system", "rate", "record_bytes", "linger_ms", "p99_ms"), own=("system", "p999_ms"))
 _HEAD: Final = ("system", "linger", "wanted")
 _NS: Final = 1e6  # in a millisecond
-_MOST_COUNTED_MS: Final = 249.0  # The longest latency that Kafka's tool counts.
+_MOST_COUNTED_MS: Final = 249.0  # TestRaftServer's percentiles count every longer latency as this one.
 _ABOUT: Final = (
-    "Latency until the commit is counted from when a record was due (kcore) or appended (Kafka, whose tool counts up "
-    "to 249 ms): of the last half minute to a minute that the leader printed. CPU: processor seconds a second, of the "
-    "three processes together. They share this machine, and its disk: every voter flushes what it appends."
+    "Latency runs until the commit, from when a record was due (kcore) or appended (Kafka, whose tool counts longer "
+    "latencies as 249 ms), in the last half minute to a minute that the leader printed. CPU: processor seconds a "
+    "second of the three processes together. They share this machine and its disk: every voter flushes its appends."
 )
 _MARKERS: Final = {"p75": "|", "p99": "o", "p99.9": "D"}
 

@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A quantity, from zero. Its label stands above it; `note` behind its end, or at the label if a bound is there."""
+    """A quantity, from zero. Its label stands above it; `note` after its end, or at the label if a bound is there."""
 
     label: str
     value: float
@@ -81,7 +81,7 @@ def _bar(chart: Chart, lane: float, bar: Bar) -> None:
     chart.tip(mark, bar.tip)
     if bar.bound is not None:
         chart.axis.plot([bar.bound], [lane], color=INK, marker="D", ms=5, ls="", mec=PAGE)
-    if (bar.bound or 0.0) > bar.value:  # Behind the bound the note would be taken for the bound's.
+    if (bar.bound or 0.0) > bar.value:  # After the bound the note would be taken for the bound's.
         lane_label(chart, lane, f"{bar.label}: {bar.note}" if bar.note else bar.label)
     else:
         lane_label(chart, lane, bar.label)
@@ -146,7 +146,7 @@ class Shares:
     repetitions: Sequence[Sequence[float]] = field(default_factory=tuple)
     total: int = 0
 
-    def told(self, at: int, what: str) -> str:
+    def tip(self, at: int, what: str) -> str:
         """The tip of the mark at that place of the ordered times."""
         count = len(self.times)
         some = f"{(at + 1) / count:.0%} of {self.total:,}" if self.total else f"{at + 1} of {count}"
@@ -166,7 +166,7 @@ def shares_chart(title: str, lines: Sequence[Shares], along: str, what: str, log
             chart.axis.step(x, y, where="post", color=color, ls=line.dash, lw=1.8, label=line.name)
             step = -(-len(times) // _MARKED_POINTS)
             for at in sorted({*range(0, len(times), step), len(times) - 1}):
-                chart.point(times[at], shares[at], line.told(at, what), color=color, marker="o", ms=4)
+                chart.point(times[at], shares[at], line.tip(at, what), color=color, marker="o", ms=4)
         time_axis(chart, log)
         chart.axis.grid(True, axis="y")
         chart.axis.yaxis.set_major_formatter(PercentFormatter(1.0))
@@ -240,11 +240,11 @@ def lane_label(chart: Chart, lane: float, text: str) -> None:
     """Above the lane, from the left edge: it takes no room beside the bars, also on a narrow screen."""
     place = blended_transform_factory(chart.axis.transAxes, chart.axis.transData)
     label = chart.axis.text(0.0, lane - 0.27, text, transform=place, va="bottom", ha="left", fontsize=9, color=FAINT)
-    label.set_in_layout(False)  # A long label gets no room beside the axis.
+    label.set_in_layout(False)  # Otherwise a long label would make the axis narrower.
 
 
 def lane_note(chart: Chart, end: float, lane: float, text: str) -> None:
-    """Writes text behind the end of a lane."""
+    """Writes text after the end of a lane."""
     chart.axis.annotate(text, (end, lane), (6, 0), textcoords="offset points", va="center", fontsize=9)
 
 
@@ -262,7 +262,7 @@ def set_lanes(chart: Chart, count: float, along: str) -> None:
 
 
 def draw_legend(chart: Chart, marks: Sequence[Artist], names: Sequence[str]) -> None:
-    """Below the axis, if there is anything to tell."""
+    """Draws the legend below the axis, if there are names."""
     if names:
         chart.figure.legend(list(marks), list(names), loc="outside lower left", ncols=2, handlelength=1.4,
                             columnspacing=1.2, borderaxespad=0.2)  # fmt: skip

@@ -32,5 +32,5 @@ def history_section(
         rows.append(([*key, *cells, f"{three_digits(figure / last)}x" if last else ""], False))
     names = (*head, *(run.name for run, _ in runs), "this run", "over the run before")
     table = html_table(names, rows, head) if runs else ""
-    told = paragraphs([about]) if runs else ""
-    return f'<h2 id="history">Earlier runs</h2>{told}{paragraphs(earlier.passed_over, "note")}{table}'
+    introduction = paragraphs([about]) if runs else ""
+    return f'<h2 id="history">Earlier runs</h2>{introduction}{paragraphs(earlier.passed_over, "note")}{table}'

@@ -14,7 +14,7 @@ from typing import Any, Final
 PACKAGES: Final = ("kcore", "numpy", "numba", "pyarrow", "pyspark")
 _IDLE: Final = (3, 4)  # Fields of /proc/stat: idle, and waiting for a disk.
 _STOLEN: Final = 7
-_TIMES: Final = 8  # Guests' times behind these are part of them.
+_TIMES: Final = 8  # Guests' times after these are part of them.
 _JAVA_TIMEOUT_S: Final = 30.0
 _JVM_PROPERTY: Final = re.compile(r"^\s*java\.(vm\.name|vm\.version|vendor) = (.+)$", re.MULTILINE)
 
@@ -78,11 +78,11 @@ def jvm_name(java: Path) -> str | None:
 
 def described_jvm(properties: Iterable[tuple[str, str]]) -> str | None:
     """From the system properties java.vm.name, java.vm.version and java.vendor, named without their "java."."""
-    told = dict(properties)
-    if not told.get("vm.name"):
+    values = dict(properties)
+    if not values.get("vm.name"):
         return None
-    vendor = f" ({told['vendor'].strip()})" if told.get("vendor") else ""
-    return f"{told['vm.name'].strip()} {told.get('vm.version', '').strip()}{vendor}"
+    vendor = f" ({values['vendor'].strip()})" if values.get("vendor") else ""
+    return f"{values['vm.name'].strip()} {values.get('vm.version', '').strip()}{vendor}"
 
 
 def cores() -> int | None:

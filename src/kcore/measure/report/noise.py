@@ -29,8 +29,8 @@ LIMITS: Final = (
 INTERVAL: Final = (
     f"Intervals are {CONFIDENCE:.0%} confidence intervals of the median by order statistics: the two samples between "
     "which it lies with that probability, whatever the distribution. They take samples as independent; runs right "
-    "after one another are less than that, so the median of another run may lie outside. Of fewer than 6 samples it is "
-    "the whole range."
+    "after one another are less than that, so the median of another run may lie outside. With fewer than 6 samples the "
+    "interval is the whole range."
 )
 
 
@@ -116,8 +116,8 @@ def shift(old: Sequence[float], new: Sequence[float], threshold: float) -> str:
         return ""
     if len(old) + len(new) <= _EXACT and chance(before, len(old), after, len(new)) > _BY_CHANCE:
         return ""
-    told = f"{shares[1]:.0%} of the new times are above {threshold:g} times the old median"
-    return f"{told}, {shares[0]:.0%} of the old ones"
+    text = f"{shares[1]:.0%} of the new times are above {threshold:g} times the old median"
+    return f"{text}, {shares[0]:.0%} of the old ones"
 
 
 def chance(before: int, of_old: int, after: int, of_new: int) -> float:

@@ -18,7 +18,7 @@ FILTERED_FROM: Final = 8  # Rows; fewer are seen at once.
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A word behind a figure, such as noisy or invalid; the reason is its tip."""
+    """A word after a figure, such as noisy or invalid; the reason is its tip."""
 
     word: str
     why: str = ""
@@ -26,7 +26,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A cell of a table with marks behind its text."""
+    """A cell of a table with marks after its text."""
 
     text: str
     marks: Sequence[Mark] = ()

@@ -197,7 +197,7 @@ class _RoundTicks(Locator):
 
 
 def count_axis(chart: Chart, counts: Iterable[int]) -> None:
-    """Counts along, on a log axis, a tick each."""
+    """Makes the horizontal axis logarithmic, with a tick for each count."""
     chart.axis.set_xscale("log")
     chart.axis.set_xticks(sorted(set(counts)))
     chart.axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_count(value)))

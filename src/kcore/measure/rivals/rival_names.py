@@ -25,7 +25,7 @@ TITLES: Final = {
     "big": "messages as columns: ns a partition, least of all runs",
     "records": "records: ns a KiB, least of all runs",
 }
-"""Of a group or of its view, where it is not ns a partition."""
+"""Title and unit of the groups and views whose unit is not ns a partition."""
 
 
 def view_of(case: str) -> str:

@@ -31,7 +31,7 @@ class BuildError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One process to be: what it is called, which groups it has cases for, how long it warms up, how it is started."""
+    """A peer's name, the groups that it has cases for, its warm-up time, and the command that starts it."""
 
     name: str
     groups: tuple[str, ...]
@@ -76,7 +76,7 @@ def _java(sources: Path, cache: Path) -> list[str]:
 
 
 def _newest_java(sources: Path, cache: Path) -> list[str]:
-    """The same classes with the newest clients in front; what those dropped (StopReplica) is still found behind."""
+    """The same classes with the newest clients in front; what those dropped (StopReplica) is still found later."""
     *options, classes, main = _java(sources, cache)
     newest = _jars(sources / "java" / "newest.xml", cache / "java" / "newest")
     return [*options, os.pathsep.join([f"{newest}/*", classes]), main]
@@ -153,7 +153,7 @@ def _build(*command: str, cwd: Path | None = None) -> None:
 
 
 class _Stamp:
-    """Remembers what was built from which files; it is written only if the build inside `with` succeeded."""
+    """Records from which files an output was built, if the build inside `with` succeeds."""
 
     def __init__(self, path: Path, inputs: list[Path]) -> None:
         self.path = path

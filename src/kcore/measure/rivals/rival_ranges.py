@@ -1,6 +1,6 @@
-"""The targets over several runs: between which figures each lay, and in how many runs it was met.
+"""Each target over several runs: its least and greatest figure, and in how many runs the figure met the bound.
 
-One run of a shared machine says little of a target that is near its bound.
+One run on a shared machine does not decide a target whose figure is near its bound.
 """
 
 from collections.abc import Sequence

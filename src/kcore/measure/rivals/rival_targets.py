@@ -35,7 +35,7 @@ BIG_MESSAGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TargetResult:
-    """One target: what is measured, the bound, the figure (None if a peer is missing) and its unit."""
+    """A target: its description, its bound, the figure (None if a peer is missing) and the unit."""
 
     target: str
     bound: str

@@ -82,7 +82,7 @@ BYTES: Final = ("codec", "messages")  # The results of these groups are the inpu
 FIRST_CALL_CASES: Final = ("offline:uniform", "fence:uniform")
 ONLY: Final = {
     "scan": (KCORE, PLAIN_C),  # Kafka's loop asks every partition: that is `full`.
-    **dict.fromkeys(("full", "preferred"), (KCORE, "java")),  # Plain C reads the data that the others decide about.
+    **dict.fromkeys(("full", "preferred"), (KCORE, "java")),  # Plain C only reads the data, and elects nobody.
     "fanout_copy": (KCORE, MEMCPY),
     "decode_nogc": (OBJECTS, "kio"),
     "read_nogc": (OBJECTS, "kio"),
@@ -225,10 +225,10 @@ class _Group:
         trusted = [process for process in processes if rows.get(process.peer.name, {}).get("agrees") is not False]
         trusted = [process for process in trusted if process.peer.name in rows]
         timings: dict[str, list[float]] = {process.peer.name: [] for process in trusted}
-        turns = {process.peer.name: self._turns(process, case) for process in trusted}
+        counts = {process.peer.name: self._turns(process, case) for process in trusted}
         for turn in range(self.options.repeat):
             for process in trusted if turn % 2 else reversed(trusted):
-                if turn >= turns[process.peer.name]:
+                if turn >= counts[process.peer.name]:
                     continue
                 reply = process.ask("time", case, self.options.seconds * self.share)
                 if self._usable(process, case, reply):
@@ -282,7 +282,7 @@ class _Group:
         operation, message, version, shape = case.split(":")
         data = (self.directory / f"{message}.{version}.{shape}.bin").read_bytes()
         if operation.startswith("fanout"):
-            at = 9 if int(version) >= 7 else 8  # Behind controller id, isKRaftController and controller epoch.
+            at = 9 if int(version) >= 7 else 8  # After controller id, isKRaftController and controller epoch.
             data = data[:at] + FURTHER_BROKER_EPOCH.to_bytes(8, "big") + data[at + 8 :]
         return _sha256(data)
 
@@ -385,7 +385,7 @@ def _table(name: str, rows: list[dict[str, Any]], figures: Figures) -> Table:
 
 
 Guard: TypeAlias = Callable[[Path], AbstractContextManager[None]]
-"""What is around the writing of a folder."""
+"""Makes the context in which the files of a run's folder are written."""
 
 
 def main(

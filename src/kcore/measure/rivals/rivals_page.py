@@ -114,8 +114,8 @@ def _answer(rows: Sequence[dict[str, Any]], figures: Figures) -> str:
     slower = sum(speed < 1 for speed in speeds)
     cases = "1 case" if len(speeds) == 1 else f"{len(speeds)} cases"
     ends = f"from {three_digits(min(speeds))} to {three_digits(max(speeds))}, slower in {slower or 'none'}"
-    told = f"kcore is {three_digits(median(speeds))} times as fast as the fastest rival library"
-    return answer(f"{told}: the median of {cases}, {ends}.")
+    sentence = f"kcore is {three_digits(median(speeds))} times as fast as the fastest rival library"
+    return answer(f"{sentence}: the median of {cases}, {ends}.")
 
 
 def _verdict(rows: Sequence[dict[str, Any]], targets: Sequence[TargetResult]) -> str:

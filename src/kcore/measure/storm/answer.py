@@ -177,9 +177,9 @@ def _alone(each: Measured, facts: Mapping[str, Any]) -> str:
         return f"No answer: no repetition of {each.scenario} on {titled(each.target, facts)} is valid."
     least, most = min(each.works.values()), max(each.works.values())
     count = len(each.works)
-    told = f" ({duration(least * _NS)} to {duration(most * _NS)} in {count} repetitions)" if count > 1 else ""
+    range_text = f" ({duration(least * _NS)} to {duration(most * _NS)} in {count} repetitions)" if count > 1 else ""
     name = titled(each.target, facts)
-    return f"{name} needs {duration(each.median * _NS)} until {until(each.scenario)}{told}."
+    return f"{name} needs {duration(each.median * _NS)} until {until(each.scenario)}{range_text}."
 
 
 def _compared(ratio: Ratio, facts: Mapping[str, Any]) -> str:
@@ -188,18 +188,18 @@ def _compared(ratio: Ratio, facts: Mapping[str, Any]) -> str:
         without = [titled(each.target, facts) for each in (ratio.base, ratio.mine) if not each.works]
         why = f"no repetition on {' and on '.join(without)} is valid" if without else f"{base} had nothing to do"
         return f"No answer: {why}, in the scenario {ratio.mine.scenario}."
-    told = f"{three_digits(ratio.value)} times what {base} needs until {until(ratio.mine.scenario)}"
+    times = f"{three_digits(ratio.value)} times what {base} needs until {until(ratio.mine.scenario)}"
     if ratio.spread is None:
         is_one = len(ratio.mine.works) == len(ratio.base.works) == 1
         few = "one repetition each" if is_one else "fewer than two repetitions count on both"
-        return f"{mine} needs {told} ({few}, which says little about the next one)."
+        return f"{mine} needs {times} ({few}, which says little about the next one)."
     low, high = (three_digits(each) for each in ratio.spread)
     if ratio.spread[0] <= 1 <= ratio.spread[1]:
         return (
             f"No difference is shown between {mine} and {base} until {until(ratio.mine.scenario)}: the ratio is "
             f"{three_digits(ratio.value)}, and repetitions lie on both sides of 1, from {low} to {high}."
         )
-    return f"{mine} needs {told} ({low} to {high} over the repetitions)."
+    return f"{mine} needs {times} ({low} to {high} over the repetitions)."
 
 
 def first_screen(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:

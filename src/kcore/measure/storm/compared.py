@@ -24,6 +24,7 @@ _WORK: Final = "work"
 _HEARTBEAT: Final = "heartbeat p99"
 _NS: Final = 1e6  # in a millisecond
 _PLANNED: Final = frozenset({"brokers", "partitions", "targets", "scenarios", "repeat", "seed", "master"})
+_OLD_NAMES: Final = {"mind": "metadata"}  # Fields of older plans.
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ def remarks_on(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     if not all(plans):
         unknown = [name for name, plan in zip(("old", "new"), plans, strict=True) if not plan]
         return [f"The {' and the '.join(unknown)} run kept no plan: whether the options were the same is not known."]
-    flat = [{name: value for name, value in plan.items() if name not in _PLANNED} for plan in plans]
+    flat = [{_OLD_NAMES.get(name, name): each for name, each in plan.items() if name not in _PLANNED} for plan in plans]
     lines = []
     for name in sorted(flat[0].keys() | flat[1].keys()):
         before, after = (each.get(name) for each in flat)

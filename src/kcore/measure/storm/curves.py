@@ -22,7 +22,7 @@ TITLE: Final = (
 )
 TIME: Final = "time"
 CPU: Final = "CPU"
-_LEAST_NS: Final = 1e5  # Where axes begin.
+_LEAST_NS: Final = 1e5  # The least value of an axis.
 _WIDTH, _PANEL = 2.1, 1.75  # Inches of a panel.
 _LEAST_WIDTH: Final = 9.4  # Inches of the whole; fewer would make the text too large on the page.
 _ENDS: Final = 1.2  # Inches to the left of the panels.
@@ -144,7 +144,7 @@ def _point(panel: Chart, place: tuple[float, float], row: Row, figure: Figure, s
 
 
 def _name_lines(panel: Chart) -> None:
-    """Each line's name behind its end; names that would touch are moved apart, each with a thin line to its end."""
+    """Each line's name after its end; names that would touch are moved apart, each with a thin line to its end."""
     low, high = (log10(end) for end in panel.axis.get_ylim())
     step = (high - low) * _LABEL / (_PANEL * _DRAWN)
     ordered = sorted(panel.ends, key=lambda end: end[1])

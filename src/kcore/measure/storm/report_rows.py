@@ -80,7 +80,7 @@ def is_profiled(rows: Iterable[Row]) -> bool:
 
 
 def is_good(row: Row) -> bool:
-    """Whether it counts: it did not fail, and measured what it says."""
+    """Whether the row counts: the scenario did not fail, and its result is valid and complete."""
     return row["error"] is None and row["valid"] and not row["partial"]
 
 
@@ -109,13 +109,13 @@ def merged(rows: Sequence[Row]) -> list[Row]:
 
 def _merged(rows: Sequence[Row]) -> Row:
     good = [row for row in rows if is_good(row)]
-    told = {"repetitions": len(good), "tried": len(rows), "excluded": len(rows) - len(good)}
+    counts = {"repetitions": len(good), "tried": len(rows), "excluded": len(rows) - len(good)}
     if not good:
         rows = [row for row in rows if row["error"] is None]
-        return rows[0] | _no_figures(rows[0]) | told | {"partial": any(row["partial"] for row in rows)}
+        return rows[0] | _no_figures(rows[0]) | counts | {"partial": any(row["partial"] for row in rows)}
     if len(good) == 1:
-        return good[0] | told
-    one = good[0] | told | {"phases": _typical_phases(good), "known_ms": [], "heartbeats": []}
+        return good[0] | counts
+    one = good[0] | counts | {"phases": _typical_phases(good), "known_ms": [], "heartbeats": []}
     one |= {each.name: each.type(_typical([row[each.name] for row in good])) for each in _NUMBERS}  # type: ignore[operator]
     if times := works(good):
         one |= {"work_min_ms": times[0], "work_max_ms": times[-1]}
@@ -175,12 +175,12 @@ def medians(rows: Sequence[Row]) -> list[Row]:
         figures |= {name: [row[name] for row in ordered if row[name] != NOT_KNOWN] for name in MEDIANS}
         names = {"scenario": scenario, "target": target, "brokers": brokers, "partitions": partitions}
         figures |= _waves(ordered)
-        told = {name: _told(values) for name, values in figures.items() if values}
-        told["excluded"] = {
+        summaries = {name: _summary(values) for name, values in figures.items() if values}
+        summaries["excluded"] = {
             str(row["repetition"]): why_left_out(row)
             for row in excluded.get((brokers, partitions, scenario, target), [])
         }
-        found.append({**names, "repetitions": len(group), "controllers": group[0]["controllers"], **told})
+        found.append({**names, "repetitions": len(group), "controllers": group[0]["controllers"], **summaries})
     return found
 
 
@@ -190,7 +190,7 @@ def _waves(rows: Sequence[Row]) -> dict[str, list[float]]:
     return {name: [row["waves_ms"][name] for row in rows if name in row["waves_ms"]] for name in names}
 
 
-def _told(values: Sequence[float]) -> dict[str, Any]:
+def _summary(values: Sequence[float]) -> dict[str, Any]:
     rounded = [round(value, 3) for value in values]
     return {"median": round(median(rounded), 3), "min": min(rounded), "max": max(rounded), "values": rounded}
 
@@ -213,7 +213,7 @@ def _typical(values: Sequence[float]) -> float:
 
 
 def missing(rows: Iterable[Row], expected: Iterable[tuple[Cell, str]]) -> list[str]:
-    """The cells and scenarios of a plan that no row speaks of."""
+    """The cells and scenarios of a plan that have no row."""
     names = ("target", "wanted_brokers", "wanted_partitions", "repetition", "scenario")
     seen = {tuple(row[name] for name in names) for row in rows}
     return [

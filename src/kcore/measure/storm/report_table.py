@@ -87,7 +87,7 @@ COSTS: Final[Columns] = {
     "own lag": _ms("lag_max_ms"),
     "errors": lambda row: _errors(row["errors"]),
 }
-SPREAD: Final = "min to max"  # Behind the column of a median.
+SPREAD: Final = "min to max"  # After the column of a median.
 _SPREADS: Final[Columns] = {
     "work": _spread("work_min_ms", "work_max_ms", _NS),
     "CPU": _spread("cpu_min_s", "cpu_max_s", 1e9),
@@ -163,7 +163,7 @@ def titles(rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def _mark(row: Row) -> str:
-    """The mark behind a scenario that does not count, or that has repetitions that do not."""
+    """The mark after a scenario that does not count, or that has repetitions that do not."""
     if not is_good(row):
         return " (partial)" if row["partial"] else " (invalid)"
     return f" ({row['excluded']} of {row['tried']} do not count)" if row.get("excluded") else ""

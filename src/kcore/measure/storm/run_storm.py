@@ -46,7 +46,7 @@ def run(
     spark: "SparkSession | None" = None,
     profiles: list[CellProfile] | None = None,
 ) -> list[str]:
-    """Runs it all; each row goes into `rows` when it is there, so that an interrupted run has what it measured.
+    """Runs all cells; each row goes into `rows` at once, so that an interrupted run keeps its results.
 
     `profiles` takes a profile a cell; none: the controllers are not profiled.
 
@@ -134,15 +134,15 @@ class _CellRun:
         """The time-out of brokers' sessions in ms, or 0 and why it is not known."""
         given = self.plan.session_timeout_ms if self.cell.target.addresses else 0
         try:
-            told = await session_timeout_ms(quorum)
+            found = await session_timeout_ms(quorum)
         except TargetError as error:
             if given:
                 return given, ""
             self.tell(f"{self.cell}: the work of lost brokers will not be known: {error}")
             return 0, str(error)
-        if given and given != told:
-            raise TargetError(f"--session-timeout {given}: controller {quorum.leader_id} has {told} ms: leave it out")
-        return told, ""
+        if given and given != found:
+            raise TargetError(f"--session-timeout {given}: controller {quorum.leader_id} has {found} ms: leave it out")
+        return found, ""
 
     def _find_processes(self, quorum: Quorum) -> None:
         """Finds the controllers that run already, if they are on this machine."""
@@ -154,7 +154,7 @@ class _CellRun:
             self.tell(f"{self.cell}: CPU and memory of the controllers are not known: {error}")
 
     def _fleet(self, quorum: Quorum) -> Fleet:
-        is_counting = self.plan.mind == "count"
+        is_counting = self.plan.metadata == "count"
         options = Options(self.plan.heartbeat_s, counts_only=is_counting, patience=self.cell.patience)
         random = Random()  # Not from the seed: two brokers with the same directories are refused, on one cluster.
         if self.spark is None:

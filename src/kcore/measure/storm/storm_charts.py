@@ -65,11 +65,11 @@ def _work_dot(row: Row, label: str, targets: Sequence[str]) -> Dot:
     if "work_min_ms" in row:
         ends = max(_LEAST_NS, row["work_min_ms"] * _NS), max(_LEAST_NS, row["work_max_ms"] * _NS)
     target, doubts = row["target"], () if is_good(row) else ("invalid",)
-    return Dot(label, work, color_of(target), told(row, phases), note, ends, marker_of(target, targets), doubts)
+    return Dot(label, work, color_of(target), tip(row, phases), note, ends, marker_of(target, targets), doubts)
 
 
-def told(row: Row, phases: Phases) -> str:
-    """What the marks of a scenario tell."""
+def tip(row: Row, phases: Phases) -> str:
+    """The tip of the marks of a scenario: its whole time and its parts."""
     parts = [f"{name}: {duration(ms * _NS)}" for name, ms in zip(PARTS, _times(phases), strict=True) if ms]
     return "\n".join([f"{row['scenario']} on {row['target']}: {duration(row['last_ms'] * _NS)} in all", *parts])
 
@@ -138,7 +138,7 @@ def heartbeat_chart(scenario: str, groups: Mapping[str, Sequence[Row]]) -> str:
 
 
 def quantiles(lines: Sequence[Shares]) -> tuple[list[str], list[tuple[list[str], bool]]]:
-    """The numbers behind such a chart: head and lines of a table."""
+    """The numbers after such a chart: head and lines of a table."""
     head = ["target", "number", *(f"{share:.0%}" for share in _SHARES)]
     rows = [(line.name, line.total or len(line.times), sorted(line.times)) for line in lines]
     times = [[duration(quantile(ordered, share)) for share in _SHARES] for _, _, ordered in rows]

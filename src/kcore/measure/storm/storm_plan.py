@@ -14,7 +14,7 @@ from kcore.measure.storm.targets import Target
 from kcore.measure.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 from kcore.suggestions import did_you_mean
 
-MINDS: Final = ("full", "count")
+METADATA: Final = ("full", "count")
 # Not for brokers that only count.
 NEEDS_IMAGE: Final = ("preferred-election", "isr-storm", "reassign", "assign", "dir-lost", *LIMITS)
 FIRST: Final = ("register", "create")  # Without brokers and partitions there is nothing to storm.
@@ -61,7 +61,7 @@ class StormPlan:
     racks: int = 3
     controllers: int = 1
     heap: str = "2g"
-    mind: str = "full"
+    metadata: str = "full"  # "count": hollow brokers only count the records of the metadata log.
     heartbeat_s: float = 2.0
     seconds: float = 10.0  # of the steady state
     lost_share: float = 0.5  # of a broker's replicas, in the log directory that it loses
@@ -112,7 +112,7 @@ class StormPlan:
         )
         _must(0 <= self.racks <= min(self.brokers), f"--racks {self.racks} is not from 0 to the least --brokers")
         _must(self.controllers in (1, 3), f"--controllers {self.controllers} is neither 1 nor 3")
-        _must(self.mind in MINDS, f"--mind {self.mind} is neither full nor count")
+        _must(self.metadata in METADATA, f"--metadata {self.metadata} is neither full nor count")
         _must(0.05 <= self.heartbeat_s <= 8, f"--heartbeat-s {self.heartbeat_s:g} is not from 0.05 to 8, within a "
               "session of 9 s")  # fmt: skip
         _must(0 < self.seconds <= MOST_SECONDS, f"--seconds {self.seconds:g} is not from 0 to {MOST_SECONDS}")
@@ -168,8 +168,8 @@ class StormPlan:
 
     def _why_not(self, name: str, target: Target) -> str:
         """Empty where the scenario can run."""
-        if self.mind == "count" and name in NEEDS_IMAGE and not target.in_zookeeper:
-            return "its brokers must know the partitions: --mind full"
+        if self.metadata == "count" and name in NEEDS_IMAGE and not target.in_zookeeper:
+            return "its brokers must know the partitions: --metadata full"
         return target.left_out(name, self.controllers)
 
     def to_toml(self) -> str:

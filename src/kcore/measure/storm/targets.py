@@ -28,7 +28,7 @@ from kcore.schema.topics import DeleteTopicsRequest, DeleteTopicState
 ZK_TARGETS: Final = (KAFKA_ZK, KCORE_ZK)
 _KAFKA: Final = "kafka-"
 _MOST_ID: Final = 2**31 - 1
-_ROUND: Final = 1_000  # Ids behind others begin at a round number, so that a person sees whose they are.
+_ROUND: Final = 1_000  # Ids after others begin at a round number, so that a person sees whose they are.
 _DELETED_AT_ONCE: Final = 1_000
 _DELETE_TIMEOUT_MS: Final = 60_000
 _CLEARINGS: Final = 3
@@ -125,7 +125,7 @@ def _is_address(text: str) -> bool:
 
 
 def free_ids(count: int, taken: Collection[int]) -> range:
-    """So many broker ids in a row: from 1 if none of them is taken, else behind all that are."""
+    """`count` successive broker ids: from 1 if none of these is taken, else after all taken ones."""
     ids = range(1, count + 1)
     if any(each in taken for each in ids):
         first = (max(taken) // _ROUND + 1) * _ROUND + 1
@@ -167,7 +167,7 @@ async def left_on(quorum: Quorum, random: Random, prefix: str, broker_ids: Colle
 
 
 async def clear_away(quorum: Quorum, random: Random, prefix: str, broker_ids: Collection[int]) -> list[str]:
-    """Deletes the storm's topics and has the controller forget its brokers; what is left all the same, in words.
+    """Deletes the storm's topics, and unregisters its brokers; returns in words what could not be removed.
 
     It looks again until nothing is there: a request that was cut off by Ctrl-C may still have been on its way.
     """

@@ -13,7 +13,7 @@ from kcore.schema.describe_quorum import ReplicaState
 from kcore.server.quorum_node.describe import QuorumDescription
 
 Samples: TypeAlias = Mapping[tuple[str, str], float]
-"""Of a page of metrics, by name and the value of the one label, "" for none."""
+"""The values on a page of metrics, by name and the value of the one label ("" without a label)."""
 MS: Final = 1000.0
 EVENTS: Final = "kafka_controller_ControllerEventManager_EventQueueProcessingTimeMs_count"
 IDLE: Final = "kafka_controller_ControllerEventManager_AvgIdleRatio"
@@ -77,7 +77,7 @@ class Measured:
     events_per_s: float | None
     busy: float | None  # Recent share of the time in which the event loop worked.
     longest_event_ms: float | None  # Recently.
-    longest_event: str | None  # Its kind.
+    longest_event: str | None  # The kind of the longest event.
     longest_turn_ms: float | None
     commit_avg_ms: float | None
     commit_max_ms: float | None

@@ -40,7 +40,7 @@ MOST_DECOMPRESSED: Final = 64 << 20  # Records that come together; no controller
 WAIT_MS: Final = 500
 LIMITS: Final = Limits(connect_s=5.0, request_s=30.0, close_s=0.2)
 TELLS_COMMITS: Final = 18  # From this version of Fetch on the leader answers when records are committed (KIP-1166).
-_TAGS_AT: Final = FRAME_BYTES + 4 + 16  # In a PartitionChangeRecord, behind the partition and the topic's id.
+_TAGS_AT: Final = FRAME_BYTES + 4 + 16  # In a PartitionChangeRecord, after the partition and the topic's id.
 _ISR_TAG: Final = 0  # The lowest tag: if present, it comes first.
 
 

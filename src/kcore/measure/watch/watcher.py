@@ -20,7 +20,7 @@ AGAIN_S: Final = 0.5
 
 
 class MetricsSource(NamedTuple):
-    """Where a leader's page of metrics is, and how it is read."""
+    """The URL of a leader's metrics page, and the function that reads it."""
 
     url_of: Callable[[Address], str]
     scrape: Callable[[str], Samples]  # Not on the event loop.

@@ -14,12 +14,12 @@ from kcore.measure.workloads.measure import Operation
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A name, what it measures, and how its operations are made ready; none of that is on the clock."""
+    """A name, a summary, and the function that prepares its operations. The preparation is not timed."""
 
     name: str
     summary: str
     setup: Callable[[Cell, bytes | None], list[Operation]]
-    has_cluster: bool = True  # What a plan says of clusters means nothing to the others.
+    has_cluster: bool = True  # Otherwise a plan's keys about clusters do not apply.
 
 
 def operations_of(workload: Workload) -> dict[str, list[str]]:

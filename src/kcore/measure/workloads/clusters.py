@@ -106,7 +106,7 @@ def _of_request(file: bytes) -> PartitionTable:
 
 
 def _header_size(request: bytes, header_version: int) -> int:
-    """Where the body begins: the shortest start of the request that is a whole header."""
+    """The size of a request's header."""
     client_id = int.from_bytes(request[8:10], "big", signed=True)
     size = 10 + max(0, client_id)
     for end in range(size, min(len(request), size + 1024)):  # From version 2 on tagged fields may follow.

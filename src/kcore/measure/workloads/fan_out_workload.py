@@ -40,7 +40,7 @@ class Story:
         self.after.replay(self.decision)
 
     def requests(self) -> list[Sent]:
-        """The requests to each broker: each body is encoded once, behind the broker's own bytes."""
+        """The requests to each broker: each body is encoded once, after the broker's own bytes."""
         return [
             (request, [fanout.buffers(epoch) for epoch in request.broker_epochs.tolist()])
             for request in self.after.requests(self.decision)

@@ -137,7 +137,7 @@ def scramble(table: PartitionTable, seed: int) -> None:
     """Gives the partitions of a table the mixed states of a cluster with a past; brokers stay as they are.
 
     About 20% have an ISR that has shrunk, 20% one out of assignment order, 10% the ISR's last member as leader, and 1%
-    a single member and no leader. Each has one more leader epoch and state write behind it.
+    a single member and no leader. Each has one more leader epoch and state write after it.
     """
     random = np.random.default_rng(seed)
     for start in range(0, len(table), _CHUNK):

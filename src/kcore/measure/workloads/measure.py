@@ -54,7 +54,7 @@ def measure(operation: Operation, warm_up_s: float = 0.0, duration_s: float = 0.
     `warm_up_s`: how long it runs after its first run and before it is sampled. `duration_s`: how long it is sampled,
     of which at most MOST_KEPT samples are kept, evenly spread; 0: BUDGET_NS or SAMPLES_AT_MOST.
     """
-    digest = _digest(operation, _run(operation))  # The first run compiles and loads what is compiled and loaded late.
+    digest = _digest(operation, _run(operation))  # The first run includes lazy compiling and loading.
     if operation.before is not None:
         operation.before()
     peak_bytes = peak_growth(operation.run)
@@ -112,7 +112,7 @@ def _sample(operation: Operation, duration_s: float) -> tuple[list[int], Any]:
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
-    """No garbage collection on the clock, as `timeit` has it."""
+    """Turns garbage collection off while times are taken, as `timeit` does."""
     gc.collect()
     was_on = gc.isenabled()
     gc.disable()

@@ -66,7 +66,7 @@ def stop_replica(table: PartitionTable) -> Columns:
 
 
 def memory_of(column: Any) -> int:
-    """Bytes of the arrays of a message in columns, or of a part of one; what is not set takes none."""
+    """Bytes of the arrays of a message in columns, or of a part of one; unset parts have none."""
     if isinstance(column, np.ndarray):
         return column.nbytes
     if isinstance(column, Vectors):

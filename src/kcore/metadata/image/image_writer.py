@@ -74,7 +74,7 @@ def records_of(
 
 
 def _pausing(parts: Generator[None, None, ClusterImage]) -> Generator[EncodedRecords, None, ClusterImage]:
-    """Yield an empty slice behind each part."""
+    """Yield an empty slice after each part."""
     while True:
         try:
             next(parts)

@@ -66,7 +66,7 @@ def replay(image: ClusterImage, records: Records, start_offset: int = 0) -> None
 
     With a journal, each batch of the log can be reverted. DecodeError (its offset counts as in `records`) or
     TableError, both with the record's offset, for the first invalid record. The image then
-    holds the records before it, and perhaps topics behind it.
+    holds the records before it, and perhaps topics after it.
     """
     deque(replaying(image, records, start_offset), 0)
 

@@ -110,7 +110,7 @@ class BrokerTable:
 
     recorder: Recorder | None
     _by_id: BrokerIds
-    _room: dict[str, Array]  # Arrays that may have room behind the last broker.
+    _room: dict[str, Array]  # Arrays that may have room after the last broker.
 
     def _show(self) -> None:
         """Show the used part of the arrays as attributes."""

@@ -97,7 +97,7 @@ class PartitionChanges(ChangeColumns):
         return None
 
     def written(self) -> Self:
-        """These changes: no write is pending."""
+        """Returns these changes: none of them waits for a write."""
         return self
 
 

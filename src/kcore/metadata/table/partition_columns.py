@@ -54,7 +54,7 @@ class PartitionColumns:
         self.layout_version = 0  # Changes with `layout`.
         vars(self).update((column.name, None) for column in ON_DEMAND_COLUMNS)
         self._length = self._free_to = length  # Rows from `_length` to `_free_to` have the values of free rows.
-        self._room: dict[str, Array] = {}  # Arrays that may have room behind the rows in use.
+        self._room: dict[str, Array] = {}  # Arrays that may have room after the rows in use.
         self._read_only: dict[str, Array] = {}  # The same arrays as read-only views, for readers.
         for name, array in columns.items():
             self._set_room(name, array)
@@ -160,7 +160,7 @@ class PartitionColumns:
         array[row] = [*members, *[ALL_COLUMNS[name].nothing] * (array.shape[1] - len(members))]
 
     def columns_in_use(self) -> dict[str, Array]:
-        """The columns by name, without the room behind the rows in use."""
+        """The columns by name, without the room after the rows in use."""
         return {name: array[: self._length] for name, array in self._room.items()}
 
     def column_arrays(self) -> tuple[Array, ...]:

@@ -181,7 +181,7 @@ class PartitionLookup:
             self._cut(int(topic_rows[0]), int(partitions[0]) + 1)
 
     def _cut(self, topic_row: int, count: int) -> None:
-        """Shorten the run of a topic to `count`; the partitions behind become strays."""
+        """Shorten the run of a topic to `count`; the partitions after them become strays."""
         first, end = int(self._first__t[topic_row]), int(self._count__t[topic_row])
         assert count < end, f"topic row {topic_row} has no partition {count - 1}"
         self._count__t[topic_row] = count

@@ -165,7 +165,7 @@ class PartitionRows(PartitionColumns):
             self.index.replace_row(row, before, values["replicas__ps"])
 
     def offer_rows(self, count: int) -> Int32s:
-        """Rows for `count` new partitions: the lowest free ones, then some behind the last. They stay free.
+        """Rows for `count` new partitions: the lowest free ones, then some after the last. They stay free.
 
         `settle_rows` must follow before any other change.
         """
@@ -185,7 +185,7 @@ class PartitionRows(PartitionColumns):
 
         `moved`: rows whose replicas changed, in the order of the changes, and the replicas before each.
         """
-        free = min(len(offered), len(self._free))  # The other offered rows are behind the last row.
+        free = min(len(offered), len(self._free))  # The other offered rows are after the last row.
         self._free.take_lowest(min(used, free))
         if unused := min(len(offered) - used, len(offered) - free):
             self._set_length(len(self) - unused)
@@ -310,7 +310,7 @@ class PartitionRows(PartitionColumns):
         self._free.add(rows[was_used & ~is_used])
 
     def truncate(self, length: int) -> None:
-        """Shorten the table: the rows behind are free."""
+        """Shorten the table: the rows after them are free."""
         self._free.truncate(length)
         self._set_length(length)
 

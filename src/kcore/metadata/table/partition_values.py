@@ -148,7 +148,7 @@ def records_of_creation(
 def _with_further(
     created: EncodedRecords, topics: "TopicSlice", further: Mapping[int, Sequence[bytes]]
 ) -> EncodedRecords:
-    """Insert further values behind the records of their topics, before those of partitions."""
+    """Insert further values after the records of their topics, before those of partitions."""
     behind__t = np.cumsum(topics.writes_topic) + topics.starts[:-1]
     parts: list[EncodedRecords] = []
     begin = 0

@@ -113,7 +113,7 @@ class TopicTable:
         )
 
     def run_for(self, count: int) -> int | None:
-        """The first of `count` rows in a run for new topics: of free rows, or behind the last row.
+        """The first of `count` rows in a run for new topics: of free rows, or after the last row.
 
         None if that would leave more rows free than in use: then single free rows must be taken.
         """

@@ -43,7 +43,7 @@ class UuidIndex:
 
     @property
     def ids(self) -> UInt8s:
-        """16 bytes a row; there is room behind the last row."""
+        """16 bytes a row; there is room after the last row."""
         return self._room
 
     def row(self, uuid: bytes) -> int:

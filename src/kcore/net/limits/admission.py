@@ -15,7 +15,7 @@ class Rank(IntEnum):
 
     SILENT = 0  # No whole request has come yet.
     ANSWERED = 1
-    AUTHENTICATED = 2  # Its client has shown a certificate.
+    AUTHENTICATED = 2  # The client has authenticated.
 
 
 class KeptConnection(Protocol):

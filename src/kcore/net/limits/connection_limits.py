@@ -20,7 +20,7 @@ class Limits:
     frame_bytes: int = 100 * 1024 * 1024  # socket.request.max.bytes
     write_buffer_bytes: int = 64 * 1024  # No more is written to a peer that lets this much wait.
     connect_s: float = 10.0  # socket.connection.setup.timeout.ms: name, TCP, TLS, ApiVersions and SASL together
-    close_s: float = 2.0  # For what is written already to leave, and for the last handlers to end.
+    close_s: float = 2.0  # Time for written data to be sent, and for the last handlers to end.
     # Limits of a connection to a peer.
     in_flight: int = 5  # max.in.flight.requests.per.connection
     queued: int = 10_000  # Requests that wait for a place in flight; the next is refused.

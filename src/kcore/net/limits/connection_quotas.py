@@ -39,7 +39,7 @@ class ConnectionQuotas:
             if len(self._of_address) > MOST_ADDRESSES:
                 del self._of_address[next(iter(self._of_address))]
             if wait_s := _wait_s(rate, limit, now_s):
-                rate.record(-1, _ms(now_s))  # It does not count.
+                rate.record(-1, _ms(now_s))  # A refused connection does not count.
                 return Refused("connection rate of an address", f"more than {limit:g} connections a second", wait_s)
         most = self._limits.connections_of_address.get(address, self._limits.connections_per_address)
         if has >= most:
@@ -47,7 +47,7 @@ class ConnectionQuotas:
         return None
 
     def pause_s(self, now_s: float) -> float:
-        """How long no other connection is to be accepted behind one more."""
+        """How long no other connection is to be accepted after one more."""
         limit = self._limits.connections_a_second
         return 0.0 if limit is None else _wait_s(self._all, limit, now_s)
 

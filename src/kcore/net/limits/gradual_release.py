@@ -11,7 +11,7 @@ FEW: Final = 50  # A list of at most so many elements is searched: one topic may
 
 
 def long_lists(message: Struct) -> list[list[Struct]]:
-    """Copies of its long lists, which keep what is in them when the message is gone."""
+    """Copies of the message's long lists, which keep the elements alive when the message is gone."""
     return [*_found_in(message)]
 
 

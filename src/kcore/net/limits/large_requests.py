@@ -49,7 +49,7 @@ class LargeRequests:
             places = self._waiting.pop(address)
             place = places.popleft()
             if places:
-                self._waiting[address] = places  # Behind all others.
+                self._waiting[address] = places  # After all others.
             if not place.done():
                 place.set_result(None)
                 return

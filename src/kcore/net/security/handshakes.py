@@ -22,7 +22,7 @@ TLS_BYTES: Final = 32 * 1024  # The same, after the handshake.
 HANDSHAKE_MOST: Final = 32 * 1024  # A client's bytes until its handshake ends; as jdk.tls.maxHandshakeMessageSize.
 # OpenSSL keeps the cipher suites that a client lists, two bytes each, as a pointer each while the connection lasts.
 KEPT_PER_BYTE: Final = 6
-_RECEIVED: Final = "handshake bytes"  # That a transport knows: of a client's handshake, but its last flight.
+_RECEIVED: Final = "handshake bytes"  # The transport's attribute for the client's handshake without its last flight.
 _ROOM_BYTES: Final = 64 * 1024
 
 
@@ -149,7 +149,7 @@ class Handshakes(Generic[B]):
             self._give_way()
 
 
-_OF_ASYNCIO: Final[Any] = SSLProtocol  # Its methods that have no types.
+_OF_ASYNCIO: Final[Any] = SSLProtocol  # Gives access to its methods that have no types.
 
 
 class _Connection(SSLProtocol):
@@ -183,7 +183,7 @@ class _Connection(SSLProtocol):
         """Drops what cannot be sent any more: asyncio's own logs a line for each answer of such a connection."""
         if self._state is not SSLProtocolState.WRAPPED or self._transport is None or self._transport.is_closing():
             if self._app_transport is not None:
-                self._app_transport._closed = True  # The protocol above looks at it before it answers.
+                self._app_transport._closed = True  # The protocol above reads this before it answers.
             return
         super()._write_appdata(list_of_data)
 

@@ -36,11 +36,11 @@ CLIENT_FINAL: Final = re.compile(
 
 
 class SaslFailure(AuthenticationError):
-    """A client fails to prove its identity, or breaks the protocol. `told`: the text for the client; None: no text."""
+    """A client fails to prove its identity, or breaks the protocol. `client_message`: its error message, if any."""
 
-    def __init__(self, why: str, *, told: str | None = None) -> None:
+    def __init__(self, why: str, *, client_message: str | None = None) -> None:
         super().__init__(why)
-        self.told = told
+        self.client_message = client_message
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class UnknownUsers:
 
 
 class PlainUsers:
-    """Users and passwords of PLAIN. It shows neither."""
+    """Users and passwords of PLAIN, which `repr` does not show."""
 
     __slots__ = ("_passwords",)
 
@@ -124,7 +124,7 @@ class PlainUsers:
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
-    """The end of an exchange: who the client is. `expires_ms`: when what it showed expires, since 1970, or None."""
+    """The result of an exchange: the client's principal. `expires_ms`: when its credential expires, since 1970."""
 
     principal: KafkaPrincipal
     is_token: bool = False
@@ -137,30 +137,30 @@ class Mechanism(Protocol):
     authenticated: Authenticated | None
 
     def evaluate(self, token: bytes, wall_ms: int) -> bytes:
-        """The answer to the client's next token; SaslFailure. `authenticated` is set behind the last one."""
+        """The answer to the client's next token; SaslFailure. `authenticated` is set after the last one."""
 
 
 class Plain:
-    """PLAIN: one token with name and password, each behind a NUL."""
+    """PLAIN: one token with name and password, each after a NUL."""
 
     def __init__(self, users: PlainUsers) -> None:
         self.authenticated: Authenticated | None = None
         self._users = users
 
     def evaluate(self, token: bytes, wall_ms: int) -> bytes:
-        """As Mechanism has it; the answer is empty."""
+        """See `Mechanism`; the answer is empty."""
         texts = token.decode("utf-8", "replace").split("\0", 3)
         if len(texts) != 3:
-            told = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(texts)}"
-            raise SaslFailure(f"{len(texts)} texts", told=told)
+            client_message = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(texts)}"
+            raise SaslFailure(f"{len(texts)} texts", client_message=client_message)
         authorization_id, username, password = texts
         if not username:
-            raise SaslFailure("no username", told="Authentication failed: username not specified")
+            raise SaslFailure("no username", client_message="Authentication failed: username not specified")
         if not password:
-            raise SaslFailure("no password", told="Authentication failed: password not specified")
+            raise SaslFailure("no password", client_message="Authentication failed: password not specified")
         if not self._users.has(username, password):
             raise SaslFailure(
-                "invalid username or password", told="Authentication failed: Invalid username or password"
+                "invalid username or password", client_message="Authentication failed: Invalid username or password"
             )
         _check_authorization_id(authorization_id, username)
         self.authenticated = Authenticated(KafkaPrincipal(username))
@@ -169,8 +169,8 @@ class Plain:
 
 def _check_authorization_id(asked: str | None, username: str) -> None:
     if asked and asked != username:
-        told = "Authentication failed: Client requested an authorization id that is different from username"
-        raise SaslFailure("another authorization id", told=told)
+        client_message = "Authentication failed: Client requested an authorization id that is different from username"
+        raise SaslFailure("another authorization id", client_message=client_message)
 
 
 class Scram:
@@ -189,11 +189,11 @@ class Scram:
         self._credentials, self._tokens, self._new_nonce = credentials, tokens, new_nonce
         self._unknown = unknown
         self._why_refused = ""  # The exchange ends so, whatever proof the client sends.
-        self._found: tuple[Authenticated, ScramCredential] | None = None  # Behind the first message.
+        self._found: tuple[Authenticated, ScramCredential] | None = None  # After the first message.
         self._messages = self._nonce = ""  # The client's first and the server's, as the proof has them.
 
     def evaluate(self, token: bytes, wall_ms: int) -> bytes:
-        """As Mechanism has it."""
+        """See `Mechanism`."""
         if len(token) > MOST_SCRAM_BYTES:  # Its patterns take milliseconds for each further 16 KiB.
             raise SaslFailure(f"a SCRAM message of more than {MOST_SCRAM_BYTES:,} bytes")
         message = token.decode("utf-8", "replace")

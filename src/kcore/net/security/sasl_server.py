@@ -116,7 +116,7 @@ class SaslListener:
 
 
 class Step(NamedTuple):
-    """What follows from a frame. With a `failure` the connection is closed behind the answer: both late if delayed."""
+    """What follows from a frame. With a `failure` the connection is closed after the answer: both late if delayed."""
 
     answer: list[Piece] | None
     failure: str = ""
@@ -133,7 +133,7 @@ class SaslServer:
         self.authenticated: Authenticated | None = None  # The last that was: also while it is authenticated anew.
         self._mechanism, self._exchange = "", _NO_EXCHANGE
         self._previous: tuple[str, KafkaPrincipal] | None = None  # Mechanism and principal, when that happens anew.
-        self._has_headers = False  # SaslHandshake 0 has bare tokens behind it, later versions SaslAuthenticate.
+        self._has_headers = False  # SaslHandshake 0 has bare tokens after it, later versions SaslAuthenticate.
         self._expires_s: float | None = None
         self._began_again_s: float | None = None
 
@@ -231,7 +231,7 @@ class SaslServer:
                 f"Authentication failed {self._where} due to invalid credentials with SASL mechanism {self._mechanism}"
             )
             response = SaslAuthenticateResponse(
-                error_code=Errors.SASL_AUTHENTICATION_FAILED.value, error_message=failure.told or of_kafka
+                error_code=Errors.SASL_AUTHENTICATION_FAILED.value, error_message=failure.client_message or of_kafka
             )
             why = f"{failure} {self._where}"
             return self._fail(why, framed_response(response, version, header), is_delayed=True)
@@ -252,8 +252,8 @@ class SaslServer:
         found = self._exchange.authenticated
         if found is not None and self._previous is not None and found.principal != self._previous[1]:
             before, now = (f"{each.principal_type}.{each.name}" for each in (self._previous[1], found.principal))
-            told = f"Cannot change principals during re-authentication from {before}: {now}"
-            raise SaslFailure("another principal", told=told)
+            client_message = f"Cannot change principals during re-authentication from {before}: {now}"
+            raise SaslFailure("another principal", client_message=client_message)
         return answer
 
     def _finish(self, now_s: float, wall_ms: int) -> int:
@@ -298,7 +298,7 @@ class SaslServer:
 
 
 class _NoExchange:
-    """Before and behind an exchange."""
+    """Before and after an exchange."""
 
     authenticated: Authenticated | None = None
 
@@ -322,7 +322,7 @@ def _named(api_key: int) -> str:
 
 
 def _illegal(frame: bytes) -> list[Piece] | None:
-    """ILLEGAL_SASL_STATE as the answer to a request of SASL or for versions; others are not parsed for a stranger."""
+    """ILLEGAL_SASL_STATE as the answer to SaslHandshake or ApiVersions; None for others, which stay unparsed."""
     api_key, version = _key_and_version(frame)
     kind = {each.api_key: each for each in (SaslHandshakeRequest, ApiVersionsRequest)}.get(api_key)
     if kind is None or version not in kind.versions:

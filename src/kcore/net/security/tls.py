@@ -37,7 +37,7 @@ class TlsError(KcoreError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """Where certificates and keys are: in files, or here. All PEM."""
+    """Certificates and keys, in files or as text. All PEM."""
 
     keystore: str | None = None  # ssl.keystore.location: the private key and its certificates, in one file
     certificate_chain: str | None = None  # ssl.keystore.certificate.chain
@@ -99,7 +99,7 @@ class TlsSettings:
 
     @property
     def files(self) -> list[str]:
-        """Those that may change."""
+        """The files that are read again when they change."""
         return [each for each in (self.keystore, self.truststore) if each is not None]
 
 

@@ -37,7 +37,7 @@ FEW_BYTES: Final = 1 << 10  # Decoded control batches up to this size are cached
 # Bounds of a control batch, far above a real one: a leader writes three records, with some 100 bytes per voter.
 MOST_CONTROL_BYTES: Final = 1 << 20
 MOST_CONTROL_RECORDS: Final = 1_000
-# Bounds of what a request may say of a voter, whose endpoints all who ask for the quorum's voters get.
+# Bounds of a voter's endpoints in a request: every response that describes the voters repeats them.
 MOST_LISTENERS: Final = 100
 MOST_LISTENER_BYTES: Final = 4096  # Bytes of all names and hosts.
 TYPES: Final[dict[type[Message], int]] = {
@@ -207,7 +207,7 @@ def _message_of(record: Record) -> Message:
     if version > newest:
         raise NewerReleaseError(f"{where} is a {name} of version {version}: this release reads {newest} at most")
     message = control_message(record)
-    assert message is not None  # Its type is known.
+    assert message is not None  # Checked above: the type is known.
     if isinstance(message, KRaftVersionRecord):
         _check_kraft_version(message.kraft_version, where)
     elif isinstance(message, VotersRecord):

@@ -73,7 +73,7 @@ from kcore.schema.transactions import (
     WriteTxnMarkersResponse,
 )
 from kcore.server.broker.group_coordinators import TRANSACTIONS
-from kcore.server.cluster_view import Told
+from kcore.server.cluster_view import TopicFilter
 from kcore.server.security.rights import OF_THE_CLUSTER, OF_TOPIC, Checked, Rights, refusal_of_producer
 
 NO_TOPIC: Final = Errors.TOPIC_AUTHORIZATION_FAILED
@@ -225,14 +225,14 @@ class BrokerAuthorization(Rights):
         """Used in ZooKeeper mode, where brokers change settings; in KRaft mode the controller does."""
         return self._alter_configs(request)
 
-    def topic_filter_for_creation(self, request: MetadataRequest, version: int, by_id: bool) -> Told:
-        """As `told`, for a broker with auto.create.topics.enable: refuses missing topics without the right CREATE."""
-        told = self.told(request, version, by_id)
+    def topic_filter_for_creation(self, request: MetadataRequest, version: int, by_id: bool) -> TopicFilter:
+        """As `topic_filter`, with auto.create.topics.enable: refuses missing topics without the right CREATE."""
+        visible = self.topic_filter(request, version, by_id)
         if not request.allow_auto_topic_creation or self.allows(CREATE):
-            return told
+            return visible
 
         def hidden(topic: MetadataResponseTopic) -> MetadataResponseTopic | None:
-            found = told(topic)
+            found = visible(topic)
             is_missing = found is not None and found.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION
             if found is not None and is_missing and found.name is not None and not self._of_topic(CREATE, found.name):
                 found.error_code = NO_TOPIC

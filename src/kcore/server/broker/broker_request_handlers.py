@@ -220,10 +220,12 @@ class BrokerRequestHandlers(ABC):
         self, context: RequestContext, request: MetadataRequest, authorization: BrokerAuthorization | None
     ) -> MetadataResponse:
         """Answers Metadata, and creates unknown topics of the request if the client and the broker allow it."""
-        creates, told_of = self._topic_creation, None
+        creates, filter_of = self._topic_creation, None
         if authorization is not None:
-            told_of = authorization.topic_filter_for_creation if creates.creates_ordinary else authorization.told
-        answer = await self.view(context.listener_name).metadata(request, context.version, told_of)
+            filter_of = (
+                authorization.topic_filter_for_creation if creates.creates_ordinary else authorization.topic_filter
+            )
+        answer = await self.view(context.listener_name).metadata(request, context.version, filter_of)
         if authorization is not None:
             authorization.cut(answer)
         if creates.creates_ordinary and request.topics is not None and request.allow_auto_topic_creation:

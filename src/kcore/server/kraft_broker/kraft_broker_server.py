@@ -30,7 +30,7 @@ from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader
 from kcore.broker.metadata_delta.publisher import MetadataPublisher
 from kcore.broker.replicas.replica import Key, Replica
 from kcore.controller.kraft.authorization import ImageAuthorizer
-from kcore.controller.kraft.slices import SnapshotNeed
+from kcore.controller.kraft.snapshot_slices import SnapshotNeed
 from kcore.errors import DisconnectedError
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion

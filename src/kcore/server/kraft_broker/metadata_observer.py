@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Never, Protocol
 
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ObserverMachine, ReadSnapshotSlice
 from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE
-from kcore.controller.kraft.slices import SnapshotNeed, snapshot_slices
+from kcore.controller.kraft.snapshot_slices import SnapshotNeed, snapshot_slices
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.security.listener_security import PROTOCOLS, ListenerSecurity

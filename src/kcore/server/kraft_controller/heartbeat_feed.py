@@ -22,7 +22,7 @@ from kcore.server.quorum_node.follower_feed import FollowerFeed
 from kcore.wire.frame_places import frame, is_made_of, with_places
 
 FIELDS: Final = {"correlation_id": 4, "current_metadata_offset": 8}
-_HEARD: Final = Struct("=3q")  # The loop's key, the offset, when it came.
+_CONTACT: Final = Struct("=3q")  # The loop's key, the offset, when it came.
 
 Incarnation = tuple[int, int]
 """Broker id and epoch."""
@@ -63,7 +63,7 @@ class HeartbeatFeed:
             self._answer_loop.recall_all()
 
     def plan(self, direct: Direct, response: Message) -> Take | None:
-        """As Feed has it."""
+        """See `Feed.plan`."""
         request = direct.request
         if not isinstance(request, BrokerHeartbeatRequest) or not isinstance(response, BrokerHeartbeatResponse):
             return None
@@ -87,11 +87,11 @@ class HeartbeatFeed:
         return take
 
     def before_left(self) -> None:
-        """As Feed has it."""
-        self._hear()
+        """See `Feed.before_left`."""
+        self._collect()
 
     def left(self, key: int, connection: AdoptedConnection, received: bytes, progress: Progress) -> None:
-        """As Feed has it."""
+        """See `Feed.left`."""
         incarnation = self._incarnations.pop(key, None)
         if incarnation is not None:
             keys = self._keys[incarnation[0]]
@@ -102,12 +102,12 @@ class HeartbeatFeed:
     def contacts(self) -> list[Contact]:
         """The heartbeats that the loop answered since the last call, in order of arrival."""
         if self._incarnations:
-            self._hear()
+            self._collect()
         contacts, self._contacts = self._contacts, []
         return sorted(contacts, key=lambda contact: contact.at_ms)
 
-    def _hear(self) -> None:
-        for key, offset, at_ns in _HEARD.iter_unpack(self._answer_loop.loop.drain_contacts()):
+    def _collect(self) -> None:
+        for key, offset, at_ns in _CONTACT.iter_unpack(self._answer_loop.loop.drain_contacts()):
             if (incarnation := self._incarnations.get(key)) is not None:
                 self._contacts.append(Contact(*incarnation, offset, self._clock.ms_of(at_ns)))
 

@@ -20,7 +20,7 @@ from kcore.types import Int32s, Int64s
 from kcore.wire.record_batch import scan_batches
 
 CONTROLLER: Final = "kafka_controller_KafkaController"
-ROWS_AT_ONCE: Final = 500_000  # Partitions counted between two looks at the sockets: a few milliseconds.
+ROWS_AT_ONCE: Final = 500_000  # Partitions that are counted in one iteration of the event loop: a few milliseconds.
 FENCED, CONTROLLED_SHUTDOWN, ACTIVE = 10, 20, 30  # BrokerRegistrationState
 
 
@@ -100,9 +100,9 @@ class KraftFamilies:
         yield gauge(f"{CONTROLLER}_PreferredReplicaImbalanceCount", text, self._imbalanced)
 
     def _of_brokers(self) -> Iterable[Callable[[], Family]]:
-        """A sample a broker: what they are made of is copied here."""
+        """Families with a sample for each broker; the figures are copied here."""
         controller = self._server.controller
-        self._server.hear()
+        self._server.deliver_heartbeats()
         brokers, heartbeats = controller.image.brokers, controller.context.heartbeats
         rows = np.flatnonzero(brokers.registered__b)
         ids, states = brokers.ids[rows], registration_states(brokers)[rows]

@@ -139,7 +139,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
     """The server of a controller."""
 
     _urgent = frozenset({BrokerHeartbeatRequest.api_key})
-    _tells_itself = True  # The principal may be that of an envelope.
+    _audits_itself = True  # The principal may be that of an envelope.
 
     def __init__(
         self,
@@ -160,11 +160,11 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         super().__init__(level, take, DescribeClusterResponse, listener)
         self._release, self._control, self._context = release, control, context
         self._clocks, self._leader_id, self._has_loaded = clocks, leader_id, has_loaded
-        self._decided = -1, -1  # How many records of features, and the offset behind the last one's batch.
-        self._told: tuple[dict[str, int], int] | None = None
-        self._heard_by: tuple[KraftController, Clock] | None = None
+        self._decided = -1, -1  # How many records of features, and the offset after the last one's batch.
+        self._advertised: tuple[dict[str, int], int] | None = None
+        self._heartbeat_receiver: tuple[KraftController, Clock] | None = None
         self._heartbeats: HeartbeatFeed | None = None
-        self._registrations: deque[Callable[[], None]] = deque()  # That are to begin.
+        self._registrations: deque[Callable[[], None]] = deque()  # Registrations that wait to begin.
         config = context().config
         self.throttle: RequestThrottle = RequestThrottle(
             KnownByImage(lambda: context().image),
@@ -203,9 +203,9 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
             self._show({**oldest, **image.features, KRAFT_VERSION: level}, -1 if oldest else self._decided[1] - 1)
 
     def _show(self, finalized: Mapping[str, int], offset: int) -> None:
-        if self._server is None or self._told == (dict(finalized), offset):
+        if self._server is None or self._advertised == (dict(finalized), offset):
             return
-        self._told = dict(finalized), offset
+        self._advertised = dict(finalized), offset
         answer, supported = self._server.versions_answer, self._context().config.supported_features
         answer.supported_features = [
             SupportedFeatureKey(name=name, min_version=supported[name][0], max_version=supported[name][1])
@@ -218,13 +218,13 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         ]
 
     def _feeds(self, handlers: AnswerLoop, followers: FollowerFeed) -> list[Feed]:
-        assert self._heard_by is not None
-        self._heartbeats = HeartbeatFeed(handlers, followers, *self._heard_by, self._may_go_on)
+        assert self._heartbeat_receiver is not None
+        self._heartbeats = HeartbeatFeed(handlers, followers, *self._heartbeat_receiver, self._may_go_on)
         return [followers, self._heartbeats]
 
-    def hear_for(self, controller: KraftController, clock: Clock) -> None:
-        """Before `compile`: whose brokers' heartbeats the loop answers, and the clock of that controller."""
-        self._heard_by = controller, clock
+    def deliver_heartbeats_to(self, controller: KraftController, clock: Clock) -> None:
+        """Sets, before `compile`, the controller for whose brokers the loop answers heartbeats, and its clock."""
+        self._heartbeat_receiver = controller, clock
 
     def _may_go_on(self, direct: Direct) -> bool:
         return self._is_allowed(_asked_of(direct.context, direct.request), CLUSTER_ACTION)
@@ -291,9 +291,9 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
             asyncio.get_running_loop().call_soon(self._register_some)
 
     def _register_some(self) -> None:
-        """Few at a time: who is registered connects, fetches and beats, and is not kept waiting by all that register.
+        """Begins a few registrations at a time: registered brokers can fetch and send heartbeats meanwhile.
 
-        Where thousands do so at once, the last one is done as soon as otherwise.
+        With thousands at once the last registration ends as soon as it would otherwise.
         """
         for _ in range(REGISTERED_AT_ONCE):
             if self._registrations:
@@ -367,11 +367,11 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
     def _telling(self, asked: _Asked, answer: Answer) -> Answer:
         """The answer to a request without a task, with its line."""
 
-        def told(response: Message | None) -> None:
+        def audited_answer(response: Message | None) -> None:
             self._tell(asked, response)
             answer(response)
 
-        return answer if self.audit is None else told
+        return answer if self.audit is None else audited_answer
 
     async def _response_to(self, context: RequestContext, asked: _Asked) -> Message | None:
         request = asked.request

@@ -20,7 +20,7 @@ from kcore.controller.kraft.departures import KILLED_LEADERS
 from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.outputs import Clocks, LogLine, ReadSnapshotSlice, RequestAnswer, WorkOn
-from kcore.controller.kraft.slices import snapshot_slices
+from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.net.limits.bounded_log import BoundedLog
@@ -142,7 +142,7 @@ class KraftServer(QuorumServer):
         return self._security.server_sasl(users, _wall_ms)
 
     def has_loaded(self) -> bool:
-        """Whether the image was once as far as the leader had committed; what it lacked before counted for nothing."""
+        """Whether the image has ever reached the leader's high watermark."""
         if not self._has_loaded:
             known = self.node.leaders_high_watermark
             has_all = known is not None and self.controller.committed >= known
@@ -167,7 +167,7 @@ class KraftServer(QuorumServer):
             lambda: self.node.leader_id,
             self.has_loaded,
         )
-        self._own_handlers.hear_for(self.controller, self._own_clock)
+        self._own_handlers.deliver_heartbeats_to(self.controller, self._own_clock)
         return self._own_handlers
 
     # Events of the controller.
@@ -178,9 +178,9 @@ class KraftServer(QuorumServer):
             self._foreign_clusters.look(request, self.node.cluster_id)  # Strangers write no advice into the log.
         self._control(api_name(type(request)), partial(self.controller.on_request, request, info, reply_to))
 
-    def hear(self) -> None:
-        """Passes heartbeats that the answer loop has answered to the controller, before it reads brokers' contacts."""
-        self._control("heartbeats heard", tuple)
+    def deliver_heartbeats(self) -> None:
+        """Gives the controller the heartbeats that the answer loop has answered, before it reads brokers' contacts."""
+        self._control("heartbeats delivered", tuple)
 
     def _control(self, kind: str, event: Callable[[], Sequence[Any]]) -> None:
         def taken(_: int) -> list[Effect]:

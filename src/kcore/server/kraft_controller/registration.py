@@ -46,7 +46,7 @@ class Registration:
         protocol: int = 0,
         security: Callable[[], Security] | None = None,
     ) -> None:
-        """`protocol`: the code of the listener's SecurityProtocol; `security`: of connections to controllers."""
+        """`protocol`: the code of the listener's SecurityProtocol; `security`: for connections to controllers."""
         self._protocol, self._security = protocol, security
         self._config, self._node, self._controller, self._random = config, node, controller, random
         self.incarnation_id = random_directory_id()
@@ -65,9 +65,10 @@ class Registration:
             await asyncio.sleep(next(delays))
 
     def is_wanted(self) -> bool:
-        """Whether the log lacks this incarnation, at a metadata.version that knows controllers.
+        """Whether the log lacks this incarnation, at a metadata.version that has registrations of controllers.
 
-        A standby has to have applied all that it knows to be committed: Kafka registers from its first published image.
+        False for a standby that has not yet applied all commits that it knows: Kafka registers from its first
+        published image.
         """
         controller = self._controller
         image, high_watermark = controller.image, self._node.high_watermark
@@ -81,7 +82,7 @@ class Registration:
         return known is None or known.incarnation_id != self.incarnation_id
 
     async def _try(self) -> str:
-        """Tries once. Returns why it failed; empty if it did not."""
+        """Sends one request. Returns the reason of a failure, or ""."""
         where = self._active()
         if where is None:
             return "no controller is active"

@@ -93,7 +93,7 @@ class _Pages:
         return [page]
 
     def _figures(self) -> "_Figures":
-        """Figures that were begun after this call: those that somebody else waited for, where there are such."""
+        """Figures whose collection began after this call; threads that wait share them."""
         called_s = time.monotonic()
         with self._lock:
             if self._begun_s < called_s:
@@ -210,8 +210,8 @@ class _Server(WSGIServer):
         self._most = max(2, min(MOST_CONNECTIONS, kept_for_files() // 4))
         self._most_threads = self._most - max(1, self._most // 4)
         self._threads: list[Thread] = []
-        self._changed = Condition()  # Guards all below.
-        self._clients: list[_Client] = []  # The oldest first.
+        self._changed = Condition()  # Guards the attributes below.
+        self._clients: list[_Client] = []  # Clients that wait or are served, the oldest first.
         self._is_closed = False
         super().__init__((host, port), _Handler)
 
@@ -249,7 +249,7 @@ class _Server(WSGIServer):
             self._changed.notify()
 
     def _make_room(self) -> None:
-        """Where there are too many, the greediest address loses the oldest that waits.
+        """If there are too many clients, ends the one of the busiest address that has waited longest.
 
         Its oldest ones with threads give way to those that wait, unless all of these are of addresses that have more.
         """

@@ -19,11 +19,11 @@ OVERRIDES: Final = "max.connections.per.ip.overrides"
 IDLE: Final = "connections.max.idle.ms"
 REQUEST: Final = "socket.request.max.bytes"
 QUEUED: Final = "queued.max.request.bytes"
-LONGEST_IDLE_S: Final = 10 * 365 * 24 * 3600.0  # Where connections may be idle as long as they like.
+LONGEST_IDLE_S: Final = 10 * 365 * 24 * 3600.0  # In place of an unlimited idle time.
 
 
 def limits_of(given: Mapping[str, str], listener: str, default: Limits) -> Limits:
-    """The default, but for what is given; a listener's own MOST and RATE hold beside the server's. SettingsError."""
+    """The default with the given settings; a listener's own MOST and RATE hold beside the server's. SettingsError."""
     prefix = f"listener.name.{listener.lower()}."
     found: dict[str, Any] = {}
     for field, name in {"connections": MOST, "connections_a_second": RATE}.items():

@@ -27,7 +27,7 @@ class BrokerListener(NamedTuple):
     listen: Address = Address("127.0.0.1", 0)  # Port 0: any.
     advertised: Address | None = None  # None: `listen`.
     security: ListenerSecurity = ListenerSecurity()
-    is_told: bool = True  # Whether the listener is advertised.
+    is_advertised: bool = True
     limits: Limits = Limits()  # Limits of its connections.
 
     def endpoint(self, port: int) -> Endpoint:
@@ -44,7 +44,7 @@ class BrokerListeners(NamedTuple):
 
     def endpoints(self, ports: Mapping[str, int]) -> list[Endpoint]:
         """The advertised endpoints; `ports`: the ports that the listeners are bound to."""
-        return [listener.endpoint(ports[listener.name]) for listener in self.each if listener.is_told]
+        return [listener.endpoint(ports[listener.name]) for listener in self.each if listener.is_advertised]
 
     @property
     def of_brokers(self) -> BrokerListener:

@@ -133,7 +133,7 @@ def _check_values(given: Mapping[str, str]) -> None:
 
 
 def read_all(given: Mapping[str, str], names: Iterable[str], prefix: str = "") -> dict[str, Any]:
-    """Those settings that are given, by their names without the prefix and with `_` for `.`."""
+    """The values of the given settings, by their names without the prefix and with `_` for `.`."""
     return {name.removeprefix(prefix).replace(".", "_"): value_of(name, given[name]) for name in names if name in given}
 
 

@@ -2,9 +2,9 @@
 
 All connections begin at the server (`kcore.net.server`), which offers a connection after each direct answer. A feed is
 for one kind of request (`follower_feed`: Fetch of observers; `kcore.server.kraft_controller.heartbeat_feed`:
-BrokerHeartbeat). It says whether the same request again, but for a few integers, has a known answer, and tells the loop
-whatever the answer depends on as soon as that changes. What the loop cannot answer it hands back, and the server
-answers it.
+BrokerHeartbeat). It decides whether the loop can answer the same request when only a few integers in it differ. It
+updates the loop as soon as anything changes that the answer depends on. If the loop cannot answer a request, it hands
+the connection back with the request's bytes, and the server answers.
 """
 
 import asyncio
@@ -25,16 +25,18 @@ from kcore.schema.structure import Message
 
 AnswerLoopKind: TypeAlias = Literal["compiled", "plain"]
 ANSWER_LOOPS: Final[tuple[AnswerLoopKind, ...]] = ("compiled", "plain")
-TAKEN_BACK_AT_ONCE: Final = 64  # Between two looks at what has come.
-LARGEST_PATTERN: Final = 4096  # Bytes of a request's frame with its size.
+TAKEN_BACK_AT_ONCE: Final = 64  # Connections in one turn of the event loop.
+LARGEST_PATTERN: Final = 4096  # Bytes of a request's frame, its size field included.
 _NANOS: Final = 1_000_000_000
 
 Progress: TypeAlias = tuple[int, int, int, int]
-"""End offset, time of the last fetch, the leader's end then, when it was last caught up; -1 if unknown. In ns."""
+"""A follower's end offset, the time of its last fetch (ns), the leader's end offset then, and the time when the
+follower was last caught up (ns); -1 if unknown."""
 Left: TypeAlias = tuple[AdoptedConnection, int, bytes, bytes, str]
-"""Its descriptor, or -1 where it is closed, what it received and what it has not written, and why it is closed."""
+"""A connection that has left the loop: its descriptor (-1 if closed), its unanswered and unsent bytes, and why it is
+closed."""
 Take: TypeAlias = Callable[[int, int], None]
-"""Gives a connection to the loop: its key there, and its descriptor."""
+"""Gives a connection to the loop, by its key there and its descriptor."""
 
 
 class Feed(Protocol):
@@ -44,20 +46,20 @@ class Feed(Protocol):
         """How the loop takes over a connection after this response; None if the server handles the next request."""
 
     def follow(self) -> None:
-        """Tells the loop what an event has changed."""
+        """Updates the loop after an event of the server."""
 
     def before_left(self) -> None:
-        """Connections are about to leave: `left` will be called."""
+        """Called before the calls of `left` for one or more connections."""
 
     def left(self, key: int, connection: AdoptedConnection, received: bytes, progress: Progress) -> None:
-        """A connection has left the loop; `received`: what it has not answered."""
+        """A connection has left the loop; `received`: the unanswered bytes."""
 
 
 class AnswerLoop:
     """The loop of one server, its thread, and the connections that it has."""
 
     def __init__(self, server: Server, fail: Callable[[Exception], None]) -> None:
-        """`fail`: the loop has ended by itself, which is a fault of the process."""
+        """`fail` is called if the loop ends by itself, which is a fault of the process."""
         limits = server.limits
         self.loop = kernel.Loop(
             unsent_bytes=limits.unsent_bytes,
@@ -76,7 +78,7 @@ class AnswerLoop:
         self._thread = threading.Thread(target=self._run, name="answer loop", daemon=True)
 
     def begin(self, feeds: Sequence[Feed], urgent: Collection[int] = ()) -> None:
-        """Takes connections from now on; `urgent`: API keys of requests that are begun before others."""
+        """Starts the loop; `urgent`: API keys of requests that the server begins before others."""
         self._feeds = [*feeds]
         if is_supported():
             self.direct_connections = self._server.direct_connections = DirectConnections(self._server, urgent)
@@ -117,7 +119,7 @@ class AnswerLoop:
     # Connections.
 
     def plan(self, direct: Direct, response: Message) -> Adoption | None:
-        """As Adopter has it."""
+        """See `Adopter.plan`."""
         if len(direct.frame) + 4 > LARGEST_PATTERN:
             return None
         for feed in self._feeds:
@@ -132,20 +134,20 @@ class AnswerLoop:
         take(key, descriptor)
 
     def recall(self, key: int) -> None:
-        """Has a connection handed back: the next request is for the server."""
+        """Makes the loop hand a connection back, so that the server answers the next request."""
         if (connection := self.connections.get(key)) is not None:
             connection.is_recalled = True
             self.loop.hand_back(key)
 
     def recall_all(self) -> None:
-        """Has all connections handed back."""
+        """Makes the loop hand all connections back."""
         for key in list(self.connections):
             self.recall(key)
 
     def drain(self) -> None:
-        """Takes back what the loop has handed back, and forgets what it has closed.
+        """Takes back the connections that the loop has handed back, and forgets those that it has closed.
 
-        Some at a time, with other events in between: when a leader resigns, thousands come at once.
+        The server continues a few at a time, with other events in between: a resigning leader recalls thousands.
         """
         left = self.loop.drain()
         if left:
@@ -179,7 +181,7 @@ class AnswerLoop:
             self._fail(error)
 
     def count(self) -> None:
-        """Adds what the loop has done to the server's metrics."""
+        """Adds the loop's requests and bytes since the last call to the server's metrics."""
         counters, metrics, counted = self.loop.counters(), self._server.metrics, self._counted
         requests = counters["fetches"] + counters["heartbeats"]
         metrics.requests += requests - counted["requests"]

@@ -35,7 +35,7 @@ class QuorumDescription(NamedTuple):
     cluster_id: str
     partition: DescribeQuorumResponsePartitionData
     nodes: Sequence[Node]
-    leader: Address | None = None  # Where it was asked.
+    leader: Address | None = None  # The address that answered.
 
 
 async def describe_quorum(

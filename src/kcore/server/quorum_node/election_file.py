@@ -1,4 +1,4 @@
-"""Where a node of a quorum keeps its epoch and its vote."""
+"""The interface of the file in which a node of a quorum keeps its epoch and its vote."""
 
 from typing import NamedTuple
 

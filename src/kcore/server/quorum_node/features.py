@@ -38,7 +38,7 @@ class FeatureUpdates:
         effects: list[Effect] = []
         for validate_only in (True, False)[: 1 if request.validate_only else 2]:
             for update in request.feature_updates:
-                if not node.leads:  # No longer: its time was over when the update before was made.
+                if not node.leads:  # The update before ran the node's timers, and it resigned.
                     return [*effects, SendResponse(reply_to, self._not_controller())]
                 problem, more = self._update(update, now_ms, validate_only=validate_only)
                 effects += more
@@ -58,7 +58,7 @@ class FeatureUpdates:
         return effects
 
     def on_effect(self, effect: MachineEffect) -> list[SendResponse]:
-        """An effect of the node: answers waiting requests when the upgrade is committed, or the node resigns."""
+        """Answers the waiting requests if this effect commits the upgrade, or if the node has resigned."""
         if not self.waiting:
             return []
         if isinstance(effect, LeaderChanged):  # It is unknown whether the upgrade will be committed.

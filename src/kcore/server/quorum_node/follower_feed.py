@@ -50,7 +50,7 @@ class FollowerFeed:
         self._log = node.log if isinstance(node.log, DiskRaftLog) else None  # Others are not in files.
         self._leading: Leader | None = None  # The leader that the loop answers for.
         self._end = self._high_watermark = -1
-        self._written = Place(-1, 0)  # Behind the last batch that was passed to the loop.
+        self._written = Place(-1, 0)  # After the last batch that was passed to the loop.
         self._said: Hashable = None  # The state that the templates were made from.
         self._voters: object = None  # The voters: the loop has no connection of theirs.
         self._refusals: dict[int, FetchResponse] = {}  # By version: to those that wait when the node resigns.
@@ -135,7 +135,7 @@ class FollowerFeed:
     # Connections.
 
     def plan(self, direct: Direct, response: Message) -> Take | None:
-        """As Feed has it."""
+        """See `Feed.plan`."""
         request = direct.request
         if not isinstance(request, FetchRequest) or not isinstance(response, FetchResponse):
             return None
@@ -185,10 +185,10 @@ class FollowerFeed:
         return bool(data.records) and end_offset_of(bytes(data.records or b"")) == leading.first_batch_end
 
     def before_left(self) -> None:
-        """As Feed has it."""
+        """See `Feed.before_left`."""
 
     def left(self, key: int, connection: AdoptedConnection, received: bytes, progress: Progress) -> None:
-        """As Feed has it. A fetch that waits when the node resigns gets the answer of `leading.end`."""
+        """See `Feed.left`. A fetch that waits when the node resigns gets the answer of `leading.end`."""
         replica = self._replicas.pop(key, None)
         if replica is None:
             return
@@ -212,7 +212,7 @@ class FollowerFeed:
     # The observers' progress.
 
     def fold_progress(self) -> None:
-        """The node knows of its observers what the loop does."""
+        """Updates the node's observers with the loop's progress."""
         if self.leads:
             found = sorted(_FETCHED.iter_unpack(self._loop.progress()), key=lambda fetched: fetched[2])
             for key, *progress in found:
@@ -236,7 +236,7 @@ class FollowerFeed:
 
 
 def _is_good(response: FetchResponse) -> bool:
-    """No error, and not another way to go."""
+    """Whether the response has no error, no diverging epoch and no snapshot to fetch."""
     if response.error_code or len(response.responses) != 1:
         return False
     [data] = response.responses[0].partitions

@@ -27,13 +27,13 @@ from kcore.schema.structure import Message
 
 logger = logging.getLogger(__name__)
 LIMITS: Final = Limits(connect_s=2.0, request_s=2.0, close_s=0.2)
-# As RaftManager has reconnect.backoff.ms and its maximum: a peer that is down is not dialled in a loop.
+# The back-off of Kafka's RaftManager: reconnect.backoff.ms and its maximum.
 RECONNECT: Final = Backoff(first_s=0.05, highest_s=0.5)
-MOST_WAITING: Final = 1_000  # Requests, until a connection is made.
-MOST_LANES: Final = 128  # Connections: the node connects to any endpoint that claims to be the leader.
-LONG: Final = (FetchRequest, FetchSnapshotRequest)  # A leader may hold these back; a vote must not wait behind one.
+MOST_WAITING: Final = 1_000  # Requests that wait for one connection to open.
+MOST_LANES: Final = 128  # Connections; bounded, as the node connects to any endpoint that claims to be the leader.
+LONG: Final = (FetchRequest, FetchSnapshotRequest)  # Leaders may delay their answers; a vote must not wait behind one.
 
-# The newest version that a release's nodes speak among themselves.
+# The newest version of each request that the nodes of a release send each other.
 NEWEST: Final[Mapping[str, Mapping[type[Message], int]]] = {
     "3.9": {
         FetchRequest: 17,
@@ -61,7 +61,7 @@ NEWEST: Final[Mapping[str, Mapping[type[Message], int]]] = {
 
 
 def may_wait(request: Message) -> bool:
-    """A fetch that only reports the flushed offset does not (`following.pipelines`)."""
+    """Whether the leader may delay the answer. It answers a Fetch that only reports the flushed offset at once."""
     return isinstance(request, LONG) and not (isinstance(request, FetchRequest) and request.max_wait_ms == 0)
 
 
@@ -78,15 +78,16 @@ class _Lane:
         self.address = address
         self.connection: Connection | None = None
         self.connecting: asyncio.Task[None] | None = None
-        self.delays_s: Iterator[float] | None = None  # Until the next try, while there is no connection.
-        self.problem = ""  # Why there is none, as it was logged.
+        self.delays_s: Iterator[float] | None = None  # Delays between attempts to connect; None while connected.
+        self.problem = ""  # The last logged reason why there is no connection.
         self.waiting: list[Send] = []
 
 
 class QuorumPeers:
-    """Sends what a raft node wants sent; `on_response` is called once for each, never from within `send`.
+    """Sends the requests of a raft node; calls `on_response` once for each, never from within `send`.
 
-    `on_refused` is called before, at once, for what waits for a connection that is refused.
+    If the destination refuses the connection, it calls `on_refused` at once for each waiting request, and `on_response`
+    after the back-off.
     """
 
     def __init__(
@@ -97,16 +98,16 @@ class QuorumPeers:
         on_refused: OnRefused,
         security: Callable[[], Security] | None = None,
     ) -> None:
-        """`security`: what each new connection shows; None where the nodes' listener is plaintext."""
+        """`security`: TLS and SASL settings for new connections; None if the nodes' listener is plaintext."""
         self._newest, self._client_id, self._security = NEWEST[level], client_id, security
         self._on_response, self._on_refused = on_response, on_refused
         self._lanes: dict[tuple[int, bool], _Lane] = {}
         self._random = Random()
-        self._log = BoundedLog(logger)  # Any client may claim to be the leader, under any id.
+        self._log = BoundedLog(logger)  # Bounded, because any client may claim to be the leader, under any id.
         self._loop = asyncio.get_running_loop()
 
     def send(self, effect: Send) -> None:
-        """Over the connection to that destination; a new one if there is none, or it is to another address."""
+        """Sends the request on the connection to its destination; opens one if there is none to that address."""
         key = effect.destination, may_wait(effect.request)
         lane = self._lanes.pop(key, None)
         if lane is None or lane.address != effect.address:
@@ -115,7 +116,7 @@ class QuorumPeers:
             elif len(self._lanes) >= MOST_LANES:
                 self._drop(self._lanes.pop(next(iter(self._lanes))))
             lane = _Lane(effect.address)
-        self._lanes[key] = lane  # As the one that was used last.
+        self._lanes[key] = lane  # Last in the dict: the first is the least recently used.
         connection = lane.connection if lane.connecting is None else None
         if connection is not None and not connection.closed and not connection.ends_soon:
             self._ask(connection, effect)
@@ -128,7 +129,7 @@ class QuorumPeers:
             lane.connecting = self._loop.create_task(self._connect(lane))
 
     def close(self) -> None:
-        """Closes; requests in flight get no response."""
+        """Closes all connections; `on_response` gets None for requests in flight."""
         for lane in self._lanes.values():
             self._drop(lane)
         self._lanes.clear()
@@ -158,9 +159,9 @@ class QuorumPeers:
             self._on_response(effect.correlation_id, answer.result())
 
     async def _connect(self, lane: _Lane) -> None:
-        """Once, or anew where its session ends; what waited meanwhile is asked, or lost after the back-off.
+        """Opens the connection, or authenticates it again; then sends the waiting requests.
 
-        The node then asks again.
+        If that fails, the waiting requests fail after the back-off, and the node sends new ones.
         """
         problem: Exception = DisconnectedError("it was not connected")
         try:
@@ -169,7 +170,7 @@ class QuorumPeers:
             self._connected(lane, lane.connection)
         except (NetworkError, UnsupportedVersionError) as error:
             problem = error
-            if str(error) != lane.problem:  # Once for each reason.
+            if str(error) != lane.problem:  # Each reason is logged once.
                 lane.problem = str(error)
                 self._log.info("%s; retrying", lane.problem)
             if isinstance(error, RefusedError):
@@ -184,7 +185,7 @@ class QuorumPeers:
                 self._lost(effect, problem)
 
     async def _authenticated(self, lane: _Lane, security: Security | None) -> Connection:
-        """The lane's connection, where it needs only a new session; or a new one."""
+        """The lane's open connection, authenticated again; or a new connection."""
         connection = lane.connection
         if connection is None or connection.closed or security is None or security.sasl is None:
             return await connect(*lane.address, client_id=self._client_id, security=security, limits=LIMITS)

@@ -20,7 +20,7 @@ class Records:
     recent: Recent = field(default_factory=Recent)
 
     def add(self, count: int, at_s: float) -> None:
-        """So many more."""
+        """Adds to the count."""
         self.count += count
         self.recent.add(count, at_s)
 
@@ -61,7 +61,7 @@ class QuorumMetrics:
     snapshots: SnapshotMetrics = field(default_factory=SnapshotMetrics)
     new_leaders: int = 0  # Times that a leader became known.
     faults: int = 0  # Events that failed by a fault of ours, and wrote nothing.
-    _log_end: int | None = None  # None: not looked at yet.
+    _log_end: int | None = None  # None before the first event.
     _uncommitted: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=MOST_APPENDS))
     _electing_since_s: float | None = None
 
@@ -74,7 +74,7 @@ class QuorumMetrics:
             self.queue_time.add(begin_s - turn_begin_s, begin_s)
 
     def look_at(self, node: RaftNode, at_s: float) -> None:
-        """After each event: what it changed of the log and of the election."""
+        """Called after each event: updates the figures of the log and of the election."""
         end = node.log.end_offset
         if end != self._log_end:
             self._log_moved(end, node.leads, at_s)

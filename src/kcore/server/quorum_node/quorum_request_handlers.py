@@ -55,11 +55,11 @@ OTHERS: Final = {
     "ControllerRegistration": (0, 0),
     "Envelope": (0, 0),
 }
-# Before a client is known they are `net/security/sasl_server.py`'s; later ones come too late.
+# `net/security/sasl_server.py` answers these until the client has authenticated; here they are refused.
 OF_SASL: Final = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
-MOST_CONNECTIONS: Final = 4 * MAX_BROKERS  # Two of a broker; Kafka's max.connections has no bound either.
+MOST_CONNECTIONS: Final = 4 * MAX_BROKERS  # A broker has two. Kafka's max.connections has no bound by default.
 LIMITS: Final = Limits(connections=MOST_CONNECTIONS)
-WRITTEN_AT_ONCE: Final = 64  # Answers between two looks at what has come.
+WRITTEN_AT_ONCE: Final = 64  # Responses in one iteration of the event loop.
 _SASL: Final = {message_class(f"{name}Request") for name in OF_SASL}
 NOT_ALLOWED: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
 _OTHERS: Final = {message_class(f"{name}Request") for name in OTHERS}
@@ -68,7 +68,7 @@ TakeRequest = Callable[[Message, int, Hashable], None]
 
 
 def apis_of(level: str) -> dict[str, tuple[int, int]]:
-    """By name the lowest and the highest version, as a release's controllers have them."""
+    """The lowest and the highest version of each API, by its name, that a release's controllers serve."""
     raft = {
         request.__name__.removesuffix("Request"): (max(request.versions.lowest, 0), newest)
         for request, newest in NEWEST[level].items()
@@ -81,16 +81,16 @@ def apis_of(level: str) -> dict[str, tuple[int, int]]:
         **OF_SASL,
         "DescribeCluster": (0, 2),
         "UpdateFeatures": (0, 2),
-    }  # The latter of kraft.version alone.
+    }  # UpdateFeatures changes kraft.version only.
 
 
 class QuorumRequestHandlers:
-    """The server of a node."""
+    """The request handlers of a node of a quorum, with the server that they listen by."""
 
     _urgent: ClassVar[frozenset[int]] = frozenset()  # API keys of requests that are begun before others.
-    audit: AuditLog | None = None  # May be set before it is open.
-    throttle: RequestThrottle | None = None  # Where there are quotas of clients.
-    _tells_itself: ClassVar[bool] = False  # Whether a subclass writes its lines.
+    audit: AuditLog | None = None  # May be set before `open`.
+    throttle: RequestThrottle | None = None  # Applies request quotas of clients, if there are any.
+    _audits_itself: ClassVar[bool] = False  # Whether a subclass writes the audit log's lines.
 
     def __init__(
         self,
@@ -100,17 +100,17 @@ class QuorumRequestHandlers:
         listener: str | None = None,
         super_users: Collection[str] | None = None,
     ) -> None:
-        """`take` gets a request that is not answered here, its version, and what `answer` is to be called with.
+        """`take` gets a request that the node answers, its version, and the reply id for `answer_to`.
 
-        `listener`: the name of the listener in the requests' context. `super_users`: the only users that are answered.
+        `listener`: the name of the listener in the requests' context. `super_users`: other users are refused.
         """
         self.metrics = Metrics()
         self._listener, self._super_users = listener, super_users
         self._level, self._take, self._describe = level, take, describe
         self._waiting: dict[Hashable, asyncio.Future[Message | None]] = {}
         self._direct: dict[Hashable, Answer] = {}  # The answers of requests without a task.
-        self._begins: Hashable = None  # The one of them that is being asked now.
-        self._late: deque[tuple[Answer, Message | None]] = deque()  # Answers that are to be written.
+        self._begins: Hashable = None  # The reply id of the request that `take` gets just now.
+        self._late: deque[tuple[Answer, Message | None]] = deque()  # Responses that `_write_late` writes.
         self._ids = count()
         self._server: Server | None = None
         self._compiled: AnswerLoop | None = None
@@ -126,9 +126,9 @@ class QuorumRequestHandlers:
         limits: Limits | None = None,
         before_listening: Callable[[], None] | None = None,
     ) -> int:
-        """Listens; returns the port, also where 0 was asked for. OSError if it cannot be had.
+        """Listens; returns the bound port. OSError if the address is not available.
 
-        `before_listening` runs once the address is had, before any request comes.
+        `before_listening` runs once the address is bound, before any request comes.
         """
         listening = serve(
             *(host, port, self._handler(), self._apis()),
@@ -144,16 +144,16 @@ class QuorumRequestHandlers:
         server.is_node = self._is_node
         self._server, server.direct = server, self
         server.versions_answer.supported_features = [
-            # A leader asks a node for that before it makes it a voter (KIP-853).
+            # A leader reads this level in a node's ApiVersions response before it adds the node as a voter (KIP-853).
             SupportedFeatureKey(name=KRAFT_VERSION, min_version=0, max_version=MAX_KRAFT_VERSION)
         ]
         return server.port
 
     def _handler(self) -> Handler:
-        return self._handle if self._tells_itself else audited(self._handle, self.audit, _wall_ms)
+        return self._handle if self._audits_itself else audited(self._handle, self.audit, _wall_ms)
 
     def compile(self, node: RaftNode, clock: Clock, fail: Callable[[Exception], None]) -> None:
-        """Once it is open: the loop of `compiled` answers what changes nothing; `fail`: it has ended by itself."""
+        """Starts the answer loop, after `open`; `fail` is called if the loop ends by itself."""
         assert self._server is not None
         handlers = AnswerLoop(self._server, fail)
         followers = FollowerFeed(handlers, node, clock, self._may_go_on)
@@ -162,22 +162,22 @@ class QuorumRequestHandlers:
         self.follow()
 
     def _rate_of(self, address: str) -> float | None:
-        """How many connections of an address it takes a second; None: any number."""
+        """How many connections of an address the server accepts a second; None: any number."""
         return None
 
     def _feeds(self, handlers: AnswerLoop, followers: FollowerFeed) -> list[Feed]:
-        """What the loop answers."""
+        """The feeds of the requests that the loop answers."""
         return [followers]
 
     def _may_go_on(self, direct: Direct) -> bool:
-        """Whether the sender of such a request has the right to it now."""
+        """Whether the sender still has the right to send this request."""
         return self._is_known(direct.context)
 
     def _is_known(self, context: RequestContext | ClientSession) -> bool:
         return self._super_users is None or str(context.principal) in self._super_users
 
     def _is_node(self, session: ClientSession) -> bool:
-        """Whether whoever asks may do what nodes of the cluster do."""
+        """Whether the client has the rights of a cluster node."""
         return self._is_known(session)
 
     def follow(self) -> None:
@@ -186,26 +186,26 @@ class QuorumRequestHandlers:
             self._followers.follow()
 
     def fold_progress(self) -> None:
-        """Before whatever reads the observers' progress: the node learns what the loop knows of it."""
+        """Updates the node with the loop's progress of observers; callers then read it from the node."""
         if self._followers is not None:
             self._followers.fold_progress()
 
     def count(self) -> None:
-        """Before whatever reads the server's metrics: they learn what the loop has done."""
+        """Adds the loop's figures to the server's metrics; callers then read the metrics."""
         if self._compiled is not None:
             self._compiled.count()
 
     def _look(self) -> None:
-        """Begins urgent requests that have come, where much else is done in a row."""
+        """Begins the urgent requests that have arrived; called between parts of long work."""
         if self._compiled is not None and self._compiled.direct_connections is not None:
             self._compiled.direct_connections.look()
 
     def _apis(self) -> Mapping[str, tuple[int, int]]:
-        """What it serves."""
+        """The served versions of each API, by its name."""
         return apis_of(self._level)
 
     async def close(self) -> None:
-        """Waiting requests get no response; their connections are closed."""
+        """Closes all connections; waiting requests get no response."""
         if self._compiled is not None:
             await self._compiled.close()
         for future in self._waiting.values():
@@ -235,7 +235,7 @@ class QuorumRequestHandlers:
                 asyncio.get_running_loop().call_soon(self._write_late)
 
     def _write_late(self) -> None:
-        """Some of the answers: one record may be for thousands of followers, and heartbeats come in between."""
+        """Writes some responses: one record may answer thousands of fetches, and heartbeats must not wait for all."""
         for _ in range(min(WRITTEN_AT_ONCE, len(self._late))):
             answer, response = self._late.popleft()
             answer(response)
@@ -245,11 +245,11 @@ class QuorumRequestHandlers:
     # Requests without a task each (DirectHandler).
 
     def takes(self, api_key: int) -> bool:
-        """Fetches come from all brokers at once whenever there is a record."""
+        """Whether requests of that API run without a task. All brokers fetch again at once after each record."""
         return api_key == FetchRequest.api_key
 
     def begin(self, context: RequestContext, request: Message, answer: Answer) -> None:
-        """As `_handle`."""
+        """As `_handle`, without a task."""
         if not self._is_known(context):
             answer(refused(request, NOT_ALLOWED, DEFAULT_MESSAGES[NOT_ALLOWED]))
             return

@@ -160,7 +160,7 @@ class QuorumServer:
         )
 
     def _server_sasl(self) -> SaslListener | None:
-        """How clients are authenticated, where that is asked for: this node knows no users but those of PLAIN."""
+        """The SASL listener, if clients must authenticate. This node knows only the users of PLAIN."""
         return self._security.server_sasl(NoCredentials(), lambda: 0)
 
     async def __aenter__(self) -> Self:
@@ -209,7 +209,7 @@ class QuorumServer:
 
     @property
     def network(self) -> Metrics:
-        """What the clients of its listener did."""
+        """The metrics of the listener's connections."""
         self._handlers.count()
         return self._handlers.metrics
 
@@ -232,7 +232,7 @@ class QuorumServer:
     ) -> bool:
         """Writes the state at `snapshot`: slices of whole batches, of which the node waits for one at a time.
 
-        False where the log has such a snapshot, can begin at none there, or begins behind it in the end.
+        False where the log has such a snapshot, can begin at none there, or begins after it in the end.
         """
         first_s = begin_s = time.monotonic()
         writer = self.node.begin_snapshot(snapshot, last_contained_log_timestamp, self._clock.now_ms())
@@ -309,7 +309,7 @@ class QuorumServer:
         self._take("raft timer", self.node.on_timer)
 
     def _take(self, kind: str, event: Callable[[int], list[Effect]]) -> None:
-        """A fault ends the process, as Kafka's fault handler does: what it would do next is not known to be right.
+        """Handles one event. A fault ends the process, as Kafka's fault handler does: its state may be wrong.
 
         `kind`: what the event's time is counted as.
         """
@@ -381,7 +381,7 @@ class QuorumServer:
     # The state machine.
 
     def _run_machine(self) -> None:
-        """Makes one call of the machine, and performs what it returned; further calls have their own turn."""
+        """Makes one call of the state machine and performs its outputs; further calls run in later loop iterations."""
         if self._driver is None or self._stopped.is_set():
             self._outputs.clear()
             return

@@ -15,11 +15,11 @@ from kcore.types import Int64s
 from kcore.wire.metadata_frames import encode_metadata_record
 
 TICK_S: Final = 0.001
-MOST_IDLE_S: Final = 0.01  # So late it may see that its node leads.
+MOST_IDLE_S: Final = 0.01  # After so long it notices at the latest that its node leads.
 REPORT_S: Final = 5.0
-WINDOWS: Final = 12  # As far back as the percentiles go: a minute, as those of Kafka's tool at most.
+WINDOWS: Final = 12  # The percentiles cover at most a minute, as in Kafka's tool.
 BUCKETS_A_MS: Final = 10
-BUCKETS: Final = 1_000 * BUCKETS_A_MS  # The last one has all that took longer.
+BUCKETS: Final = 1_000 * BUCKETS_A_MS  # The last one counts all longer latencies.
 SMALLEST_FILLED: Final = 6  # With a tagged field of no bytes.
 FILLING_TAG: Final = 100
 MOST_PENDING: Final = 1_000_000  # Records: beyond that the rate cannot be held, and memory is not the place to wait.

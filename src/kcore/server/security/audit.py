@@ -73,7 +73,7 @@ class AuditLog:
         `client_address`: of the original client where the node tells it; `through_address`: of the node, then.
         """
         name, outcome = api_name(type(request)), outcome_of(response)
-        if is_told(name, outcome):
+        if is_logged(name, outcome):
             via = {"through": through and str(through), "through_address": through_address}
             self.line(wall_ms, principal, client_address, name, items_of(request), outcome, **via)
 
@@ -101,7 +101,7 @@ class AuditLog:
         self._handler.emit(logging.LogRecord("audit", logging.INFO, "", 0, text, None, None))
 
 
-def is_told(name: str, outcome: dict[str, int] | str) -> bool:
+def is_logged(name: str, outcome: dict[str, int] | str) -> bool:
     """Whether a request of that API with that outcome has a line."""
     return name not in QUIET or any(each.endswith("_AUTHORIZATION_FAILED") for each in outcome)
 

@@ -12,7 +12,7 @@ from kcore.net.versions import api_name, response_of
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
-from kcore.server.security.audit import AuditLog, is_told, items_of, outcome_of
+from kcore.server.security.audit import AuditLog, is_logged, items_of, outcome_of
 from kcore.wire.codec import decode_from
 
 MOST_BYTES: Final = 256 * 1024  # A longer frame is not decoded for its line.
@@ -24,13 +24,13 @@ def audited(handler: Handler, audit: AuditLog | None, wall_ms: Callable[[], int]
     if audit is None:
         return handler
 
-    async def told(context: RequestContext, request: Any) -> Any:
+    async def handle(context: RequestContext, request: Any) -> Any:
         answer = await handler(context, request)
         response = answer.response if isinstance(answer, Encoded) else answer
         audit.write(wall_ms(), context.principal, context.client_address, request, response)
         return answer
 
-    return told
+    return handle
 
 
 class AuditedRelay:
@@ -54,7 +54,7 @@ class AuditedRelay:
         return answer
 
     def forget(self, connection_id: int) -> None:
-        """That connection has ended."""
+        """Forgets a connection that has ended."""
         self._relay.forget(connection_id)
 
     def _tell(self, frame: bytes, answer: bytes | None) -> None:
@@ -63,7 +63,7 @@ class AuditedRelay:
             return
         name, version = api_name(kind), int.from_bytes(frame[2:4])
         outcome = _outcome(kind, version, answer)
-        if is_told(name, outcome):
+        if is_logged(name, outcome):
             items = _items(kind, version, frame)
             self._audit.line(self._wall_ms(), session.principal, session.client_address, name, items, outcome)
 

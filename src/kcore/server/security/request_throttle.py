@@ -92,12 +92,12 @@ class RequestThrottle:
     # What a server asks.
 
     def used(self, session: ClientSession) -> int:
-        """As Throttle has it."""
+        """See `Throttle.used`."""
         session.mute_ms = self._use(session, (session.principal.name, session.client_id))
         return session.mute_ms
 
     def sent(self, session: ClientSession) -> None:
-        """As Throttle has it."""
+        """See `Throttle.sent`."""
         watch = session.watch
         if watch is not None and watch.asker is not None:
             self._record(watch.asker, watch.take_ns(), checks=False)
@@ -106,7 +106,7 @@ class RequestThrottle:
         """As `used`, of a request that only its handler has read; what mutes its client is the handler's."""
         return self._use(session, (session.principal.name, client_id))
 
-    # What handlers tell.
+    # Calls of request handlers.
 
     def answered(self, context: RequestContext, request: Message, response: Message | None, may: May) -> None:
         """Counts the request; the response says for how long its client is throttled, and the session is muted.

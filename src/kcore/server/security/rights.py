@@ -44,7 +44,7 @@ from kcore.schema.configs import (
 )
 from kcore.schema.structure import Message
 from kcore.schema.transactions import InitProducerIdRequest, InitProducerIdResponse
-from kcore.server.cluster_view import TOPIC_IDS_SINCE, Told
+from kcore.server.cluster_view import TOPIC_IDS_SINCE, TopicFilter
 from kcore.types import ZERO_UUID, Uuid
 
 OF_TOPIC: Final = (Errors.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
@@ -110,7 +110,7 @@ class Rights:
         self._who, self._where = asking.principal, asking.client_address
 
     def allows(self, operation: int, resource_type: int = CLUSTER, name: str = CLUSTER_NAME) -> bool:
-        """Whether whoever asks may do that."""
+        """Whether the client has the right to this operation."""
         return self._authorizer.allows(self._who, self._where, operation, resource_type, name)
 
     def allows_on_any(self, operation: int, resource_type: int) -> bool:
@@ -122,7 +122,7 @@ class Rights:
         return api in OF_THE_CLUSTER and not self.allows(OF_THE_CLUSTER[api])
 
     def may_describe_topic(self, name: str) -> bool:
-        """Whether it may know of that topic."""
+        """Whether the client may describe the topic."""
         return self._of_topic(DESCRIBE, name)
 
     def may_describe_token(self, token_id: str, owner: str) -> bool:
@@ -194,20 +194,20 @@ class Rights:
         elif isinstance(response, DescribeClusterResponse):
             self._cut_description(response)
 
-    def told(self, request: MetadataRequest, version: int, by_id: bool) -> Told:
+    def topic_filter(self, request: MetadataRequest, version: int, by_id: bool) -> TopicFilter:
         """Filters topics by the right to describe: a named topic without it is refused, others are left out."""
         requested = request.topics
         is_named = not (requested is None or (not requested and version == 0))
         by_id = by_id and version >= TOPIC_IDS_SINCE
 
-        def told(topic: MetadataResponseTopic) -> MetadataResponseTopic | None:
+        def visible(topic: MetadataResponseTopic) -> MetadataResponseTopic | None:
             if topic.name is None or self._of_topic(DESCRIBE, topic.name):
                 bits = topic.topic_authorized_operations
                 topic.topic_authorized_operations = self.operations(bits, TOPIC, topic.name)
                 return topic
             return _not_described(topic, by_id=by_id) if is_named else None
 
-        return told
+        return visible
 
     def _cut_description(self, response: DescribeClusterResponse) -> None:
         """Keeps only the cluster operations that the client is allowed."""

@@ -27,12 +27,12 @@ def throttled(handler: Handler, throttle: RequestThrottle, may: Callable[[Asks],
     `may`: whether a sender has the right to what only nodes of the cluster send.
     """
 
-    async def told(context: RequestContext, request: Any) -> Any:
+    async def handle(context: RequestContext, request: Any) -> Any:
         answer: Any = await handler(context, request)  # Not encoded yet.
         throttle.answered(context, request, answer, lambda _: may(context))
         return answer
 
-    return told
+    return handle
 
 
 class ThrottledRelay:
@@ -62,15 +62,15 @@ class ThrottledRelay:
             self._throttle.pass_over(session)
             return answer
         try:
-            return self._told(session, kind, frame, answer)
+            return self._with_throttle_time(session, kind, frame, answer)
         except KcoreError:  # The answer has an unsupported version.
             return answer
 
     def forget(self, connection_id: int) -> None:
-        """That connection has ended."""
+        """Forgets a connection that has ended."""
         self._relay.forget(connection_id)
 
-    def _told(self, session: ClientSession, kind: type[Message], frame: bytes, answer: bytes) -> bytes:
+    def _with_throttle_time(self, session: ClientSession, kind: type[Message], frame: bytes, answer: bytes) -> bytes:
         version, used_ms = int.from_bytes(frame[2:4]), 0
         if self._throttle.is_on:
             header, _ = decode_from(RequestHeader, kind.header_version(version), frame, most_values=HEADER_VALUES)
@@ -102,7 +102,7 @@ def with_time(answer: bytes, kind: type[Message], version: int, throttle_time_ms
 
 @cache
 def _place(kind: type[Message], version: int) -> int | None:
-    """Where in a response the field is, if nothing stands before it; None for a version without it."""
+    """The place of the field in a response, if nothing of variable size precedes it; None for versions without it."""
     if not hasattr(kind(), FIELD):
         return None
 

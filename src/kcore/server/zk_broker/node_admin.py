@@ -35,7 +35,7 @@ KNOWN_S: Final = 2.0
 
 
 class NodeAdmin:
-    """Reads and writes settings in ZooKeeper. A NetworkError, while ZooKeeper is unavailable, closes the connection."""
+    """Reads and writes settings in ZooKeeper. NetworkError if it is unavailable: the client's connection is closed."""
 
     def __init__(
         self,

@@ -9,10 +9,10 @@ Invariants: a loss of the session is handled before the events of that session. 
 In reading order:
 - zk_controller_server: the process: election, the loop over events, and the effects.
 - event_queue: the queue of events.
-- holder: who holds /controller, and another controller with the same id.
+- controller_znode: who holds /controller, and another controller with the same id.
 - eligibility: the checks before a controller takes over a cluster.
 - broker_channel: sends control requests to brokers, and retries them.
-- answers: the events of brokers' responses.
+- response_events: brokers' responses to control requests as events.
 - zk_controller_request_handlers: the requests that clients and brokers send to the controller.
 - zk_controller_authorization: removes the items of a request that its client has no rights to.
 - relay, relayed_rights: requests that a live broker serves in the controller's place.

@@ -23,7 +23,7 @@ from kcore.net.security.client_security import Security
 from kcore.net.versions import api_name, response_of
 from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.structure import Message
-from kcore.server.zk_controller.answers import IN_COLUMNS
+from kcore.server.zk_controller.response_events import IN_COLUMNS
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 from kcore.wire.codec import decode_from
 from kcore.wire.column_codec import decode_columns

@@ -37,7 +37,7 @@ class ZkControllerListenerSettings:
     """How clients and brokers connect to a controller, and how it connects to brokers."""
 
     security: ListenerSecurity = field(default_factory=ListenerSecurity)  # The inter-broker listener's.
-    control: ListenerSecurity | None = None  # That of a separate listener for control requests.
+    control: ListenerSecurity | None = None  # The security of a separate listener for control requests.
     limits: Limits = field(default_factory=Limits)
 
     @property

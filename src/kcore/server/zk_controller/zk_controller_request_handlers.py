@@ -319,7 +319,7 @@ class ZkControllerRequestHandlers:
         view = self._view()
         # A standby's response has no brokers, so the client sends the request to another node.
         if isinstance(request, MetadataRequest):
-            rights = None if authorization is None else authorization.told
+            rights = None if authorization is None else authorization.topic_filter
             return await view.metadata(request, context.version, rights) if view else MetadataResponse()
         assert isinstance(request, DescribeClusterRequest)
         return view.describe(request) if view else DescribeClusterResponse(error_code=Errors.BROKER_NOT_AVAILABLE)

@@ -52,14 +52,14 @@ from kcore.server.security.request_throttle import RequestThrottle
 from kcore.server.zk_controller import eligibility
 from kcore.server.zk_controller.acl_follower import AclFollower
 from kcore.server.zk_controller.address_quotas import AddressQuotasFollower
-from kcore.server.zk_controller.answers import event_of_answer
 from kcore.server.zk_controller.broker_channel import BrokerChannels
 from kcore.server.zk_controller.client_quotas import ClientQuotasFollower
+from kcore.server.zk_controller.controller_znode import Holder, Twin, read_holder
 from kcore.server.zk_controller.credentials import CredentialsFollower
 from kcore.server.zk_controller.event_queue import EventQueue, Reelect, Stop
-from kcore.server.zk_controller.holder import Holder, Twin, read_holder
 from kcore.server.zk_controller.notification_follower import NotificationFollower
 from kcore.server.zk_controller.relay import Address
+from kcore.server.zk_controller.response_events import event_of_answer
 from kcore.server.zk_controller.zk_controller_listener_settings import OPEN, ZkControllerListenerSettings, endpoints_at
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 from kcore.server.zk_controller.zk_controller_request_handlers import ZkControllerRequestHandlers, is_exempt
@@ -72,7 +72,7 @@ from kcore.zookeeper.session import SessionEvent
 logger = logging.getLogger(__name__)
 SLOW_S: Final = 0.1  # An event that takes longer is logged.
 TICK_S: Final = 0.5
-FIRST_REBALANCE_S: Final = 5.0  # After the failover, as KafkaController has it.
+FIRST_REBALANCE_S: Final = 5.0  # From the failover to the first preferred election, as in KafkaController.
 REELECT_AFTER_FAULT_S: Final = 1.0
 STOP_S: Final = 5.0
 

@@ -1,4 +1,4 @@
-"""The queue of a world's events: time is the next event's, and everything that happens is an event."""
+"""The queue of a world's events. Time moves to the next event, and everything that happens is an event."""
 
 import zlib
 from collections import deque
@@ -13,11 +13,11 @@ from kcore.sim.kernel.simulated_process import NEVER_US, PAUSED, STORING, Proces
 EVENTS_TOLD: Final = 30
 HASH_FACTOR: Final = 0x100000001B3
 HASH_MASK: Final = (1 << 64) - 1
-THE_WORLD: Final = 63  # In the hash, the place of an event that is no process's.
+THE_WORLD: Final = 63  # The place in the hash of an event without a process.
 
 REQUEST, RESPONSE, TIMER, EXPIRY, FLUSHED, STORED, DO = range(7)
 KINDS: Final = ("request", "response", "timer", "requests expire", "flushed", "stored", "do")
-Event = tuple[int, int, int, Process | None, Any]  # When (us), a number of its own, its kind, where, and what.
+Event = tuple[int, int, int, Process | None, Any]  # Time (us), number, kind, process, value.
 Handler = Callable[[Any, Any], None]
 
 
@@ -27,19 +27,19 @@ def call(_: Process | None, do: Any) -> None:
 
 
 class Kernel:
-    """Time, dice and the queue. The same seed and the same handlers give the same events, and the same `hash`."""
+    """Time, random numbers and the queue. The same seed and handlers give the same events and the same `hash`."""
 
     def __init__(self, seed: int, salt: str) -> None:
-        """`salt`: what else the hash depends on."""
+        """`salt`: further input of the hash."""
         self.random = Random(f"world {seed}")
         self.dice = self.random.random
         self.now_us = 0
-        self.count = 0  # Events so far.
+        self.count = 0  # Handled events.
         self.sequence = 0
         self.hash = zlib.crc32(salt.encode())
         self.heap: list[Event] = []
         self.recent: deque[Event] = deque(maxlen=EVENTS_TOLD)
-        self.handlers: Sequence[Handler] = (call,) * len(KINDS)  # By kind; a world with kinds of its own sets them.
+        self.handlers: Sequence[Handler] = (call,) * len(KINDS)  # By kind. A world with further kinds sets its own.
 
     def push(self, time_us: int, kind: int, process: Process | None, what: Any) -> None:
         """Queues an event."""
@@ -47,11 +47,11 @@ class Kernel:
         heappush(self.heap, (time_us, self.sequence, kind, process, what))
 
     def after_us(self, delay_us: float, do: Callable[[], None], process: Process | None = None) -> None:
-        """Calls `do` once, so much later; an event of `process` waits at the process's gate."""
+        """Calls `do` once after the delay; an event of `process` waits while the process is blocked."""
         self.push(self.now_us + int(delay_us), DO, process, do)
 
     def every_us(self, mean_us: int, do: Callable[[], object], process: Process | None = None) -> None:
-        """Calls `do` again and again, at random times with that mean; `process` as in `after_us`."""
+        """Calls `do` repeatedly, at random times with that mean interval; `process` as in `after_us`."""
 
         heap, dice, rate = self.heap, self.dice, 1 / mean_us
 
@@ -67,7 +67,7 @@ class Kernel:
         next_time()
 
     def take(self, events: int, until_us: int = NEVER_US) -> None:
-        """Handles so many more events, or fewer if `until_us` comes first."""
+        """Handles up to `events` more events; fewer if `until_us` comes first."""
         heap, handlers, remember = self.heap, self.handlers, self.recent.append
         last = self.count + events
         while self.count < last and heap and heap[0][0] <= until_us:
@@ -75,7 +75,7 @@ class Kernel:
             now_us, _, kind, process, what = event
             self.now_us, place = now_us, THE_WORLD
             if process is not None:
-                if process.gate and (kind != STORED or process.gate != STORING):
+                if process.blocked and (kind != STORED or process.blocked != STORING):
                     process.inbox.append(event)
                     continue
                 place = process.index
@@ -95,10 +95,10 @@ class Kernel:
                 return until()
         return True
 
-    def open_gate(self, process: Process, bit: int) -> None:
-        """Takes one reason to wait from the process; without PAUSED, what waited is queued again, in its order."""
-        process.gate &= ~bit
-        if not process.gate & PAUSED:
+    def unblock(self, process: Process, bit: int) -> None:
+        """Clears one bit of `blocked`. Without PAUSED the waiting events are queued again, in their order."""
+        process.blocked &= ~bit
+        if not process.blocked & PAUSED:
             waiting, process.inbox = process.inbox, type(process.inbox)()
             for _, _, kind, _, what in waiting:
                 self.push(self.now_us, kind, process, what)

@@ -23,15 +23,15 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 Spans = Sequence[range]
-MayFlip = Callable[[str, bytes], Spans]  # A file's name and a write: the bytes whose damage its reader notices.
+MayFlip = Callable[[str, bytes], Spans]  # From a file's name and a write to the bytes whose damage a reader detects.
 NEVER: Final = -1
 ALL_LOST, ALL_KEPT, PART, TORN, FLIPPED = "tail lost", "tail kept", "tail lost in part", "torn write", "bit flip"
-READ, WRITE = 1, 2  # Bits: what a descriptor refuses.
+READ, WRITE = 1, 2  # Bits: operations that a descriptor refuses.
 FATES: Final = (ALL_LOST, ALL_KEPT, PART, TORN, FLIPPED)
 
 
 class CrashError(BaseException):
-    """The machine has crashed in the middle of an operation's caller: no `except Exception` goes on from here."""
+    """The simulated machine crashes at a file operation. As a BaseException it passes every `except Exception`."""
 
     def __init__(self, files: "SimFileSystem") -> None:
         super().__init__("crashed")
@@ -39,7 +39,7 @@ class CrashError(BaseException):
 
 
 class Change(NamedTuple):
-    """`size` bytes at `position` came in the place of `before`."""
+    """`size` bytes at `position` replaced `before`."""
 
     position: int
     before: bytes
@@ -47,7 +47,7 @@ class Change(NamedTuple):
 
 
 class SimFile:
-    """A file's bytes, whatever names it has. `safe`: so many bytes of it no crash can change."""
+    """The bytes of a file under any of its names. `safe`: the length of the prefix that no crash can change."""
 
     __slots__ = ("count_synced", "data", "looked_at", "safe", "unsynced")
 
@@ -55,23 +55,23 @@ class SimFile:
         self.data = bytearray()
         self.looked_at: Any = None  # A cache of a user of this file, such as its parsed batches.
         self.unsynced: list[Change] = []
-        self.count_synced = 0  # Changes before those.
+        self.count_synced = 0  # The number of durable changes, which precede these.
         self.safe = 0
 
     def append(self, data: bytes | memoryview) -> None:
-        """Puts `data` at the end."""
+        """Appends `data`."""
         self.unsynced.append(Change(len(self.data), b"", len(data)))
         self.data += data
 
     def change(self, position: int, before: bytes, data: bytes | memoryview) -> None:
-        """Puts `data` in the place of `before`, which begins at `position`."""
+        """Replaces `before`, which begins at `position`, by `data`."""
         self.data[position : position + len(before)] = data
         self.unsynced.append(Change(position, before, len(data)))
         if position < self.safe:
             self.safe = position
 
     def sync(self, count: int) -> None:
-        """The first so many changes that were ever made are durable."""
+        """Makes the first `count` changes ever made durable."""
         done = count - self.count_synced
         if done == len(self.unsynced):
             self.settle()
@@ -81,7 +81,7 @@ class SimFile:
             self.safe = min([change.position for change in self.unsynced])
 
     def lose(self, kept: int) -> bytes:
-        """Undoes all unsynced changes but the first so many; the bytes of the first one that is undone."""
+        """Undoes the unsynced changes after the first `kept`; returns the bytes of the first undone one."""
         written = b""
         for change in reversed(self.unsynced[kept:]):
             end = change.position + change.size
@@ -98,16 +98,16 @@ class SimFile:
 
 
 class SimFolder:
-    """Names and what they stand for, in the order in which they were made."""
+    """The names in a folder and their files, in order of creation."""
 
     __slots__ = ("entries", "unsynced")
 
     def __init__(self) -> None:
         self.entries: dict[str, SimFile | SimFolder] = {}
-        self.unsynced: list[list[tuple[str, SimFile | SimFolder | None]]] = []  # Changes: names, and what they were.
+        self.unsynced: list[list[tuple[str, SimFile | SimFolder | None]]] = []  # Names, and their files before.
 
     def change(self, *names: tuple[str, "SimFile | SimFolder | None"]) -> None:
-        """Gives these names other meanings, all at once; None takes a name away."""
+        """Binds these names to other files at once; None removes a name."""
         self.unsynced.append([(name, self.entries.get(name)) for name, _ in names])
         self._put(names)
 
@@ -119,13 +119,13 @@ class SimFolder:
                 self.entries[name] = entry
 
     def lose(self, kept: int) -> None:
-        """Undoes all unsynced changes but the first so many."""
+        """Undoes the unsynced changes after the first `kept`."""
         for names in reversed(self.unsynced[kept:]):
             self._put(names)
         self.unsynced.clear()
 
     def has_new_folders(self) -> bool:
-        """Whether a power cut may take or bring back one."""
+        """Whether a power cut may remove or restore a folder."""
         names = [(self.entries.get(name), before) for names in self.unsynced for name, before in names]
         return any(isinstance(entry, SimFolder) for pair in names for entry in pair)
 
@@ -140,7 +140,7 @@ def _above_and_name(path: str | Path) -> tuple[str, str]:
 
 
 class _Position:
-    """Where the next write goes: one for a descriptor and all that `dup` makes of it."""
+    """The position of the next write, which a descriptor shares with its duplicates."""
 
     __slots__ = ("bytes",)
 
@@ -149,7 +149,7 @@ class _Position:
 
 
 class _Descriptors(dict[int, "_Descriptor"]):
-    """Those that are open."""
+    """The open descriptors."""
 
     def __missing__(self, file: int) -> "_Descriptor":
         raise _bad_descriptor()
@@ -166,20 +166,20 @@ class _Descriptor:
     def __init__(self, file: SimFile, flags: int, position: _Position) -> None:
         self.file, self.flags, self.position = file, flags, position
         self.refuses = READ if flags & os.O_WRONLY else 0 if flags & os.O_RDWR else WRITE
-        self.covers = NEVER  # Changes that an fsync of it makes durable; NEVER: all that there are then.
+        self.covers = NEVER  # An fsync makes this number of changes durable; NEVER: all that exist then.
 
 
 class SimFileSystem:
-    """One disk, and the descriptors of the one process that uses it. OSError as an operating system has it."""
+    """One disk, and the descriptors of the one process that uses it. It raises OSError as an operating system does."""
 
     def __init__(self) -> None:
         self.root = SimFolder()
         self.count = 0  # Operations that change something, so far.
         self.unsynced: dict[SimFile, None] = {}  # Files that a power cut would change.
         self.is_full = False
-        self.has_refused = False  # It has, since somebody last looked.
+        self.has_refused = False  # Whether an operation has failed for lack of space since this was last reset.
         self._crash_at = NEVER
-        self._folders_by_path: dict[str | Path, SimFolder] = {}  # Those found so far; a power cut may take one.
+        self._folders_by_path: dict[str | Path, SimFolder] = {}  # A cache; a power cut may remove folders.
         self._parents: dict[
             str | Path, tuple[SimFolder, str]
         ] = {}  # By path, likewise: the folder, and the name there.
@@ -189,7 +189,7 @@ class SimFileSystem:
     # Crashes.
 
     def crash_after(self, operations: int) -> None:
-        """After so many more operations the process meets a CrashError instead of the next one; NEVER: it goes on."""
+        """Raises CrashError in place of the operation after the next `operations`; NEVER: never."""
         self._crash_at = NEVER if operations == NEVER else self.count + operations
 
     def _before_change(self) -> None:
@@ -198,7 +198,7 @@ class SimFileSystem:
         self.count += 1
 
     def end_process(self) -> None:
-        """kill -9, or an end of its own: its descriptors and its lock are gone."""
+        """Ends the process, by kill -9 or otherwise: its descriptors and its lock are gone."""
         self._open.clear()
         self._crash_at = NEVER
 
@@ -244,7 +244,7 @@ class SimFileSystem:
         file.data[change.position : change.position + len(change.before)] = left
 
     def _flip(self, name: str, file: SimFile, row: int, random: Random, may_flip: MayFlip) -> str:
-        """Flips a bit of the unsynced change in that row; later changes may or may not have survived."""
+        """Flips a bit of the unsynced change in that row; the changes after it may or may not survive."""
         change, behind = file.unsynced[row], file.unsynced[row + 1 :]
         end = change.position + change.size
         spans = [span for span in may_flip(name, bytes(file.data[change.position : end])) if span]
@@ -268,7 +268,7 @@ class SimFileSystem:
                 yield from self._folders(entry)
 
     def _files(self, folders: Iterable[SimFolder]) -> list[tuple[str, SimFile]]:
-        """All in them that have a name, or had one that a power cut may bring back."""
+        """The files in the folders that have a name, or had one that a power cut may restore."""
         found: dict[SimFile, str] = {}
         for folder in folders:
             before = [pair for names in folder.unsynced for pair in names]
@@ -277,10 +277,10 @@ class SimFileSystem:
                     found.setdefault(entry, name)
         return [(name, file) for file, name in found.items()]
 
-    # Looking in from outside.
+    # For tests and checkers.
 
     def file(self, path: Path) -> SimFile:
-        """What stands under that name."""
+        """The file of that name."""
         entry = self._find(path)
         if not isinstance(entry, SimFile):
             raise FileNotFoundError(errno.ENOENT, "no file", str(path))
@@ -330,7 +330,7 @@ class SimFileSystem:
         return self._next - 1
 
     def _to(self, do: int, file: int) -> _Descriptor:
-        """One that does not refuse that."""
+        """The descriptor, if it permits the operation."""
         found = self._open[file]
         if found.refuses & do:
             raise _bad_descriptor()
@@ -341,7 +341,7 @@ class SimFileSystem:
             raise _bad_descriptor()
 
     def dup(self, file: int) -> int:
-        """An fsync of the new one covers what was written before: it stands for one that begins now, and takes time."""
+        """Duplicates a descriptor. An fsync of the copy covers the changes so far: it stands for a slow fsync."""
         found = self._open[file]
         twin = _Descriptor(found.file, found.flags, found.position)
         twin.covers = found.file.count_synced + len(found.file.unsynced)
@@ -401,7 +401,7 @@ class SimFileSystem:
             self._change(found, len(found.data), b"", bytes(size - len(found.data)))
 
     def protect(self, file: int) -> None:
-        """There are no rights."""
+        """Does nothing: the simulated files have no permissions."""
 
     def fsync(self, file: int) -> None:
         self._before_change()
@@ -414,7 +414,7 @@ class SimFileSystem:
             self.unsynced.pop(found.file, None)
 
     def lock(self, file: int) -> bool:
-        """The one process that there is holds whatever is locked."""
+        """Always True: only one process uses the disk."""
         self._to(WRITE, file)
         return True
 
@@ -471,4 +471,4 @@ class SimFileSystem:
         found.unsynced.clear()
         for entry in replaced:
             if isinstance(entry, SimFile) and entry not in found.entries.values():
-                self.unsynced.pop(entry, None)  # No power cut brings it back.
+                self.unsynced.pop(entry, None)  # No power cut can restore it.

@@ -12,7 +12,7 @@ class LinkOptions(Protocol):
 
     @property
     def latency_us(self) -> int:
-        """One way, at least; chance adds to it."""
+        """The least latency in one direction; a random part is added."""
 
     @property
     def lost(self) -> float:
@@ -20,7 +20,7 @@ class LinkOptions(Protocol):
 
     @property
     def delayed(self) -> float:
-        """Arrive so late that others overtake them."""
+        """The share of messages that arrive so late that others overtake them."""
 
     @property
     def duplicated(self) -> float:
@@ -28,16 +28,16 @@ class LinkOptions(Protocol):
 
     @property
     def damaged(self) -> float:
-        """Arrive with other bytes."""
+        """The share of messages that arrive with damaged bytes."""
 
     @property
     def mistaken(self) -> float:
-        """Say what is not so."""
+        """The share of leaders' answers with a wrong claim."""
 
 
 @dataclass(frozen=True)
 class Links:
-    """The options of a world in which nothing is lost, late, twice or damaged unless a fault makes it so."""
+    """The options of a world in which only faults lose, delay, repeat or damage messages."""
 
     latency_us: int
     lost: float = 0.0
@@ -48,10 +48,10 @@ class Links:
 
 
 class Network:
-    """How long a message takes, if it arrives at all, and whether its bytes are those that were sent."""
+    """How long a message takes, whether it arrives, and whether its bytes are damaged."""
 
     def __init__(self, options: LinkOptions, machines: int, random: Random, jitter: float = 1.0) -> None:
-        """`jitter`: the largest part of the latency that chance adds to it."""
+        """`jitter`: the largest random part of the latency, as a share of it."""
         self._latency_us = options.latency_us
         self._jitter_us = options.latency_us * jitter
         self._dice = random.random
@@ -63,22 +63,22 @@ class Network:
         self.heal()
 
     def heal(self) -> None:
-        """Every link as it was at first."""
-        self.cuts = [[0] * self._size for _ in range(self._size)]  # How many faults cut it.
+        """Restores all links."""
+        self.cuts = [[0] * self._size for _ in range(self._size)]  # The number of cuts in effect.
         self.slowness_us = [[0] * self._size for _ in range(self._size)]
-        self.noise = [[0.0] * self._size for _ in range(self._size)]  # The share of messages damaged beyond `damaged`.
+        self.noise = [[0.0] * self._size for _ in range(self._size)]  # The share of damaged messages beyond `damaged`.
         self.lost_more = 0.0
 
     def cut(self, source: int, destination: int) -> None:
-        """Everything sent that way is lost, until as many calls of `restore`, or until the network heals."""
+        """Loses all messages in that direction until `restore` is called as often, or until the network heals."""
         self.cuts[source][destination] += 1
 
     def restore(self, source: int, destination: int) -> None:
-        """Takes one cut back."""
+        """Ends one cut."""
         self.cuts[source][destination] -= 1
 
     def be_reliable(self) -> None:
-        """From here on nothing is lost, late, twice or damaged."""
+        """Ends all loss, delay, repetition and damage."""
         self.heal()
         self.damaged = self.mistaken = 0.0
         self._calm = (0.0, 0.0, 0.0)
@@ -89,7 +89,7 @@ class Network:
         return share > 0.0 and self._dice() < share
 
     def delays_us(self, source: int, destination: int) -> tuple[int, ...]:
-        """One for each copy that arrives: mostly one."""
+        """A delay for each copy that arrives: mostly one."""
         if self.cuts[source][destination]:
             return ()
         dice = self._dice

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-RAISES: Final = "Raises"  # Before the name of an exception that no invariant foresaw.
+RAISES: Final = "Raises"  # Prefix of the name of an exception that no invariant expects.
 
 
 class Violation(AssertionError):
-    """An invariant, by its name, and what broke it."""
+    """The name of a broken invariant, and a description."""
 
     def __init__(self, invariant: str, text: str) -> None:
         super().__init__(f"{invariant}: {text}")

@@ -1,4 +1,4 @@
-"""Answers by kind, for the coverage."""
+"""Classifies answers by kind, for the coverage."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -9,11 +9,11 @@ from kcore.schema.fetch_snapshot import FetchSnapshotResponse
 from kcore.schema.raft_votes import BeginQuorumEpochResponse, EndQuorumEpochResponse, VoteResponse
 from kcore.schema.structure import Message
 
-Kind = tuple[str, int, str]  # The message's name, its error code, and what it says.
+Kind = tuple[str, int, str]  # The message's name, its error code, and a word for its content.
 
 
 def kind_of_answer(response: Message) -> Kind:
-    """What it comes to."""
+    """The kind of an answer."""
     describe = _DESCRIBE.get(type(response))
     return describe(response) if describe is not None else (type(response).__name__, _error_code(response), "")
 

@@ -1,4 +1,4 @@
-"""Many seeds: what came of each as a row, over the cores of this machine."""
+"""Runs many seeds on the cores of this machine; the result of each is a row."""
 
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -28,7 +28,7 @@ SCHEMA: Final = pa.schema(
         ("acknowledged", pa.int64()),
         ("epochs", pa.int64()),
         ("healed_ms", pa.int64()),
-        ("invariant", pa.string()),  # Null: all held.
+        ("invariant", pa.string()),  # Null if all invariants held.
         ("text", pa.string()),
         ("story", pa.list_(pa.string())),
         ("coverage", pa.map_(pa.string(), pa.int64())),
@@ -49,8 +49,8 @@ class Campaign:
     def row(self, seed: int) -> Row:
         """Runs one."""
         outcome = asdict(run_seed(seed, self.events, self.plant, **self.fixed))
-        told = replay_command(seed, self.events, self.plant, **self.fixed)
-        return outcome | {"coverage": list(outcome["coverage"].items()), "replay": told}
+        command = replay_command(seed, self.events, self.plant, **self.fixed)
+        return outcome | {"coverage": list(outcome["coverage"].items()), "replay": command}
 
 
 def cores() -> int:
@@ -58,7 +58,7 @@ def cores() -> int:
 
 
 def rows(campaign: Campaign, processes: int) -> Generator[Row, None, None]:
-    """In the order of the seeds, as they come; who stops listening stops the campaign."""
+    """The rows in the order of the seeds, as they come. If the caller stops iterating, the campaign stops."""
     with rare_collections():
         if processes == 1 or len(campaign.seeds) == 1:
             yield from map(campaign.row, campaign.seeds)
@@ -69,12 +69,12 @@ def rows(campaign: Campaign, processes: int) -> Generator[Row, None, None]:
 
 @contextmanager
 def worker_processes(count: int) -> Iterator[ProcessPoolExecutor]:
-    """A pool of so many processes. They ignore Ctrl-C, which a terminal sends to all; an early exit ends them."""
+    """A pool of that many processes. They ignore Ctrl-C, which a terminal sends to all; an early exit ends them."""
     others = set(active_children())
     pool = ProcessPoolExecutor(count, get_context("fork"), initializer=signal, initargs=(SIGINT, SIG_IGN))
     try:
         yield pool
-    except BaseException:  # GeneratorExit: the caller wants no more of it.
+    except BaseException:  # GeneratorExit: the caller has stopped iterating.
         for process in set(active_children()) - others:
             process.terminate()
         raise

@@ -1,4 +1,4 @@
-"""What the world wants of its quorum: appends, snapshots, other voters."""
+"""The clients of a quorum: appends, snapshots, changes of the voters."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -15,14 +15,14 @@ from kcore.sim.raft.simulated_machine import LISTENER, Machine
 from kcore.wire.record_building import encode_values
 
 AUDIT_US: Final = 250_000
-AT_ONCE: Final = 0.5  # So often several appends are decided in one event.
+AT_ONCE: Final = 0.5  # The share of events that decide several appends.
 PAD_BYTES: Final = 300  # The size of a snapshot's second record.
 SLICE_US: Final = 20_000  # Between two slices of a snapshot.
-MOST_WRITING: Final = 2  # Snapshots of one node at a time.
+MOST_WRITING: Final = 2  # Snapshots that one node writes at a time.
 
 
 def begin(world: RunningWorld) -> None:
-    """They come at random times, each by its own mean."""
+    """Starts the clients, each with its own mean interval."""
     options = world.options
     world.every_us(options.append_every_us, lambda: append(world))
     world.every_us(options.snapshot_every_us, lambda: snapshot(world))
@@ -32,20 +32,22 @@ def begin(world: RunningWorld) -> None:
 
 
 def audit(world: RunningWorld) -> None:
-    """Does nothing but look, and count how much of its time the quorum has a leader that works."""
+    """Runs the audits of the checkers, and counts whether the quorum has a leader with a high watermark."""
     world.checkers.audit()
     led = any(machine.node.high_watermark is not None for machine in leaders(world))
     world.seen["audit: a leader works" if led else "audit: nobody leads"] += 1
 
 
 def leaders(world: RunningWorld) -> list[Machine]:
-    """All that think so, and can do something now."""
-    return [each for each in world.machines if each.is_up and not each.gate and type(each.node.quorum.state) is Leader]
+    """The running machines whose node takes itself for the leader."""
+    return [
+        each for each in world.machines if each.is_up and not each.blocked and type(each.node.quorum.state) is Leader
+    ]
 
 
 def append(world: RunningWorld) -> None:
-    """One to three records, one by one or in one batch, to one that leads; to one that does not if nobody does."""
-    machines = leaders(world) or [each for each in world.machines if each.is_up and not each.gate]
+    """Appends one to three records, alone or in one batch, to a leader; to another node if none leads."""
+    machines = leaders(world) or [each for each in world.machines if each.is_up and not each.blocked]
     if machines:
         machine = world.random.choice(machines)
         counts = [1] * world.random.choice((1, 1, 1, 3)) if world.dice() < 0.8 else [world.random.choice((2, 5))]
@@ -57,14 +59,14 @@ def append(world: RunningWorld) -> None:
             world.append(machine, *appends)
             return
         for values in appends:
-            if machine.is_up and not machine.gate:
+            if machine.is_up and not machine.blocked:
                 world.append(machine, values)
 
 
 def snapshot(world: RunningWorld) -> None:
-    """A node begins one of what it knows to be committed; or drops the log before its latest one."""
+    """A node begins a snapshot of records that it knows to be committed; or cuts its log up to the latest one."""
     machine = world.random.choice(world.machines)
-    if not machine.is_up or machine.gate or len(machine.node.writing) >= MOST_WRITING:
+    if not machine.is_up or machine.blocked or len(machine.node.writing) >= MOST_WRITING:
         return
     log, node = machine.log, machine.node
     offset = node.high_watermark
@@ -86,10 +88,10 @@ def snapshot(world: RunningWorld) -> None:
     incarnation = machine.incarnation
 
     def go_on() -> None:
-        """While the node does other things; a crash in between leaves nothing of it."""
+        """Ends the snapshot after other events of the node; nothing of it is left if the node has crashed meanwhile."""
         if not machine.is_up or machine.incarnation != incarnation:
             world.seen["snapshot lost by a crash"] += 1
-        elif machine.gate:
+        elif machine.blocked:
             world.after_us(SLICE_US, go_on)
         else:
             _finish(world, machine, writer)
@@ -114,7 +116,7 @@ def _move_start(world: RunningWorld, machine: Machine, snapshot: OffsetAndEpoch)
 
 
 def change_voters(world: RunningWorld) -> None:
-    """An administrator adds or removes one; never so that the disks that are left would be too few."""
+    """An administrator adds or removes a voter, and keeps enough voters whose disks are not lost."""
     machines = leaders(world)
     if not machines or world.is_healing:
         return
@@ -123,7 +125,7 @@ def change_voters(world: RunningWorld) -> None:
     request: Message
     if voter is not None:
         rest = leader.node.voters.without_voter(voter.key)
-        # The others must be able to elect one of themselves even if none of them hears of it: who is removed does not
+        # The rest must be able to elect a leader even if none of it knows of the removal: a removed voter does not
         # stand (KAFKA-17067), and may refuse its vote to logs that lack its removal. So a quorum of two keeps both.
         if rest is None or len(alive(world, rest.keys)) < leader.node.voters.majority:
             return
@@ -144,5 +146,5 @@ def change_voters(world: RunningWorld) -> None:
 
 
 def alive(world: RunningWorld, keys: Iterable[ReplicaKey]) -> list[ReplicaKey]:
-    """Those whose disk is still there."""
+    """Voters whose disk is not lost."""
     return [key for key in keys if world.machines[key.id].key == key]

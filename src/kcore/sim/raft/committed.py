@@ -14,7 +14,7 @@ ALL: Final = 1 << 40
 
 
 class Held(NamedTuple):
-    """Records that a leader has replayed, and that are not committed as far as it knows."""
+    """Records that a leader has replayed, and does not know to be committed."""
 
     offset: int
     epoch: int
@@ -34,7 +34,7 @@ class CommittedLog:
         self.positions = {0: 0}  # Bytes before the batch that begins at an offset; the end is one, too.
         self.checksums = {0: 0}  # Over all bytes before it.
         self.epochs = {0: 0}  # The epoch of the record before an offset.
-        self._ends: dict[int, int] = {}  # By the epoch of the leader that committed it.
+        self._ends: dict[int, int] = {}  # By the epoch of the leader that committed them.
         self._values: dict[int, bytes] = {}  # Batches by their last offset.
         self._decoded: tuple[int, dict[int, bytes | None]] = (
             -1,
@@ -42,7 +42,7 @@ class CommittedLog:
         )  # The last offset of one batch, and the batch's values.
 
     def extend(self, log: WatchedLog, high_watermark: int, leader_epoch: int, index: int) -> None:
-        """The leader of an epoch has committed its log up to there."""
+        """The leader of an epoch has committed its log up to an offset."""
         self._ends[leader_epoch] = max(high_watermark, self._ends.get(leader_epoch, 0))
         if high_watermark <= self.end:
             return
@@ -69,7 +69,7 @@ class CommittedLog:
         self.check_bytes(data, begin, end, index)
 
     def check_bytes(self, data: bytes | bytearray, begin: int, end: int, index: int) -> None:
-        """These batches are what was committed between two offsets."""
+        """Whether these batches are the committed ones between two offsets."""
         first, last = self.positions.get(begin), self.positions.get(end)
         if first is None or last is None:
             raise Violation("SameCommittedData", f"node {index}: no batch begins at {begin if first is None else end}")
@@ -77,18 +77,18 @@ class CommittedLog:
             raise Violation("SameCommittedData", f"node {index} has something else between {begin} and {end}")
 
     def check_leader(self, log: WatchedLog, epoch: int) -> None:
-        """A leader has all that leaders before it have committed (Leader Completeness)."""
+        """A new leader has all records that earlier leaders committed (Leader Completeness)."""
         end = max((end for known, end in self._ends.items() if known < epoch), default=0)
         if log.end_offset < end:
-            told = f"the log of epoch {epoch}'s leader ends at {log.end_offset}, and {end} was committed"
-            raise Violation("LeaderCompleteness", told)
+            text = f"the log of epoch {epoch}'s leader ends at {log.end_offset}, and {end} was committed"
+            raise Violation("LeaderCompleteness", text)
         begin = max(log.start_offset, log.compared_to())
         if end <= begin:
             return
         first, last = self.positions.get(begin), self.positions.get(end)
         if first is None or last is None or _joined(log.batches_between(begin, end)) != self.data[first:last]:
-            told = f"the log of epoch {epoch}'s leader is not what was committed between {log.start_offset} and {end}"
-            raise Violation("LeaderCompleteness", told)
+            text = f"the log of epoch {epoch}'s leader is not what was committed between {log.start_offset} and {end}"
+            raise Violation("LeaderCompleteness", text)
         log.were_compared(begin, end)
 
     def check_append(self, held: Held) -> None:
@@ -104,12 +104,12 @@ class CommittedLog:
         found = self._decoded[1] if is_there else {}
         for offset, value in enumerate(held.values, held.offset):
             if found.get(offset) != value:
-                told = f"{value!r} of epoch {held.epoch} is not at {offset}"
-                raise Violation("NoAckedAppendLost", f"{told}: {found.get(offset)!r}")
+                message = f"{value!r} of epoch {held.epoch} is not at {offset}"
+                raise Violation("NoAckedAppendLost", f"{message}: {found.get(offset)!r}")
 
 
 def _is_of_one(batch: bytes | None, offset: int, value: bytes) -> bool:
-    """Whether it is a plain batch of that one record, byte for byte: most are. False where that is not clear."""
+    """Whether the batch has only that record, byte for byte, as most have. False if that is not clear at once."""
     size = len(value)
     if batch is None or size > FEW or int.from_bytes(batch[:8]) != offset:
         return False

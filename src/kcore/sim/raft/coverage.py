@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from kcore.raft.transitions import transitions
 from kcore.sim.raft.answers import name_of
+from kcore.sim.raft.crash_points import MOMENTS
 from kcore.sim.raft.options import FAULTS
-from kcore.sim.raft.timed_crashes import MOMENTS
 from kcore.sim.raft.world import World
 
 FAULT: Final = "fault: "
@@ -15,7 +15,7 @@ TRAP: Final = "trap: "
 
 
 def coverage_of(world: World) -> dict[str, int]:
-    """Ways between states, faults, answers, and what else the world has counted."""
+    """State transitions, faults, kinds of answers, and other counted events of the world."""
     found = {key if isinstance(key, str) else f"answer: {name_of(key)}": n for key, n in world.seen.items()}
     taken: Counter[Any] = world.taken.copy()
     for machine in world.machines:

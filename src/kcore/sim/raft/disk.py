@@ -1,4 +1,4 @@
-"""A machine's directory: the production storage code over a simulated file system, and the simulator's eyes on it.
+"""A machine's directory: the production storage code over a simulated file system, with hooks for checkers.
 
 `WatchedLog` is the log that a node of production has, and tells checkers what happens to it. It also keeps the
 batches that the log must have, so that checkers need not read files. The file system reports which part of the log's
@@ -32,42 +32,42 @@ from kcore.storage.raft.raft_format import format_directory
 WHERE: Final = Path("/data")
 FEATURES: Final = {METADATA_VERSION: 25}
 _BASE_OFFSET, _LAST_OFFSET = attrgetter("base_offset"), attrgetter("last_offset")
-STORE_STEPS: Final = 5  # A file beside it is made, written and synced, gets its name, and the name is synced.
+STORE_STEPS: Final = 5  # Make, write and sync a file beside the old one; name it; sync the name.
 
 
 class LogWatcher:
-    """Is called behind each change of a log."""
+    """Called after each change of a log."""
 
     def on_appended(self, batch: StoredBatch, epoch_before: int) -> None:
-        """A batch is written; `epoch_before` is that of the batch before it."""
+        """A batch is written; `epoch_before`: the epoch of the batch before it."""
 
     def on_cut(self, batches: tuple[StoredBatch, ...], durable_end: int) -> None:
-        """These batches are cut off the end; `durable_end` is how far the log was durable before."""
+        """These batches are cut off the end; `durable_end`: how far the log was durable before."""
 
     def on_replaced(self, snapshot: OffsetAndEpoch) -> None:
-        """The log begins anew behind a snapshot of the leader's."""
+        """The log now begins after a snapshot of the leader."""
 
     def on_frozen(self, snapshot: OffsetAndEpoch) -> None:
-        """A snapshot is whole."""
+        """A snapshot is complete."""
 
 
 class Looked:
-    """A segment's file as it was found last: its bytes up to the end of the last whole batch, and those batches."""
+    """The batches of a segment's file at the last look, and the bytes up to the end of the last whole batch."""
 
     __slots__ = ("batches", "committed", "controls", "data", "ends", "judged")
 
     def __init__(self) -> None:
         self.data = b""
         self.batches: list[StoredBatch] = []
-        self.ends: list[int] = []  # Where each ends in the file.
+        self.ends: list[int] = []  # The end of each batch in the file.
         self.controls: list[StoredBatch] = []  # The batches of control records.
-        self.judged = 0  # So many of the batches were compared with what was written.
-        self.committed = 0  # Those below that offset were compared with what is committed.
+        self.judged = 0  # The number of batches that were compared with the written ones.
+        self.committed = 0  # Batches below this offset were compared with the committed ones.
 
     def again(self, data: bytes) -> None:
         """Updates the batches to the file's new data, which usually extends or shortens the old data."""
         rows = range(len(self.ends))
-        if not data.startswith(self.data):  # Then none of a batch's end, and of no later one's.
+        if not data.startswith(self.data):  # The ends of batches that differ from here on.
             self._keep(bisect_left(rows, True, key=lambda row: not data.startswith(self.data[: self.ends[row]])))
         begin = len(self.data)
         found = split_batches(data[begin:], check_crc=False)[0]
@@ -99,32 +99,32 @@ def look_at(file: SimFile) -> Looked:
 
 
 class WatchedLog(DiskRaftLog):
-    """The log of one process; what it was stays to be looked at when the process is gone."""
+    """The log of one process; its last state stays readable when the process is gone."""
 
     def __init__(
         self, folder: Path, settings: Settings, *, level: Level, files: SimFileSystem, watcher: LogWatcher
     ) -> None:
         self._disk, self._watcher = files, watcher
-        self.is_over = False  # Its process is gone.
+        self.is_over = False  # Whether the process is gone.
         self.batches: list[StoredBatch] = []
         self._files_of_batches: list[SimFile] = []  # For each batch its file,
-        self._ends: list[int] = []  # and where it ends there.
+        self._ends: list[int] = []  # and its end in the file.
         self._is_open = False
         super().__init__(folder, settings, level=level, files=files)
         self._is_open = True
         self._names = files.folder(folder)
         self._find_segments()
-        self.found = [look_at(file) for file in self._files_of_log]  # As it was opened, by segment.
+        self.found = [look_at(file) for file in self._files_of_log]  # The segments, as the log was opened.
         for file, looked in zip(self._files_of_log, self.found, strict=True):
             self.batches += looked.batches
             self._files_of_batches += [file] * len(looked.ends)
             self._ends += looked.ends
-        self._uncut = self.end_offset  # Below it the log is as it was opened.
+        self._uncut = self.end_offset  # Below this offset the log has not been cut since it was opened.
         # The file system's count of changes, the log's end, and what was durable then: of the log, and with a snapshot.
         self._known = -1, 0, 0, 0
 
     def _find_segments(self) -> None:
-        """Behind a change of which there are."""
+        """Called after a change of the segments."""
         self._last = self._log.segments[-1]
         self._files_of_log = [self._disk.file(segment.path) for segment in self._log.segments]
 
@@ -149,7 +149,7 @@ class WatchedLog(DiskRaftLog):
         return self._known
 
     def _flushed_end(self) -> int:
-        # An append that a crash ended has moved the log's end, and is not among the batches.
+        # An append in which the process crashed has moved the end of the log, and has no batch here.
         lowest = self.batches[-1].last_offset + 1 if self.batches else self.start_offset
         names = self._names
         if not self._disk.unsynced and not names.unsynced:
@@ -170,13 +170,13 @@ class WatchedLog(DiskRaftLog):
             safe = at_risk.get(file, end)
             if end > safe:
                 lowest = self.batches[row].base_offset
-            else:  # And so is all before it in this file.
+            else:  # Neither is any earlier batch in this file.
                 at_risk.pop(file, None)
         return lowest
 
     @property
     def durable_end(self) -> int:
-        """Whatever crash comes, what is below this stays: in the log, or in a snapshot."""
+        """Records below this offset survive any crash, in the log or in a snapshot."""
         count, end, _, known = self._known
         if self.is_over or (count == self._disk.count and end == self.end_offset):
             return known
@@ -191,32 +191,32 @@ class WatchedLog(DiskRaftLog):
         return (self.epochs.epoch_for_offset(end - 1) or 0) if end else 0
 
     def end_process(self) -> None:
-        """Its process is gone: what was durable until now is known, whatever else the disk still has."""
+        """The process has ended: keeps its durable ends as they are now."""
         self._known = -1, 0, self.flushed_end, self.durable_end
         self.is_over = True
 
     # The batches.
 
     def batches_between(self, begin: int, end: int) -> Sequence[StoredBatch]:
-        """Those of these offsets, which are ends of batches."""
+        """The batches between these offsets, which are ends of batches."""
         first = bisect_left(self.batches, begin, key=_BASE_OFFSET)
         return self.batches[first : bisect_left(self.batches, end, first, key=_BASE_OFFSET)]
 
     def compared_to(self) -> int:
-        """Batches below that offset were compared with what is committed, at some start, and are the same still."""
+        """Batches below this offset were compared with the committed ones at some start, and have not changed."""
         return min(self.found[0].committed, self._uncut) if len(self.found) == 1 else 0
 
     def were_compared(self, begin: int, end: int) -> None:
-        """The log's batches between these offsets are as they are committed."""
+        """The log's batches between these offsets equal the committed ones."""
         found = self.found[0]
         if len(self.found) == 1 and found.batches and begin <= max(found.committed, found.batches[0].base_offset):
             found.committed = max(found.committed, min(end, self._uncut, found.batches[-1].last_offset + 1))
 
     def count_begun(self) -> int:
-        """Snapshots that are not whole."""
+        """The number of incomplete snapshots."""
         return self._snapshots.count_begun
 
-    # What happens to it.
+    # Changes of the log.
 
     def _append(self, data: bytes, batches: list[StoredBatch]) -> Appended:
         before = self.last_epoch
@@ -284,7 +284,7 @@ class WatchedLog(DiskRaftLog):
 
     @property
     def damaged_snapshots(self) -> Sequence[OffsetAndEpoch]:
-        """Those that were found damaged when the log was opened, and do not count."""
+        """Snapshots that were damaged when the log was opened, and do not count."""
         return [*self._snapshots.damaged]
 
     def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
@@ -293,7 +293,7 @@ class WatchedLog(DiskRaftLog):
 
 
 class SimDirectory(RaftDirectory):
-    """A directory as the node's process holds it, with a log that is watched."""
+    """The node's directory, with a log that calls a watcher."""
 
     def __init__(self, files: SimFileSystem, node_id: int, cluster_id: str, voters: Sequence[int], watcher: LogWatcher):
         super().__init__(WHERE, node_id=node_id, cluster_id=cluster_id, voters=voters, files=files)
@@ -305,7 +305,7 @@ class SimDirectory(RaftDirectory):
 
 
 def formatted(key: ReplicaKey, cluster_id: str, voters: Sequence[Voter]) -> SimFileSystem:
-    """A disk with a directory of its own on it, durable; `voters` are those of a dynamic quorum that begins with it."""
+    """A disk with a formatted, durable directory; `voters`: the first voters of a dynamic quorum."""
     files = SimFileSystem()
     files.mkdir(WHERE)
     format_directory(
@@ -325,7 +325,7 @@ def formatted(key: ReplicaKey, cluster_id: str, voters: Sequence[Voter]) -> SimF
 
 
 def found_election(files: SimFileSystem, node_id: int) -> ElectionState | None:
-    """What a process would read that starts now."""
+    """The election state that a process would read now."""
     try:
         return read_election(path_in(WHERE, METADATA_FOLDER), files)
     except StorageError as error:
@@ -333,7 +333,7 @@ def found_election(files: SimFileSystem, node_id: int) -> ElectionState | None:
 
 
 def crash_within(files: SimFileSystem, operations: int, write: Callable[[], None]) -> bool:
-    """Lets `write` go so many operations far; whether it came to its end before."""
+    """Runs `write` for that many file operations; returns whether it has ended before."""
     files.crash_after(operations)
     try:
         write()
@@ -351,7 +351,7 @@ def flips_noticed(name: str, data: bytes) -> list[range]:
 
 
 def checksummed(batches: bytes) -> list[range]:
-    """The bytes that the batches' checksums cover."""
+    """The bytes that are covered by checksums of batches."""
     spans, position = [], 0
     for batch in split_batches(batches, check_crc=False)[0]:
         end = position + len(batch.data)
@@ -361,5 +361,5 @@ def checksummed(batches: bytes) -> list[range]:
 
 
 def power_cut(files: SimFileSystem, random: Random) -> list[str]:
-    """Cuts the power; names for the coverage what happened to the unsynced files."""
+    """Cuts the power; returns names for the coverage that say what happened to the unsynced files."""
     return files.cut_power(random, flips_noticed) or ["nothing unflushed"]

@@ -1,4 +1,4 @@
-"""What surrounds a node: it hands the node its events, and performs the effects in the order in which they come."""
+"""The edge of each simulated node: hands the node its events, and performs the effects in their order."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
 from kcore.sim.kernel.events import EXPIRY, FLUSHED, REQUEST, RESPONSE, STORED, TIMER, Handler
 from kcore.sim.kernel.simulated_process import NEVER_US, STORING
-from kcore.sim.raft import faults, processes, timed_crashes
+from kcore.sim.raft import crash_points, faults, processes
 from kcore.sim.raft.answers import Kind, kind_of_answer
 from kcore.sim.raft.damage import damaged, mistaken
 from kcore.sim.raft.processes import REFUSED_US
@@ -33,7 +33,7 @@ from kcore.sim.raft.versions import WHAT_A_VOTER_CAN, can_say, through_codec, ve
 
 
 class Edge:
-    """One for all machines of a world."""
+    """One edge serves all machines of a world."""
 
     def __init__(self, world: RunningWorld) -> None:
         self._world = world
@@ -80,7 +80,7 @@ class Edge:
         self.perform(machine, effects)
 
     def _on_response(self, machine: Machine, reply: Reply) -> None:
-        """A copy of an answer comes through: that it was answered before, the node itself must know."""
+        """An answer may arrive twice: the node itself must ignore the copy."""
         call, world = reply.call, self._world
         if not machine.is_up or call.incarnation != machine.incarnation or world.now_us > call.deadline_us:
             return
@@ -107,12 +107,12 @@ class Edge:
             effects = machine.node.on_timer(now_ms)
             self._checkers.on_timer(machine, now_ms)
             self.perform(machine, effects)
-        else:  # It was put off.
+        else:  # The node has moved its deadline.
             world.count -= 1
             self.arm(machine)
 
     def arm(self, machine: Machine) -> None:
-        """Sets the timer to the node's deadline, unless it is set to an earlier one: that event then sets the next."""
+        """Sets the timer to the node's deadline. An earlier timer stays, and its event sets the next one."""
         deadline_ms = machine.node.next_deadline_ms
         if deadline_ms is None or deadline_ms >= machine.timer_ms:
             return
@@ -131,7 +131,7 @@ class Edge:
         is_due = call.deadline_us <= world.now_us
         if is_due:
             del machine.open[call.correlation_id]
-        # One an event: it may close the gate for the next.
+        # One request expires an event: the event may block the machine.
         if machine.open:
             first_us = min([other.deadline_us for other in machine.open.values()])
             self._expire_at(machine, max(first_us, world.now_us))
@@ -164,13 +164,13 @@ class Edge:
         machine.stored = pending.election
         self.perform(machine, pending.rest)
         if machine.is_up and machine.storing is None:
-            self._world.open_gate(machine, STORING)
+            self._world.unblock(machine, STORING)
         self._tell_trap(machine, "election stored")
 
     # Effects.
 
     def perform(self, machine: Machine, effects: list[Effect]) -> None:
-        """Performs what came of an event, and what the state machine makes of it; then what has changed is checked."""
+        """Performs an event's effects, and those of the state machine's outputs; then the checkers run."""
         node, performers = machine.node, self._performers
         while True:
             state = node.quorum.state
@@ -183,7 +183,7 @@ class Edge:
                 performers[type(effect)](machine, effect)
             if not machine.is_up:
                 return
-            if not machine.is_told or machine.storing is not None:
+            if not machine.has_calls or machine.storing is not None:
                 break
             effects = self._run_state_machine(machine)
             if not effects:
@@ -194,20 +194,20 @@ class Edge:
             self.arm(machine)
 
     def submit(self, machine: Machine, outputs: list[AnyAppend | Resign]) -> None:
-        """An event of the state machine's own has led to these."""
+        """Submits outputs of an event of the state machine itself."""
         machine.outputs += outputs
-        machine.is_told = True
+        machine.has_calls = True
         self.perform(machine, [])
 
     def _run_state_machine(self, machine: Machine) -> list[Effect]:
-        """Makes all calls of the state machine that are due; returns the node's effects of the outputs."""
+        """Makes all due calls of the state machine; returns the node's effects of its outputs."""
         driver = machine.driver
         machine.checked = None
         if machine.consumer.reader is not None:
             machine.consumer.read_on()
         while driver.has_more:
             machine.outputs += driver.catch_up()
-        machine.is_told = machine.consumer.reader is not None
+        machine.has_calls = machine.consumer.reader is not None
         if not machine.outputs:
             return []
         outputs, machine.outputs = machine.outputs, []
@@ -227,12 +227,12 @@ class Edge:
 
     def _note(self, machine: Machine, effect: MachineEffect) -> None:
         machine.outputs += machine.driver.note(effect)
-        machine.is_told = True
+        machine.has_calls = True
 
     def _store(self, machine: Machine, effect: StoreElection, rest: list[Effect]) -> None:
-        """A barrier: the rest, and all further events, wait until the file is on the disk."""
+        """A barrier: the remaining effects and all further events wait until the file is durable."""
         world, times = self._world, machine.fsync_times
-        machine.gate |= STORING
+        machine.blocked |= STORING
         machine.storing = PendingStore(effect.election, effect.kraft_version, rest)
         takes_us = world.options.election_fsync_us * times.election_factor + times.election_fault_us
         world.push(world.now_us + int(takes_us * (0.5 + world.dice())), STORED, machine, machine.storing)
@@ -270,7 +270,7 @@ class Edge:
             machine.trap(kind.__name__)
 
     def _refuse_version(self, machine: Machine, effect: Send, destination: Machine, delays_us: tuple[int, ...]) -> None:
-        """The edge itself knows, from the handshake, that the other side has no version that can say it."""
+        """Answers in place of a node whose versions cannot express the request, as the handshake has shown."""
         world = self._world
         deadline_us = world.now_us + effect.timeout_ms * 1000
         call = Call(machine, effect.correlation_id, destination, effect.request, 0, deadline_us)
@@ -288,7 +288,7 @@ class Edge:
         world = self._world
         for check in self._on_answer[type(response)]:
             check(machine, call, response)
-        if response is not self._answered:  # Many in a row are the same object.
+        if response is not self._answered:  # Many successive answers are the same object.
             self._answered, self._kind = response, kind_of_answer(response)
         kind = self._kind
         world.seen[kind] += 1
@@ -326,7 +326,7 @@ class Edge:
         return Reply(reply.call, response, is_damaged=True)
 
     def _flush(self, machine: Machine, effect: Flush) -> None:
-        """One fsync at a time; one that is asked for meanwhile covers all that was asked for meanwhile."""
+        """One fsync runs at a time; the next one covers all flushes that are requested meanwhile."""
         if machine.fsync is None:
             self._begin_fsync(machine, effect)
         else:
@@ -345,7 +345,7 @@ class Edge:
     def _stopped(self, machine: Machine, effect: Stopped) -> None:
         world = self._world
         processes.stopped(world, machine)
-        timed_crashes.restart_later(world, machine, faults.duration_us(world))
+        crash_points.restart_later(world, machine, faults.duration_us(world))
 
     def _tell_trap(self, machine: Machine, moment: str) -> None:
         if machine.trap is not None:

@@ -1,4 +1,4 @@
-"""What goes wrong in a world, one function a fault; most end after a while."""
+"""The faults of a world, one function each; most end after a while."""
 
 from collections.abc import Callable
 from itertools import accumulate
@@ -7,7 +7,7 @@ from typing import Final
 from kcore.raft.state_machine import Resign
 from kcore.raft.states import Follower, Leader
 from kcore.sim.kernel.simulated_process import PAUSED
-from kcore.sim.raft import processes, timed_crashes
+from kcore.sim.raft import crash_points, processes
 from kcore.sim.raft.clients import alive
 from kcore.sim.raft.disk import WatchedLog
 from kcore.sim.raft.options import WEIGHTS
@@ -16,11 +16,11 @@ from kcore.sim.raft.simulated_machine import Machine
 
 SLOWEST_LINK_US: Final = 1_500_000
 SLOW_FSYNCS_US: Final = (20_000, 200_000, 1_000_000, 5_000_000)
-MAY_STILL_JOIN_US: Final = 30_000_000  # A request to add a voter is on its way, or what came of it is not committed.
+MAY_STILL_JOIN_US: Final = 30_000_000  # A requested voter may still be added, or the change be uncommitted.
 
 
 def begin(world: RunningWorld) -> None:
-    """Faults of the world's kinds, at random times; no new ones while it is calm."""
+    """Starts faults of the world's kinds at random times; a calm has no new ones."""
     options, names = world.options, world.options.faults
     weights = [*accumulate([WEIGHTS.get(name, 1) for name in names])]
     is_calm = False
@@ -40,7 +40,7 @@ def begin(world: RunningWorld) -> None:
 
 
 def duration_us(world: RunningWorld) -> int:
-    """Around what is usual in this world; now and then around the time-outs, so that now one side wins, now another."""
+    """A random duration around the world's mean; sometimes around the time-outs, so that either side may be first."""
     mean_us = world.options.fault_lasts_us if world.dice() < 0.7 else world.random.choice((1_000_000, 4_000_000))
     return int(mean_us * (0.5 + world.dice()))
 
@@ -50,7 +50,7 @@ def up(world: RunningWorld) -> list[Machine]:
 
 
 def chosen(world: RunningWorld) -> Machine | None:
-    """One that is up; every other time one that leads."""
+    """A machine that is up; half of the time a leader."""
     machines = up(world)
     leading = [machine for machine in machines if type(machine.node.state) is Leader]
     if leading and world.dice() < 0.5:
@@ -66,16 +66,16 @@ def note(world: RunningWorld, name: str) -> None:
 
 
 def kill(world: RunningWorld) -> None:
-    """kill -9 of one process."""
+    """Kills one process, as kill -9 does."""
     machine = chosen(world)
     if machine is not None:
         note(world, "kill")
         processes.kill(world, machine, peers_know=world.dice() < 0.5)
-        timed_crashes.restart_later(world, machine, duration_us(world))
+        crash_points.restart_later(world, machine, duration_us(world))
 
 
 def power_cut(world: RunningWorld) -> None:
-    """One machine loses its power, and what it has not flushed is in doubt: also one whose process is gone already."""
+    """Cuts the power of one machine, with or without a process: unflushed data may be lost."""
     behind = [machine for machine in world.machines if machine.disk.unsynced]
     machine = world.random.choice(behind) if behind and world.dice() < 0.7 else chosen(world)
     if machine is not None:
@@ -83,30 +83,30 @@ def power_cut(world: RunningWorld) -> None:
         is_up = machine.is_up
         processes.cut_power(world, machine)
         if is_up:
-            timed_crashes.restart_later(world, machine, duration_us(world))
+            crash_points.restart_later(world, machine, duration_us(world))
 
 
 def outage(world: RunningWorld) -> None:
-    """Many machines at once lose their power, or all."""
+    """Cuts the power of some or all machines at once."""
     machines = up(world)
     machines = machines if world.dice() < 0.5 else [machine for machine in machines if world.dice() < 0.5]
     if machines:
         note(world, "outage")
     for machine in machines:
         processes.cut_power(world, machine)
-        timed_crashes.restart_later(world, machine, duration_us(world))
+        crash_points.restart_later(world, machine, duration_us(world))
 
 
 def mid_write(world: RunningWorld) -> None:
-    """A process or a machine ends between two operations on its files, soon."""
+    """A process or a machine soon crashes between two file operations."""
     machine = chosen(world)
     if machine is not None:
         note(world, "mid_write")
-        timed_crashes.lay_in_files(world, machine, duration_us(world))
+        crash_points.lay_in_files(world, machine, duration_us(world))
 
 
 def full_disk(world: RunningWorld) -> None:
-    """A disk takes no more bytes, for a while."""
+    """A disk is full for a while."""
     machine = chosen(world)
     if machine is None:
         return
@@ -121,18 +121,18 @@ def full_disk(world: RunningWorld) -> None:
 
 
 def trap(world: RunningWorld) -> None:
-    """Crashes at moments that matter, whenever they come; some machines at once wait for theirs."""
+    """Crashes some machines at moments that matter, whenever these come."""
     note(world, "trap")
     share = world.random.choice((0.2, 0.7))
     for machine in world.machines:
         if world.dice() < share:
-            timed_crashes.lay(world, machine, duration_us(world))
+            crash_points.lay(world, machine, duration_us(world))
 
 
 def stop(world: RunningWorld) -> None:
-    """A graceful shutdown."""
+    """Stops one process gracefully."""
     machine = chosen(world)
-    if machine is None or machine.gate or machine.is_stopping:
+    if machine is None or machine.blocked or machine.is_stopping:
         return
     note(world, "stop")
     machine.is_stopping = True
@@ -140,17 +140,17 @@ def stop(world: RunningWorld) -> None:
 
 
 def pause(world: RunningWorld) -> None:
-    """As by a garbage collection, or a suspended machine."""
+    """Pauses one process, as a garbage collection or a suspended machine does."""
     machine = chosen(world)
-    if machine is not None and not machine.gate & PAUSED:
+    if machine is not None and not machine.blocked & PAUSED:
         note(world, "pause")
         processes.pause(world, machine, duration_us(world))
 
 
 def resign(world: RunningWorld) -> None:
-    """The state machine of a leader gives up."""
+    """A leader's state machine resigns."""
     machine = chosen(world)
-    if machine is not None and not machine.gate and type(machine.node.state) is Leader:
+    if machine is not None and not machine.blocked and type(machine.node.state) is Leader:
         note(world, "resign")
         world.edge.submit(machine, [Resign(machine.node.epoch)])
 
@@ -159,7 +159,7 @@ def resign(world: RunningWorld) -> None:
 
 
 def clock_jump(world: RunningWorld) -> None:
-    """Forward; all timers come early."""
+    """Moves one clock forward; all its timers fire early."""
     machine = chosen(world)
     if machine is not None:
         note(world, "clock_jump")
@@ -169,12 +169,12 @@ def clock_jump(world: RunningWorld) -> None:
 
 
 def slow_log(world: RunningWorld) -> None:
-    """The fsyncs of a machine's log take longer."""
+    """Makes the fsyncs of a machine's log slower."""
     slow_file(world, "log_fault_us", "slow_log")
 
 
 def slow_election(world: RunningWorld) -> None:
-    """Those of its quorum-state."""
+    """Makes the fsyncs of its quorum-state slower."""
     slow_file(world, "election_fault_us", "slow_election")
 
 
@@ -193,7 +193,7 @@ def slow_file(world: RunningWorld, attribute: str, name: str) -> None:
 
 
 def cut(world: RunningWorld, links: list[tuple[int, int]]) -> None:
-    """Those directions, for a while; cuts add up."""
+    """Cuts these directions for a while; cuts add up."""
     cuts = world.network.cuts
     for source, destination in links:
         cuts[source][destination] += 1
@@ -211,7 +211,7 @@ def others(world: RunningWorld, machine: Machine) -> list[int]:
 
 
 def one_way_cut(world: RunningWorld) -> None:
-    """All messages from one machine are lost, or all messages to it; for some or all other machines."""
+    """Loses all messages from one machine, or to it, for some or all other machines."""
     machine = chosen(world)
     if machine is None:
         return
@@ -223,7 +223,7 @@ def one_way_cut(world: RunningWorld) -> None:
 
 
 def isolate(world: RunningWorld) -> None:
-    """One machine hears nobody, and nobody hears it."""
+    """Loses all messages from and to one machine."""
     machine = chosen(world)
     if machine is not None:
         note(world, "isolate")
@@ -240,7 +240,7 @@ def split(world: RunningWorld) -> None:
 
 
 def slow_link(world: RunningWorld) -> None:
-    """From one machine to another, and not back."""
+    """Delays all messages from one machine to another, in one direction."""
     source, end = (world.random.choice(world.machines).index for _ in range(2))
     slowness_us = world.network.slowness_us
     note(world, "slow_link")
@@ -253,7 +253,7 @@ def slow_link(world: RunningWorld) -> None:
 
 
 def noisy(world: RunningWorld) -> None:
-    """Much of what one machine answers is damaged on its way; to one other, or to all."""
+    """Damages many answers of one machine on their way, to one other machine or to all."""
     machine = chosen(world)
     if machine is None:
         return
@@ -272,7 +272,7 @@ def noisy(world: RunningWorld) -> None:
 
 
 def lossy(world: RunningWorld) -> None:
-    """Every link loses much."""
+    """Every link loses many messages."""
     note(world, "lossy")
     world.network.lost_more = world.random.choice((0.1, 0.5))
 
@@ -286,24 +286,24 @@ def lossy(world: RunningWorld) -> None:
 
 
 def lost_disk(world: RunningWorld) -> None:
-    """A machine comes back with an empty disk: an observer, or a voter that the quorum can do without."""
+    """A machine restarts with an empty disk: an observer, or a voter without which the quorum can go on."""
     machine = world.random.choice(world.machines)
     if machine.is_up and may_lose_disk(world, machine):
         note(world, "lost_disk")
         processes.cut_power(world, machine, peers_know=True)
         processes.replace_disk(world, machine)
-        timed_crashes.restart_later(world, machine, duration_us(world))
+        crash_points.restart_later(world, machine, duration_us(world))
 
 
 def may_lose_disk(world: RunningWorld, machine: Machine) -> bool:
-    """Whether nothing can hang on what it forgets: neither a vote, nor a record that only it and a minority have."""
-    if not all(each.is_up and not each.gate and each.fsync is None for each in world.machines):
+    """Whether the machine's disk may be lost: no vote and no committed record depends on it."""
+    if not all(each.is_up and not each.blocked and each.fsync is None for each in world.machines):
         return False
     sets = [each.node.voters for each in world.machines]
     if any(each != sets[0] for each in sets):
         return False
     if machine.node.voter_history.kraft_version > 0:
-        # It comes back as another replica; the quorum has lost a voter for good, which the leader may still count.
+        # It restarts as another replica; the quorum has lost a voter for good, which the leader may still count.
         left = [world.machines[key.id] for key in alive(world, sets[0].keys) if key != machine.key]
         durable = [each for each in left if holds(each.log, machine.log)]
         is_asked_for = world.now_us - machine.named_us < MAY_STILL_JOIN_US
@@ -319,7 +319,7 @@ def may_lose_disk(world: RunningWorld, machine: Machine) -> bool:
 
 
 def holds(log: WatchedLog, other: WatchedLog) -> bool:
-    """Whether all of the other is durable in a log: by its last epoch, too, for a tail as long may be another one."""
+    """Whether a log has all records of the other, durable. The last epoch counts too: equal offsets may differ."""
     end = log.end_offset_for_epoch(other.last_epoch)
     same = end.epoch == other.last_epoch and end.offset >= other.end_offset
     return other.end_offset == 0 or (same and log.durable_end >= other.end_offset)

@@ -57,7 +57,7 @@ FLOOD_AGAIN_US: Final = 200_000
 
 
 def begin(world: RunningWorld) -> None:
-    """They come at random times; and in some worlds so many at once that nobody can keep all of them in mind."""
+    """The requests arrive at random times; in some worlds more at once than a leader keeps state of."""
     world.every_us(world.options.ask_every_us, lambda: ask(world))
     if world.options.flooded:
         world.after_us(world.random.randrange(MOST_US_BEFORE_FLOOD), lambda: flood(world))
@@ -94,7 +94,7 @@ def plain_fetch(world: RunningWorld, machine: Machine, max_wait_ms: int) -> Fetc
 
 
 def ask(world: RunningWorld) -> None:
-    """A look at the quorum, or what no node of it would send."""
+    """One DescribeQuorum, or a request that no node of the quorum would send."""
     leaders, voters = clients.leaders(world), undecided(world)
     if voters and world.dice() < 0.5:
         machine = world.random.choice(voters)
@@ -118,7 +118,7 @@ def describe() -> Message:
 
 
 def any_epoch(world: RunningWorld) -> int:
-    """The latest, any before it, or none; now and then one so far ahead that nobody takes it."""
+    """The latest epoch, an earlier one, or none; rarely one so far ahead that no node accepts it."""
     last = world.facts.last_epoch
     if world.dice() < 0.03:
         return world.random.choice((LAST_EPOCH, last + FAR_EPOCHS))
@@ -126,12 +126,12 @@ def any_epoch(world: RunningWorld) -> int:
 
 
 def any_id(world: RunningWorld) -> int:
-    """Nobody's."""
+    """An id that no machine has."""
     return world.random.choice((-1, NOBODY, 1 << 30))
 
 
 def any_replica(world: RunningWorld) -> int:
-    """Nobody's; or, where replicas are known by their directories, too, somebody's id: the directory is another."""
+    """A replica that does not exist; if directory ids count, sometimes a machine's id with another directory id."""
     return any_id(world) if world.dice() < 0.5 or not world.options.dynamic else any_machine(world).index
 
 
@@ -140,7 +140,7 @@ def any_machine(world: RunningWorld) -> Machine:
 
 
 def wrong_directory(world: RunningWorld, machine: Machine) -> Uuid:
-    """Not that machine's: nobody's, or another one's."""
+    """A directory id that is not the machine's: another machine's, or none's."""
     other = any_machine(world)
     return world.new_directory() if other is machine or world.dice() < 0.5 else other.key.directory_id
 
@@ -201,7 +201,7 @@ def strange_vote(world: RunningWorld, machine: Machine) -> Message:
 
 
 def undecided(world: RunningWorld) -> list[Machine]:
-    """All that know no leader and have not voted for themselves: who may be asked for a vote, and must look well."""
+    """Machines that know no leader and have not voted for themselves: they must check a vote carefully."""
     return [
         each
         for each in world.machines
@@ -213,7 +213,7 @@ def undecided(world: RunningWorld) -> list[Machine]:
 
 
 def vote_too_late(world: RunningWorld, machine: Machine) -> Message | None:
-    """As of a candidate with the same log, in an epoch that is over; None if no such epoch fits the log."""
+    """A request as of a candidate with the same log, in a past epoch; None if no epoch fits the log."""
     state, log = machine.node.state, machine.log
     if state.epoch <= log.last_epoch + 1:
         return None
@@ -307,9 +307,9 @@ def strange_update(world: RunningWorld, machine: Machine) -> Message:
 
 
 def strange_upgrade(world: RunningWorld, machine: Machine) -> None:
-    """An administrator asks a leader for a kraft.version that it has already, or that there is not."""
+    """An administrator requests a kraft.version that the leader has already, or that does not exist."""
     node = machine.node
-    if node.leads and not machine.gate:
+    if node.leads and not machine.blocked:
         version, only_asks = world.random.choice((-1, 0, 1, 2)), world.dice() < 0.3
         now_ms = machine.clock.ms(world.now_us)
         _, effects = node.upgrade_kraft_version(version, node.epoch, now_ms, validate_only=only_asks)
@@ -317,7 +317,7 @@ def strange_upgrade(world: RunningWorld, machine: Machine) -> None:
 
 
 def listeners(world: RunningWorld, machine: Machine) -> list[Listener]:
-    """Its own, and now and then none that nodes use among themselves."""
+    """The machine's endpoint; sometimes with a listener name that nodes do not use among themselves."""
     name = LISTENER if world.dice() < 0.9 else "EXTERNAL"
     return [Listener(name=name, host=machine.address.host, port=machine.address.port)]
 

@@ -1,4 +1,4 @@
-"""Planted bugs, each looked for in one world after another, until the invariant that it names has found it."""
+"""Looks for each planted bug in one world after another, until the invariant that it names has found it."""
 
 from collections import Counter
 from collections.abc import Generator, Sequence
@@ -16,19 +16,19 @@ CAUGHT, NOT_CAUGHT, BROKEN = "caught", "not caught", "broken"
 
 @dataclass(frozen=True, slots=True)
 class Hunt:
-    """What came of one planted bug."""
+    """The result of the search for one planted bug."""
 
     name: str
-    invariant: str  # That it names.
-    verdict: str  # CAUGHT by that one; NOT_CAUGHT; or BROKEN: it is gone, or raises what is no Violation.
-    seed: int | None  # The last one.
+    invariant: str  # The invariant that the bug names.
+    verdict: str  # CAUGHT by that invariant; NOT_CAUGHT; BROKEN: not to be planted, or no Violation was raised.
+    seed: int | None  # The last seed.
     seconds: float  # CPU seconds of one core.
     text: str  # The violation's text, or the description of the bug.
-    others: dict[str, int] = field(default_factory=dict)  # Invariants that found it before, and in how many worlds.
+    others: dict[str, int] = field(default_factory=dict)  # Invariants that found it before, with counts of worlds.
 
 
 def hunt(seeds: range, events: int, name: str) -> Hunt:
-    """Looks for one; other invariants may find it first, another exception ends the search."""
+    """Looks for one bug; other invariants may find it first, another exception ends the search."""
     invariant, seconds = PLANTED[name].invariant, 0.0
     others: Counter[str] = Counter()
     seed = None
@@ -49,7 +49,7 @@ def hunt(seeds: range, events: int, name: str) -> Hunt:
 
 
 def hunt_all(seeds: range, events: int, processes: int, names: Sequence[str] = ()) -> Generator[Hunt, None, None]:
-    """All of them, or some, each as soon as its search ends."""
+    """All bugs or some of them, each as soon as its search ends."""
     wanted = names or tuple(PLANTED)
     search = partial(hunt, seeds, events)
     if processes == 1 or len(wanted) == 1:

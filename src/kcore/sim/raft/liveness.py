@@ -1,4 +1,4 @@
-"""All is healed: from here on the quorum must find a leader, keep it, and every node must learn of a new record."""
+"""After all faults have ended, the quorum must elect a leader, keep it, and replicate a new record to every node."""
 
 from typing import Final
 
@@ -9,14 +9,14 @@ from kcore.sim.raft.simulated_machine import Machine
 from kcore.sim.raft.world import World
 
 WITHIN_US: Final = 60_000_000
-MOST_EVENTS: Final = 400_000  # A quorum that only busies itself is no better than one that does nothing.
-STEP: Final = 100  # Events between two looks.
-COMMITTED_WITHIN_US: Final = 2_000_000  # A record, by a leader that all follow.
-KEPT_US: Final = 5_000_000  # Then the leader stays for so long, and who looks longer sees no more.
+MOST_EVENTS: Final = 400_000  # A quorum that is busy without progress counts as stuck.
+STEP: Final = 100  # Events between two checks.
+COMMITTED_WITHIN_US: Final = 2_000_000  # A record that a leader with all followers appends.
+KEPT_US: Final = 5_000_000  # For so long the leader must stay.
 
 
 def heal_and_demand(world: World) -> int:
-    """How long it took, in simulated microseconds; Violation if it takes too long, or does not last."""
+    """The simulated microseconds that it took; Violation if it takes too long, or does not last."""
     world.heal()
     began_us, last = world.now_us, world.count + MOST_EVENTS
     marker: tuple[Machine, Held, int] | None = None
@@ -26,25 +26,25 @@ def heal_and_demand(world: World) -> int:
         if leader is None:
             marker = None
         elif marker is None or marker[0] is not leader or marker[1].epoch != leader.node.epoch:
-            append = world.append(leader, [b"the last record"]) if not leader.gate else None
+            append = world.append(leader, [b"the last record"]) if not leader.blocked else None
             marker = (leader, append, world.now_us) if append is not None else None
         elif all((machine.node.high_watermark or 0) > marker[1].offset for machine in world.machines):
             took_us = world.now_us - began_us
             _demand_that_it_lasts(world, marker[1].epoch)
             return took_us
-    raise Violation("Liveness", f"{(world.now_us - began_us) / 1e6:.1f} s after all is well: {_told(world)}")
+    raise Violation("Liveness", f"{(world.now_us - began_us) / 1e6:.1f} s after all is well: {_state_of(world)}")
 
 
 def _demand_that_it_lasts(world: World, epoch: int) -> None:
-    """Nothing is wrong any more and all follow: no node has a reason to stand for election."""
+    """All machines follow without faults: no node has a reason to stand for election."""
     world.take(MOST_EVENTS, world.now_us + KEPT_US)
     leader = _only_leader(world)
     if leader is None or leader.node.epoch != epoch:
-        raise Violation("LeaderStays", f"of epoch {epoch}, in a quorum where all is well: {_told(world)}")
+        raise Violation("LeaderStays", f"of epoch {epoch}, in a quorum where all is well: {_state_of(world)}")
 
 
 def _only_leader(world: World) -> Machine | None:
-    """The one that all follow."""
+    """The leader that all machines follow."""
     leading = [machine for machine in world.machines if machine.is_up and type(machine.node.state) is Leader]
     if len(leading) != 1:
         return None
@@ -56,7 +56,7 @@ def _only_leader(world: World) -> Machine | None:
     return leader if agreed else None
 
 
-def _told(world: World) -> str:
+def _state_of(world: World) -> str:
     return ", ".join(_node(machine) for machine in world.machines)
 
 

@@ -21,7 +21,7 @@ NOBODY = -1, 0  # The leader and the epoch before the first LeaderChanged.
 
 
 class Given(NamedTuple):
-    """Records that are committed; no batches if the machine had replayed all of them."""
+    """Committed records; no batches if the machine had replayed all of them."""
 
     offset: int
     batches: bytes
@@ -29,7 +29,7 @@ class Given(NamedTuple):
 
 
 class ConsumersMachine(Protocol):
-    """What a consumer needs of its machine."""
+    """The parts of a machine that a consumer uses."""
 
     index: int
     incarnation: int
@@ -49,18 +49,18 @@ class Consumer:
     def __init__(self, machine: ConsumersMachine, facts: Facts) -> None:
         self._machine, self._facts = machine, facts
         self._is_slow = machine.incarnation % 2 == 1
-        # What the node's effects said.
+        # The node's effects so far.
         self.high_watermark = -1
-        self.may_repeat = False  # The node was elected, and knew no high watermark then.
-        self.leader = NOBODY  # And its epoch.
-        self.resigned = -1  # The last epoch that this node is known to lead no more.
-        # State from the calls of the driver.
-        self.position = 0  # All below was in a snapshot, was given, or was replayed and is committed.
-        self.reader: SnapshotReader | None = None  # Until it is read.
-        self.epoch: int | None = None  # That it leads.
+        self.may_repeat = False  # Whether the node was elected without a known high watermark.
+        self.leader = NOBODY  # The leader's id and epoch.
+        self.resigned = -1  # The last epoch in which this node is known to have resigned.
+        # The state by the calls of the driver.
+        self.position = 0  # Records below this offset are committed, or in a loaded snapshot.
+        self.reader: SnapshotReader | None = None  # Until the snapshot is read.
+        self.epoch: int | None = None  # The epoch in which the state machine leads.
         self.next_offset = -1
         self.journal: deque[Held] = deque()
-        # What the checker looks at behind the event.
+        # Calls that the checker compares after the event.
         self.given: list[Given] = []
         self.acknowledged: list[Held] = []
 
@@ -75,13 +75,13 @@ class Consumer:
     # Calls of the driver.
 
     def on_leader(self, epoch: int, offset: int) -> Sequence[Append]:
-        """Like a new controller, it appends something at once."""
+        """Like a new controller, it appends a record at once."""
         node = self._machine.node
-        told = f"node {self._machine.index}: its state machine starts to lead epoch {epoch} from {offset} on"
+        message = f"node {self._machine.index}: its state machine starts to lead epoch {epoch} from {offset} on"
         if self.epoch is not None or type(node.state) is not Leader or node.epoch != epoch:
-            raise Violation("LeaderIsTold", f"{told}; it leads {self.epoch}, and the node is {node.state}")
+            raise Violation("LeaderIsTold", f"{message}; it leads {self.epoch}, and the node is {node.state}")
         if offset != self.position or offset != node.next_offset:
-            raise Violation("LeaderIsTold", f"{told}; it is at {self.position}, and the node at {node.next_offset}")
+            raise Violation("LeaderIsTold", f"{message}; it is at {self.position}, and the node at {node.next_offset}")
         self.epoch, self.next_offset = epoch, offset
         first = self.decide(b"leader of epoch %d" % epoch)
         return (first,) if first is not None else ()
@@ -100,20 +100,20 @@ class Consumer:
         return ()
 
     def _given_wrongly(self, invariant: str, end_offset: int, why: str) -> Violation:
-        told = f"node {self._machine.index}: its state machine gets the commits up to {end_offset}"
-        return Violation(invariant, f"{told}; {why}")
+        message = f"node {self._machine.index}: its state machine gets the commits up to {end_offset}"
+        return Violation(invariant, f"{message}; {why}")
 
     def on_resigned(self, epoch: int) -> Sequence[Append]:
-        """Takes back what is not committed."""
+        """Reverts the uncommitted records."""
         if epoch != self.epoch:
-            told = f"node {self._machine.index}: its state machine starts to lead epoch {epoch} no more"
-            raise Violation("LeaderIsTold", f"{told}; it leads {self.epoch}")
+            message = f"node {self._machine.index}: its state machine starts to lead epoch {epoch} no more"
+            raise Violation("LeaderIsTold", f"{message}; it leads {self.epoch}")
         self.epoch = None
         self.journal.clear()
         return ()
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Append]:
-        """Takes it back with all behind it, and decides the same again."""
+        """Reverts the refused records and all after them, and decides the same again."""
         refused = []
         while self.journal and self.journal[-1].offset >= append.expected_offset:
             refused.append(self.journal.pop().values)
@@ -132,7 +132,7 @@ class Consumer:
         return ()
 
     def read_on(self) -> None:
-        """One slice of the snapshot, if it is not read yet."""
+        """Reads one slice of the snapshot, unless it is read already."""
         if self.reader is None:
             return
         batches = next(self.reader, None)
@@ -141,7 +141,7 @@ class Consumer:
             return
         first = next((each for each in split_batches(batches, check_crc=False)[0] if not each.is_control), None)
         if first is None:
-            return  # The one that a dynamic quorum begins with.
+            return  # The snapshot with which a dynamic quorum begins.
         state = records_of(first.data)[0].value
         if state != self._facts.committed.checksums[self.reader.snapshot.offset].to_bytes(4):
             raise Violation("SameCommittedData", f"node {self._machine.index} reads {self.reader.snapshot}: {state!r}")

@@ -7,7 +7,7 @@ from typing import Any, Final
 from kcore.storage.raft.file_raft_log import SEGMENT_BYTES
 
 RELEASES: Final = ("3.9", "4.3")
-MIXED: Final = "mixed"  # Each process is of one of the releases, and a later one on its machine may be of another.
+MIXED: Final = "mixed"  # Each process runs one of the releases; a later process of its machine may run another.
 LEVELS: Final = (*RELEASES, MIXED)
 MOST_VOTERS: Final = 5
 MOST_OBSERVERS: Final = 5
@@ -16,8 +16,8 @@ FAULTS: Final = (
     *("lossy", "noisy", "slow_log", "slow_election", "clock_jump", "lost_disk", "resign", "mid_write", "full_disk"),
 )
 WEIGHTS: Final = {"kill": 2, "power_cut": 2, "trap": 4, "mid_write": 2, "pause": 2, "isolate": 2, "one_way_cut": 2}
-DISK_FACTORS: Final = (1, 1, 1, 5, 30)  # A machine's own, of each of its files.
-MOST_REMEMBERED: Final = 4_096  # Observers, and waiting fetches; a flood of strangers exceeds this.
+DISK_FACTORS: Final = (1, 1, 1, 5, 30)  # A machine's factor, for each of its files.
+MOST_REMEMBERED: Final = 4_096  # Observers and waiting fetches that a leader keeps; a flood of strangers exceeds this.
 NO_LIMIT: Final = 8 << 20  # Bytes of a Fetch or FetchSnapshot: more than any simulated log has.
 
 INDEX_SHARE: Final = 8  # One index entry per 1/8 segment.
@@ -25,34 +25,34 @@ INDEX_SHARE: Final = 8  # One index entry per 1/8 segment.
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Times are simulated; those of a fault, a client's turn or a delay are means."""
+    """Times are simulated. Durations of faults, and intervals of clients, are means."""
 
     level: str  # A level of RaftConfig for all nodes, or MIXED.
     voters: int
     observers: int
-    dynamic: bool  # The log names the voters, and they change (KIP-853).
+    dynamic: bool  # The log names the voters, which may change (KIP-853).
     upgraded: bool  # kraft.version is upgraded in the middle of the run.
     auto_join: bool  # As in RaftConfig: observers ask to be voters.
     append_linger_ms: int | None  # As in RaftConfig.
-    latency_us: int  # One way, at least; as much again by chance.
+    latency_us: int  # The least latency in one direction; up to as much is added.
     lost: float  # Share of all messages.
     duplicated: float
-    delayed: float  # By up to a second, so that others overtake them.
+    delayed: float  # Share of messages that come up to a second late, so that others overtake them.
     damaged: float  # Share of all answers with records.
     mistaken: float  # Share of a leader's answers with a wrong diverging epoch.
-    log_fsync_us: int  # The log's disk and the election's are as fast or slow as they are, each for itself.
+    log_fsync_us: int  # The disks of logs and of elections are slow or fast independently of each other.
     election_fsync_us: int
-    drift: float  # How much faster or slower than true time a clock may go.
-    fault_every_us: int  # In a storm.
+    drift: float  # The largest drift of a clock from true time.
+    fault_every_us: int  # Mean interval between faults, in a storm.
     fault_lasts_us: int
-    calm_us: int  # Storms and calms follow each other, each about so long; 0: it storms always.
+    calm_us: int  # Mean duration of storms and calms, in turn; 0: it storms always.
     faults: tuple[str, ...]
     append_every_us: int
     snapshot_every_us: int
     change_every_us: int  # Mean interval between changes of the voters.
-    ask_every_us: int  # Administrators, and strangers who have no business here.
-    flooded: bool  # By strangers' requests, once.
-    fetch_max_bytes: int  # As in RaftConfig, like all below.
+    ask_every_us: int  # Mean interval between requests of administrators, and of strangers.
+    flooded: bool  # Strangers flood the leader with requests once.
+    fetch_max_bytes: int  # As in RaftConfig, like all options below.
     fetch_snapshot_max_bytes: int
     early_high_watermark: bool
     pipelined_fetch: bool
@@ -63,12 +63,12 @@ class Options:
 
 
 def draw(seed: int, **fixed: Any) -> Options:
-    """The world of that seed; what is `fixed` (not None) is so, with everything else as it would have been."""
+    """The options of a seed; `fixed` ones that are not None replace the drawn ones, and change no others."""
     random = Random(f"options {seed}")
     level = random.choice(("3.9", "4.3", "4.3", MIXED))
     ways = ("configuration", "upgrade", "log") if level == "4.3" else ("configuration", "log", "log")
     voters_by = random.choice(ways)
-    calm = random.random() < 0.1  # No lost messages: what goes wrong then is nobody's fault.
+    calm = random.random() < 0.1  # These worlds lose and damage no messages: no failure can come from the links.
     fault_every_us = random.choice((300_000, 1_000_000, 3_000_000))
     options = Options(
         level=level,

@@ -1,4 +1,4 @@
-"""Processes start and end: what each end leaves of the disk, and what the next start finds there."""
+"""Starts and ends processes: what each end leaves on the disk, and what the next start finds there."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -27,12 +27,12 @@ from kcore.sim.raft.simulated_machine import Machine, Reply
 from kcore.storage.log.segmented_log import Settings
 from kcore.wire.record_batch import INDEX_INTERVAL_BYTES
 
-REFUSED_US: Final = 50  # How long it takes a machine without a process to say so.
-OTHER_RELEASE: Final = 0.3  # So often a process of a mixed world is of another release than the one before.
+REFUSED_US: Final = 50  # The time until a machine without a process refuses a connection.
+OTHER_RELEASE: Final = 0.3  # The share of starts in a mixed world that change the release.
 
 
 def boot(world: RunningWorld, machine: Machine) -> None:
-    """A process starts, from what its disk has."""
+    """Starts a process from the machine's disk."""
     machine.forget()
     machine.incarnation += 1
     if world.options.level == MIXED and world.dice() < OTHER_RELEASE:
@@ -42,7 +42,7 @@ def boot(world: RunningWorld, machine: Machine) -> None:
     world.checkers.on_open(machine)
     before = machine.node if machine.incarnation > 1 else None
     machine.node = RaftNode(_config(world, machine), machine.log)
-    if before is not None:  # It and its quorum know each other: the garbage collector need not find that out.
+    if before is not None:  # The node and its quorum refer to each other: frees them without the garbage collector.
         del before.quorum
     machine.consumer = Consumer(machine, world.facts)
     machine.driver = StateMachineDriver(machine.node, machine.consumer)
@@ -53,7 +53,7 @@ def boot(world: RunningWorld, machine: Machine) -> None:
 def open_directory(world: RunningWorld, machine: Machine) -> None:
     """As `kcore quorum serve` does it: the log recovered and durable, and the last election that was stored.
 
-    Whatever crashes have left of it can be opened: a power cut may leave whole batches behind a damaged one.
+    Whatever crashes have left of it can be opened: a power cut may leave whole batches after a damaged one.
     """
     options, files = world.options, machine.disk
     named = () if options.dynamic or not machine.is_configured else range(options.voters)
@@ -82,7 +82,7 @@ def empty_disk(world: RunningWorld, machine: Machine, voters: Sequence[Voter] = 
 
 def _config(world: RunningWorld, machine: Machine) -> RaftConfig:
     options, dice = world.options, world.dice
-    depends = machine.key, machine.level, machine.is_configured  # All else is as it was for the process before.
+    depends = machine.key, machine.level, machine.is_configured  # Nothing else in the config changes between processes.
     if machine.config is not None and machine.config[0] == depends:
         return machine.config[1]
     named = () if options.dynamic or not machine.is_configured else world.machines[: options.voters]
@@ -93,7 +93,7 @@ def _config(world: RunningWorld, machine: Machine) -> RaftConfig:
         endpoints=machine.endpoints,
         jitter_ms=lambda below: int(dice() * below),
         voters=tuple(voter.as_voter(directory_known=False) for voter in named),
-        # With an upgrade, too: the voters may be others some day than the configuration says.
+        # Also with an upgrade, after which the voters may differ from the configuration.
         bootstrap_servers=tuple(each.address for each in world.machines) if options.dynamic or options.upgraded else (),
         level=machine.level,
         auto_join=options.auto_join,
@@ -112,14 +112,14 @@ def _config(world: RunningWorld, machine: Machine) -> RaftConfig:
 
 
 def kill(world: RunningWorld, machine: Machine, *, peers_know: bool) -> None:
-    """kill -9: the process is gone, what it has written is there, and no more of that is durable than before."""
+    """kill -9: the process is gone. The disk keeps all writes, and none of them becomes durable by it."""
     world.seen["kill: unflushed tail" if machine.log.end_offset > machine.log.durable_end else "kill: all flushed"] += 1
     _leave_election(world, machine, "kill")
     _end(world, machine, peers_know=peers_know)
 
 
 def _leave_election(world: RunningWorld, machine: Machine, end: str) -> None:
-    """Where one is on its way to the disk: it has come so many steps far."""
+    """If an election is being stored, a random number of its steps has been done."""
     pending = machine.storing
     if pending is not None:
         steps = world.random.randint(0, STORE_STEPS)
@@ -129,10 +129,10 @@ def _leave_election(world: RunningWorld, machine: Machine, end: str) -> None:
 
 
 def cut_power(world: RunningWorld, machine: Machine, *, peers_know: bool = False) -> None:
-    """The machine is off, process or not: of each file anything is left between what was flushed and was written."""
+    """Cuts the power: each file keeps its flushed data and a random part of the unflushed data."""
     _leave_election(world, machine, "power cut")
     if machine.is_up:
-        machine.log.end_process()  # Behind a power cut nothing is known to be there that was not durable before it.
+        machine.log.end_process()  # After a power cut only durable records are sure to be there.
     for fate in power_cut(machine.disk, world.random):
         world.seen[f"power cut: {fate}"] += 1
     if machine.is_up:
@@ -142,7 +142,7 @@ def cut_power(world: RunningWorld, machine: Machine, *, peers_know: bool = False
 
 
 def crash_in_event(world: RunningWorld, machine: Machine, *, is_power_cut: bool) -> None:
-    """Its disk has just said so, in the middle of what the process did: of an election some steps are done."""
+    """The machine's disk has crashed in the middle of an event; a stored election may be half done."""
     if machine.is_up:
         world.checkers.on_crash_in_event(machine)
         machine.log.end_process()
@@ -156,7 +156,7 @@ def crash_in_event(world: RunningWorld, machine: Machine, *, is_power_cut: bool)
 
 
 def fail(world: RunningWorld, machine: Machine) -> None:
-    """Its disk has refused a write: the process ends, as `QuorumServer` does."""
+    """The disk has refused a write: the process ends, as `QuorumServer` does."""
     world.seen["a full disk ends a process"] += 1
     machine.disk.has_refused = False
     crash_in_event(world, machine, is_power_cut=False)
@@ -183,7 +183,7 @@ def stopped(world: RunningWorld, machine: Machine) -> None:
 
 
 def end(world: RunningWorld, machine: Machine) -> None:
-    """No process is left."""
+    """The machine has no process any more."""
     machine.is_up = False
     world.taken.update(machine.node.quorum.taken)
     machine.forget()
@@ -197,28 +197,28 @@ def _reset_connections(world: RunningWorld, machine: Machine) -> None:
 
 
 def pause(world: RunningWorld, machine: Machine, duration_us: int) -> None:
-    """The process does nothing, and then goes on as if nothing had been."""
+    """Pauses the process; it goes on later without noticing."""
     incarnation = machine.incarnation
 
     def end_of_pause() -> None:
         if machine.incarnation == incarnation and machine.is_up:
             resume(world, machine)
 
-    machine.gate |= PAUSED
+    machine.blocked |= PAUSED
     world.after_us(duration_us, end_of_pause)
 
 
 def resume(world: RunningWorld, machine: Machine) -> None:
     machine.resumed_us = world.now_us
-    world.open_gate(machine, PAUSED)
+    world.unblock(machine, PAUSED)
 
 
 def replace_disk(world: RunningWorld, machine: Machine) -> None:
-    """An empty one: another directory, and no memory of a vote."""
+    """Replaces the disk by an empty one with another directory id: the machine forgets its vote."""
     version = machine.node.voter_history.kraft_version
     machine.key = ReplicaKey(machine.index, world.new_directory())
     empty_disk(world, machine)
     if version > 0:
-        machine.is_configured = False  # Or with nothing on its disk it would vote as one of the configured voters.
-    else:  # A voter that is known by its id alone is the same voter, and has lost its vote.
+        machine.is_configured = False  # Otherwise it would vote as a configured voter, with nothing on its disk.
+    else:  # A voter that is known by its id alone stays the same voter, and has forgotten its vote.
         world.checkers.on_forgotten(machine)

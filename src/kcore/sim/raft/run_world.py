@@ -1,4 +1,4 @@
-"""A world from its seed to its end: so many events, then all is healed, and what must come, comes."""
+"""Runs a world from its seed: events with faults, then without, until the quorum has proved that it makes progress."""
 
 import traceback
 from collections.abc import Mapping
@@ -19,17 +19,17 @@ EVENTS: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a seed; `invariant` is None if all held."""
+    """The result of a seed; `invariant` is None if all held."""
 
     seed: int
     events: int
     simulated_ms: int
     seconds: float  # CPU time.
-    hash: str  # A hash of all events: the same for the same seed, on any machine.
+    hash: str  # A hash of all events: the same for the same seed on any machine.
     committed: int  # Records.
     acknowledged: int  # Appends.
-    epochs: int  # That had a leader.
-    healed_ms: int  # How long it took the quorum; -1 if it did not come to that.
+    epochs: int  # Epochs that had a leader.
+    healed_ms: int  # How long the quorum took without faults; -1 if the world ended before.
     invariant: str | None = None
     text: str = ""
     story: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Outcome:
 
 
 def run_seed(seed: int, events: int = EVENTS, plant: str | None = None, **fixed: Any) -> Outcome:
-    """The seed's world, with what is `fixed` of its options; `plant`: with a bug of `planted/` in it."""
+    """The world of the seed, with `fixed` options; `plant`: with a bug of `planted/`."""
     began = process_time()
     with planted(plant):
         world, broken, healed_us = _live(seed, events, fixed)
@@ -70,13 +70,13 @@ def _live(seed: int, events: int, fixed: Mapping[str, Any]) -> tuple[World, Viol
         world.checkers.at_end()
     except Violation as violation:
         return world, violation, -1
-    except Exception as error:  # Whatever a node raises, it must not.
+    except Exception as error:  # A node must not raise any exception.
         return world, Violation(f"{RAISES}{type(error).__name__}", f"{error}\n{traceback.format_exc(limit=-4)}"), -1
     return world, None, healed_us
 
 
 def replay_command(seed: int, events: int, plant: str | None = None, **fixed: Any) -> str:
-    """What shows the same again."""
+    """The command that runs the same world again."""
     options = {"seed": seed, "events": events, "planted": plant} | fixed
-    told = (f"--{name.replace('_', '-')} {value}" for name, value in options.items() if value is not None)
-    return " ".join(["./kcore sim raft", *told])
+    given = (f"--{name.replace('_', '-')} {value}" for name, value in options.items() if value is not None)
+    return " ".join(["./kcore sim raft", *given])

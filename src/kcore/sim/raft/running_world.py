@@ -1,4 +1,4 @@
-"""A world with its checkers and its edge, as faults, clients and the other subjects act on it."""
+"""A world with its checkers and its edge, for the code that acts on it: faults, clients and others."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -58,8 +58,8 @@ class RunningWorld(WorldState):
         before = machine.log.end_offset, offset
         outcome, effects = node.append([b"elsewhere"], *wrong, machine.clock.ms(self.now_us))
         if not isinstance(outcome, Refused) or effects or before != (machine.log.end_offset, node.next_offset):
-            told = f"node {machine.index} is at {offset} in epoch {epoch} and takes an append for {wrong}"
-            raise Violation("AppendsAsExpected", f"{told}: {outcome}")
+            message = f"node {machine.index} is at {offset} in epoch {epoch} and takes an append for {wrong}"
+            raise Violation("AppendsAsExpected", f"{message}: {outcome}")
         self.seen["append elsewhere refused"] += 1
 
     def ask(self, machine: Machine, request: Message) -> None:

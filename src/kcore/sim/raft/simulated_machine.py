@@ -1,4 +1,4 @@
-"""A machine: a node, its log and its clock, and what an edge keeps for them."""
+"""A machine: a node, its log and its clock, and the state that an edge keeps for them."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Never, TypeAlias
@@ -19,13 +19,13 @@ from kcore.sim.raft.log_consumer import Consumer
 from kcore.types import Uuid
 
 LISTENER: Final = "CONTROLLER"
-FIRST_PORT: Final = 9_000  # A machine's port says which it is.
-UNCHECKED: Final = None, None, None  # Differs from the values of every process.
+FIRST_PORT: Final = 9_000  # A machine's port is this plus its index.
+UNCHECKED: Final = None, None, None  # In place of compared values: equals no such values.
 Trap: TypeAlias = Callable[[str], None]  # Called with the name of each moment at which a machine may crash.
 
 
 class Call:
-    """A request on its way, and where its answer goes."""
+    """A request on its way, with the place that its answer goes to."""
 
     __slots__ = (
         *("arrived_us", "correlation_id", "deadline_us", "destination", "incarnation", "is_answered", "note"),
@@ -42,7 +42,7 @@ class Call:
         deadline_us: int = NEVER_US,
         sent_ms: int = 0,
     ) -> None:
-        self.source = source  # None: an administrator, or a stranger.
+        self.source = source  # None for an administrator or a stranger.
         self.incarnation = source.incarnation if source else 0
         self.state = source.node.quorum.state if source else None  # The source's state when it sent this.
         self.correlation_id = correlation_id
@@ -54,10 +54,10 @@ class Call:
         self.is_answered = False
         self.arrived_us = -1
         self.served_by = -1  # The incarnation that it came to.
-        self.note: Any = None  # A checker's data.
+        self.note: Any = None  # For a checker.
 
     def again(self) -> "Call":
-        """A copy on the same way."""
+        """A copy of the request on the same link."""
         args = self.source, self.correlation_id, self.destination, self.request, self.version
         twin = Call(*args, self.deadline_us, self.sent_ms)
         twin.note = self.note
@@ -65,16 +65,16 @@ class Call:
 
 
 class Reply(NamedTuple):
-    """An answer on its way; `response` is None where the connection is lost or refused."""
+    """An answer on its way; `response` is None if the connection is lost or refused."""
 
     call: Call
     response: Message | None
     is_damaged: bool = False
-    is_refused: bool = False  # No process listens there.
+    is_refused: bool = False  # No process listens at the destination.
 
 
 class PendingStore:
-    """An election on its way to the disk, and what may leave only behind it."""
+    """An election that is being stored, and the effects that must wait for it."""
 
     __slots__ = ("election", "kraft_version", "rest")
 
@@ -85,7 +85,7 @@ class PendingStore:
 
 
 class FsyncTimes:
-    """How long the files of one machine take: one factor a file, of all its fsyncs, and what a fault adds."""
+    """The speed of a machine's files: a factor for each file, and the delay that a fault adds."""
 
     __slots__ = ("election_factor", "election_fault_us", "log_factor", "log_fault_us")
 
@@ -101,7 +101,7 @@ class Machine(Process):
 
     node: RaftNode
     disk: SimFileSystem
-    directory: SimDirectory  # As its process has it, or the last one had it.
+    directory: SimDirectory  # The directory of its process, or of its last one.
     log: WatchedLog  # The log of its process, or of its last one.
     consumer: Consumer  # The node's state machine.
     driver: StateMachineDriver[Never]
@@ -115,18 +115,20 @@ class Machine(Process):
         self.clock = clock
         self.fsync_times = fsync_times
         self.level = level  # The release of its process.
-        self.stored: ElectionState | None = None  # The election that the disk has.
-        self.crash: tuple[int, int] | None = None  # What comes where its disk says so, and how long it lasts.
-        self.is_configured = True  # With the voters, where the world begins so.
+        self.stored: ElectionState | None = None  # The election state on the disk.
+        self.crash: tuple[int, int] | None = (
+            None  # A crash of `lay_in_files`: its kind, and the time until the restart.
+        )
+        self.is_configured = True  # Whether its configuration names the static voters, if the world has any.
         self.is_up = False
         self.incarnation = 0
         self.trap: Trap | None = None
-        self.named_us = -NEVER_US  # When somebody last asked to make it a voter.
+        self.named_us = -NEVER_US  # When a request to make the machine a voter was last sent.
         self.forget()
 
     def forget(self) -> None:
-        """All that a process takes with it."""
-        self.reset_gate()
+        """State that ends with the process."""
+        self.reset_blocked()
         self.open: dict[int, Call] = {}  # By correlation id.
         self.expiry_us = NEVER_US
         self.forget_timer()
@@ -134,20 +136,20 @@ class Machine(Process):
         self.storing: PendingStore | None = None
         self.fsync: Flush | None = None  # The request that started the running fsync.
         self.wants_fsync: Flush | None = None
-        self.flush: Callable[[], None] | None = None  # The end of the one under way.
-        self.is_told = True  # The driver may have calls of the state machine to make.
+        self.flush: Callable[[], None] | None = None  # Ends the running flush.
+        self.has_calls = True  # The driver may have calls of the state machine to make.
         self.state: State | None = None  # The node's state that the checkers have seen last.
-        # What they looked at last, and of its files; None: they look again, were it the same.
+        # The values that the checkers compared last, and those of the machine's files; None: they compare again.
         self.checked: tuple[Any, Any, Any] | None = None
         self.checked_files: tuple[Any, Any, Any] = UNCHECKED
         self.outputs: list[AnyAppend | Resign] = []  # Outputs of the state machine that are not performed yet.
         self.resumed_us = 0
 
     def forget_timer(self) -> None:
-        """No timer is set; an event of an earlier one is passed over."""
-        self.timer_us = NEVER_US  # When it is due, by the world's time,
+        """Without a timer; events of earlier timers are ignored."""
+        self.timer_us = NEVER_US  # When the timer is due, in true time,
         self.timer_ms = NEVER_US  # and the node's deadline for which it was set, by the node's clock.
 
     def as_voter(self, directory_known: bool) -> Voter:
-        """Static voters are known by their ids alone."""
+        """Static voters have no directory ids."""
         return Voter(self.key if directory_known else ReplicaKey(self.index), self.endpoints, 0, int(directory_known))

@@ -1,4 +1,4 @@
-"""Describes a world's last events, a line each."""
+"""Describes a world's last events, one line each."""
 
 from typing import Any, Final
 
@@ -11,17 +11,17 @@ MOST_LETTERS: Final = 300
 
 
 def story(world: World) -> list[str]:
-    """The last events, and where all the nodes are now."""
+    """The last events, and the present state of all nodes."""
     return [_line(event) for event in world.recent] + [_node(machine) for machine in world.machines]
 
 
 def _line(event: Event) -> str:
     time_us, number, kind, machine, what = event
     place = f"node {machine.index}" if machine is not None else "the world"
-    return f"{time_us / 1_000_000:12.6f} s  #{number:<7} {place:10} {KINDS[kind]}{_told(kind, what)}"
+    return f"{time_us / 1_000_000:12.6f} s  #{number:<7} {place:10} {KINDS[kind]}{_details(kind, what)}"
 
 
-def _told(kind: int, what: Any) -> str:
+def _details(kind: int, what: Any) -> str:
     if kind == REQUEST:
         return f" from {_source(what)}: {_short(what.request)}"
     if kind == RESPONSE:
@@ -44,12 +44,12 @@ def _short(message: Message | None) -> str:
 
 
 def _brief(value: Any) -> str:
-    """Fields that differ from their defaults; structs within by their fields alone."""
+    """The fields that are not defaults; nested structs without their names."""
     if isinstance(value, Struct):
         fields = ((field, getattr(value, field.name)) for field in value.__fields__)
-        told = (f"{field.name}={_brief(held)}" for field, held in fields if held != field.default())
+        parts = (f"{field.name}={_brief(held)}" for field, held in fields if held != field.default())
         name = type(value).__name__ if isinstance(value, Message) else ""
-        return f"{name}({', '.join(told)})"
+        return f"{name}({', '.join(parts)})"
     if isinstance(value, list):
         return f"[{', '.join(map(_brief, value))}]"
     return f"{len(value)} bytes" if isinstance(value, bytes | memoryview) else str(value)
@@ -58,7 +58,7 @@ def _brief(value: Any) -> str:
 def _node(machine: Any) -> str:
     if not machine.is_up:
         return f"node {machine.index}: down"
-    log, waits = machine.log, ", its events wait" if machine.gate else ""
+    log, waits = machine.log, ", its events wait" if machine.blocked else ""
     return (
         f"node {machine.index}: {machine.node.state}, log {log.start_offset} to {log.end_offset}, "
         f"durable to {log.flushed_end}, high watermark {machine.node.high_watermark}{waits}"

@@ -1,4 +1,4 @@
-"""An administrator takes kraft.version from 0 to 1, until it is so: then the log names the voters (KIP-853)."""
+"""An administrator upgrades kraft.version from 0 to 1 until it succeeds: then the log names the voters (KIP-853)."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from kcore.sim.raft import clients, faults
 from kcore.sim.raft.running_world import RunningWorld
 
 UPGRADE_US: Final = 300_000
-CUT: Final = 0.5  # So often nobody hears of it at first: then it is truncated again, or comes late.
+CUT: Final = 0.5  # The share of upgrades whose record reaches no other node at first: it comes late, or is cut.
 
 
 def begin(world: RunningWorld) -> None:
@@ -22,8 +22,8 @@ def upgrade(world: RunningWorld) -> None:
         return
     machine = world.random.choice(machines)
     known = machine.node.leading.known_voters
-    heard = [key for key in known.keys if key.directory_id != NO_DIRECTORY] if known is not None else []
-    if len(clients.alive(world, heard)) < len(heard):
+    updated = [key for key in known.keys if key.directory_id != NO_DIRECTORY] if known is not None else []
+    if len(clients.alive(world, updated)) < len(updated):
         return
     node, is_first = machine.node, machine.node.voter_history.kraft_version == 0
     problem, effects = node.upgrade_kraft_version(1, node.epoch, machine.clock.ms(world.now_us))

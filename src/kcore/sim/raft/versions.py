@@ -1,4 +1,4 @@
-"""The version that each request has between two nodes, by their releases; and messages as bytes and back."""
+"""Chooses the version of each request between two nodes by their releases; encodes and decodes messages."""
 
 from functools import cache
 from typing import Any, Final
@@ -31,7 +31,7 @@ VERSIONS: Final[dict[str, Versions]] = {
 }
 PRE_VOTES: Final = 2  # From this version of Vote on there are pre-votes (KIP-996).
 
-# An edge answers that without its node; of all that it could say, a leader asks for this.
+# The edge answers ApiVersions without a node; a leader needs only this level of the answer.
 WHAT_A_VOTER_CAN: Final = ApiVersionsResponse(
     api_keys=[], supported_features=[SupportedFeatureKey(name=KRAFT_VERSION, min_version=0, max_version=1)]
 )
@@ -39,17 +39,17 @@ WHAT_A_VOTER_CAN: Final = ApiVersionsResponse(
 
 @cache
 def version_between(request: type[Message], level: str, other: str) -> int:
-    """The newest that both know."""
+    """The newest version that both nodes know."""
     return min(VERSIONS[level][request], VERSIONS[other][request])
 
 
 def can_say(request: VoteRequest, version: int) -> bool:
-    """Whether that version has all that is said: 3.9 knows no pre-votes."""
+    """Whether that version can express the request: 3.9 has no pre-votes."""
     return version >= PRE_VOTES or not request.topics[0].partitions[0].pre_vote
 
 
 def through_codec(message: Message, version: int) -> Message:
-    """What the other side reads; Violation if it is not what was written."""
+    """The message as the other side decodes it; Violation if it differs."""
     data = encode(message, version)
     read: Any = decode(type(message), version, data)
     if encode(read, version) != data:

@@ -13,7 +13,7 @@ from kcore.wire.records import control_message, records_of
 
 
 class Said(NamedTuple):
-    """The latest that it says; `offset` is that of the record that named the voters, None of configured ones."""
+    """The latest version and voters; `offset`: of the record that named the voters, None for configured ones."""
 
     kraft_version: int
     voters: VoterSet
@@ -38,7 +38,7 @@ def _said_in(batch: bytes) -> Sequence[tuple[int, int | VoterSet]]:
 
 @lru_cache(maxsize=64)
 def _said_in_snapshot(data: bytes) -> Sequence[tuple[int, int | VoterSet]]:
-    """The same of a whole snapshot."""
+    """Versions and voters in a whole snapshot."""
     batches = split_batches(data, check_crc=False)[0]
     return tuple([said for batch in batches if batch.is_control for said in _said_in(batch.data)])
 
@@ -69,7 +69,7 @@ class VotersSaid:
                 self.read(batch)
 
     def read(self, batch: StoredBatch) -> None:
-        """A batch behind all that was read."""
+        """A batch after the read ones."""
         if batch.is_control:
             for offset, said in _said_in(batch.data):
                 self._say(offset, said)
@@ -86,7 +86,7 @@ class VotersSaid:
         self.last = said
 
     def cut(self, end_offset: int) -> None:
-        """The log ends there."""
+        """The log ends at this offset."""
         while self._entries[-1][0] >= end_offset:
             self._entries.pop()
         self.last = self._entries[-1][1]

@@ -1,23 +1,21 @@
-"""One simulated world: machines, what passes between them, and what is asked of them."""
+"""One simulated world: machines, messages between them, and requests of clients."""
 
-from typing import Any, Final
+from typing import Any
 
 from kcore.errors import StorageError
 from kcore.sim.kernel.clock import Clock
 from kcore.sim.kernel.file_system import NEVER, CrashError
 from kcore.sim.kernel.simulated_process import NEVER_US, PAUSED
-from kcore.sim.raft import clients, faults, foreign_requests, processes, timed_crashes, upgrades
+from kcore.sim.raft import clients, crash_points, faults, foreign_requests, processes, upgrades
 from kcore.sim.raft.checkers import Checkers
 from kcore.sim.raft.edge import Edge
 from kcore.sim.raft.options import DISK_FACTORS, MIXED, RELEASES, Options
 from kcore.sim.raft.running_world import RunningWorld
 from kcore.sim.raft.simulated_machine import FsyncTimes, Machine
 
-ELSEWHERE: Final = 0.05  # So often, beside an append.
-
 
 class World(RunningWorld):
-    """All that a seed makes; `take` ends with a Violation where an invariant does not hold."""
+    """The world of a seed; `take` ends with a Violation if an invariant does not hold."""
 
     def __init__(self, seed: int, options: Options) -> None:
         super().__init__(seed, options)
@@ -33,7 +31,7 @@ class World(RunningWorld):
         self.handlers = (*edge.handlers, self._on_do)
 
     def begin(self) -> None:
-        """All machines start."""
+        """Starts all machines."""
         for machine in self.machines:
             processes.boot(self, machine)
         clients.begin(self)
@@ -42,7 +40,7 @@ class World(RunningWorld):
         upgrades.begin(self)
 
     def forget(self) -> None:
-        """All of it is over: what knows each other lets go, so that the garbage collector need not find it."""
+        """Breaks the references between the world's objects, so that no garbage collection is needed."""
         for machine in self.machines:
             if "node" in vars(machine):
                 del machine.node.quorum
@@ -50,20 +48,20 @@ class World(RunningWorld):
         vars(self).clear()
 
     def take(self, events: int, until_us: int = NEVER_US) -> None:
-        """As a kernel does; where a machine crashes in the middle of an event, the event ends there."""
+        """As `Kernel.take`; a machine that crashes in the middle of an event ends the event."""
         last = self.count + events
         while True:
             try:
                 return super().take(last - self.count, until_us)
             except CrashError as crash:
                 [machine] = [machine for machine in self.machines if machine.disk is crash.files]
-                timed_crashes.crash_in_event(self, machine)
+                crash_points.crash_in_event(self, machine)
             except StorageError:
                 refused = [machine for machine in self.machines if machine.disk.has_refused]
                 if not refused:
                     raise
                 processes.fail(self, refused[0])
-                timed_crashes.restart_later(self, refused[0], faults.duration_us(self))
+                crash_points.restart_later(self, refused[0], faults.duration_us(self))
 
     def _on_do(self, _: None, do: Any) -> None:
         do()
@@ -78,7 +76,7 @@ class World(RunningWorld):
         return Machine(index, self.new_directory(), clock, fsync_times, level)
 
     def heal(self) -> None:
-        """No more faults, and all that is broken works again."""
+        """Ends all faults and repairs everything."""
         self.is_healing = True
         self.network.be_reliable()
         for machine in self.machines:
@@ -87,5 +85,5 @@ class World(RunningWorld):
             machine.disk.crash_after(NEVER)
             if not machine.is_up:
                 processes.boot(self, machine)
-            elif machine.gate & PAUSED:
+            elif machine.blocked & PAUSED:
                 processes.resume(self, machine)

@@ -26,7 +26,7 @@ from kcore.storage.log.transaction_index import TransactionIndex
 from kcore.types import Int64s
 from kcore.wire.record_batch import HEADER_END, LENGTH_END, NO_TIMESTAMP, RecordBatches, scan_batches
 
-TIME_BEGIN, _TIME = 35, Struct(">q")  # Where a batch has its largest timestamp.
+TIME_BEGIN, _TIME = 35, Struct(">q")  # The place of the largest timestamp in a batch.
 # Bounds of the bytes that a search for a timestamp decompresses: they take some milliseconds.
 LEAST_DECOMPRESSED: Final = 2**24
 DECOMPRESSED_PER_BYTE: Final = 16
@@ -302,7 +302,7 @@ class LiveSegment:
             if len(batches):
                 position += batches.end
             elif int.from_bytes(data[:8], signed=True) + int.from_bytes(data[23:27], signed=True) >= offset:
-                return position  # Larger than what was read of it.
+                return position  # The batch is larger than READ_AHEAD.
             else:
                 position += self._size_of(data, position)
 

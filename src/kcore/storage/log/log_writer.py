@@ -203,7 +203,7 @@ class LogWriter:
             raise StorageError(f"leader epoch {epochs[low[0]]} cannot follow {floors[low[0]]}")
 
     def _new_epochs(self, batches: RecordBatches) -> list[tuple[int, int]]:
-        """Where they rise."""
+        """The entries of new leader epochs: epoch and first offset."""
         epochs, latest = batches.partition_leader_epoch, self._epochs.latest_epoch
         rows = np.flatnonzero(np.diff(epochs, prepend=-1 if latest is None else latest) > 0).tolist()
         return [(int(epochs[row]), int(batches.base_offset[row])) for row in rows]
@@ -236,7 +236,7 @@ class LogWriter:
         return None if self._file < 0 else self._files.dup(self._file)
 
     def roll(self, base_offset: int) -> None:
-        """What comes next begins a new segment, with that offset."""
+        """Begins a new segment with that base offset."""
         self.close()
         self._open(segment_path(self.folder, base_offset))
 

@@ -17,7 +17,7 @@ from kcore.wire.record_batch import crc32c
 PRODUCER_SNAPSHOT: Final = ".snapshot"
 VERSION: Final = 1
 MOST_BYTES: Final = 1 << 28  # Five million producers of one partition.
-_FRONT: Final = struct.Struct(">hI")  # The version, and the CRC of everything behind.
+_FRONT: Final = struct.Struct(">hI")  # The version, and the CRC of everything after it.
 _COUNT: Final = struct.Struct(">i")
 _ENTRY: Final = np.dtype(
     [

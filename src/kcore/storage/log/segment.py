@@ -88,7 +88,7 @@ class Segment:
 
     @cached_property
     def batches(self) -> RecordBatches:
-        """The headers of all batches up to the end or to what is none; each CRC is checked."""
+        """The headers of all batches up to the end, or up to bytes that are no batch; each CRC is checked."""
         return scan_batches(self.data, stop=True)
 
     @property
@@ -106,7 +106,7 @@ class Segment:
 
     @property
     def valid_bytes(self) -> int:
-        """Where Kafka's recovery would cut: the first batch that is torn or does not match its CRC."""
+        """The position where Kafka's recovery would cut: at the first batch that is torn or does not match its CRC."""
         bad = np.flatnonzero(~self.batches.crc_matches)
         return int(self.batches.position[bad[0]]) if bad.size else self.batches.end
 

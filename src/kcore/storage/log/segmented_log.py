@@ -183,7 +183,7 @@ class SegmentedLog:
             segment.moved_to(folder)
 
     def duplicate(self) -> int | None:
-        """As LogWriter has it: older segments are on the disk."""
+        """See `LogWriter.duplicate`; older segments are durable."""
         return self._writer.duplicate()
 
     # Written.
@@ -288,14 +288,14 @@ class SegmentedLog:
         self._open(offset, offset)
 
     def _remove_segments(self, above: int) -> list[Path]:
-        """Those that begin above that offset, last ones first; returns the others."""
+        """Removes the segments that begin above that offset, last ones first; returns the other segments' files."""
         paths = segment_files(self.folder, self._files)
         while paths and base_offset_of(paths[-1]) > above:
             remove_segment(paths.pop(), self._files)
         return paths
 
     def remove_before(self, offset: int) -> int:
-        """Forgets what is wholly below `offset`: segments, and epochs; how many segments went. The last stays."""
+        """Removes segments and epochs wholly below `offset`, but the last segment; returns how many segments went."""
         gone = self._row_of(offset)
         for _ in range(gone):
             segment = self.segments.pop(0)
@@ -339,7 +339,7 @@ class SegmentedLog:
         return b""
 
     def place_of(self, offset: int) -> Place:
-        """Where the batch begins that reaches `offset`; the log's end where none does."""
+        """The place of the batch that reaches `offset`; the end of the log if none does."""
         segment = self.segments[self._row_of(offset)]
         return Place(segment.base_offset, segment.position_of(offset))
 
@@ -353,7 +353,7 @@ class SegmentedLog:
         return found
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Those that the transaction indexes list for [offset, end_offset) (LocalLog.collectAbortedTransactions)."""
+        """The aborted transactions in the indexes for [offset, end_offset) (LocalLog.collectAbortedTransactions)."""
         found: list[AbortedTransaction] = []
         for segment in self.segments[self._row_of(offset) :]:
             aborted, is_complete = segment.transactions.overlapping(offset, end_offset)

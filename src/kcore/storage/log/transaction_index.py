@@ -53,7 +53,7 @@ class TransactionIndex:
         return found, False
 
     def append(self, transactions: list[AbortedTransaction]) -> None:
-        """Transactions whose end markers lie behind all others of the index."""
+        """Transactions whose end markers lie after all others of the index."""
         if transactions:
             known = self._read()
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND

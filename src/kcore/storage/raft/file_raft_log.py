@@ -205,10 +205,10 @@ class DiskRaftLog:
             self._files.close(self._directory_lock)
             self._directory_lock = -1
 
-    # Where it begins and ends.
+    # Begin and end of the log.
 
     def _find_end(self) -> None:
-        """Behind each change of it; `last_epoch` as RaftLog has it."""
+        """Updates the end after each change of the log; `last_epoch`: see `RaftLog`."""
         self.end_offset = self._log.end_offset
         entries = self._log.epochs.entries
         self.last_epoch = entries[-1].epoch if entries else self._rules().last_fetched_epoch
@@ -286,7 +286,7 @@ class DiskRaftLog:
         return Appended(first_offset, self.end_offset - 1)
 
     def _raise_recovery_point(self) -> None:
-        """All but the last segment is on the disk. The batch is written: a disk full now is for the next to tell."""
+        """Moves the recovery point to the last segment. A full disk is ignored: the batch is written already."""
         try:
             self._write_recovery_point(self._log.base_offsets[-1])
         except OSError as error:
@@ -294,7 +294,7 @@ class DiskRaftLog:
                 raise
 
     def flush(self) -> None:
-        """Whatever was written when it was called is durable; may be called from any thread."""
+        """Makes all records written so far durable; may be called from any thread."""
         self.begin_flush()()
 
     def begin_flush(self) -> Callable[[], None]:
@@ -319,7 +319,7 @@ class DiskRaftLog:
     # Read.
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
-        """As RaftLog has it, of one segment; StorageError for bytes that are not what was written."""
+        """See `RaftLog.read`; reads one segment. StorageError if the bytes differ from the written ones."""
         if not self.start_offset <= offset <= self.end_offset:
             raise RaftLogError(f"offset {offset} is not in the log, from {self.start_offset} to {self.end_offset}")
         if offset >= end_offset:
@@ -366,12 +366,12 @@ class DiskRaftLog:
     # Read from its files by others.
 
     def place_of(self, offset: int) -> Place:
-        """As SegmentedLog has it."""
+        """See `SegmentedLog.place_of`."""
         with Refusals(self.folder):
             return self._log.place_of(offset)
 
     def written_since(self, place: Place) -> list[tuple[Place, int]]:
-        """As SegmentedLog has it: what was appended is in the files, in no buffer of this process."""
+        """See `SegmentedLog.written_since`: appended bytes are in the files, in no buffer of this process."""
         with Refusals(self.folder):
             return self._log.written_since(place)
 
@@ -400,13 +400,13 @@ class DiskRaftLog:
         return self.end_offset
 
     def _batch_at(self, offset: int) -> int:
-        """Where the batch begins that has that offset; itself at the log's end, and below its start."""
+        """The base offset of the batch with that offset; the offset itself at the log's end, and below its start."""
         if not self.start_offset <= offset < self.end_offset:
             return offset
         return int.from_bytes(self.read(offset, 1, self.end_offset)[:8])
 
     def _lower_recovery_point(self, offset: int) -> None:
-        """Before what is cut off can be missed, and other batches be there that are not on the disk."""
+        """Called before a cut: otherwise the cut batches would be missed, and later ones be trusted, after a crash."""
         if offset < self._recovery_point:
             self._write_recovery_point(offset)
 

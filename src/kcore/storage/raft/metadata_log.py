@@ -1,4 +1,4 @@
-"""A real metadata log becomes a ClusterImage: its newest snapshot, then the records behind it."""
+"""A real metadata log becomes a ClusterImage: its newest snapshot, then the records after it."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

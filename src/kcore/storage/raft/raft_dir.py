@@ -152,7 +152,7 @@ class RaftDirectory:
 
 
 def read_election(folder: Path, files: FileSystem = OS) -> ElectionState | None:
-    """As RaftDirectory has it, of the folder of its log. StorageError names the file and what is wrong with it."""
+    """The stored election state of a log's folder; None without a file. StorageError names the file and the fault."""
     path = path_in(folder, QUORUM_STATE)
     if not is_there(path, files):
         return None

@@ -1,8 +1,8 @@
-"""Recovers a metadata log after a crash: cuts it behind the last whole batch, and rebuilds its indexes and epochs.
+"""Recovers a metadata log after a crash: cuts it after the last whole batch, and rebuilds its indexes and epochs.
 
-Bytes behind the recovery point are all checked, and the log ends at the first damaged batch. Bytes below that point
+Bytes after the recovery point are all checked, and the log ends at the first damaged batch. Bytes below that point
 were durable before it was written, so that no crash damages them. Cutting them off silently would lose what this
-replica has acknowledged. A whole batch behind damage is never cut off (`holes.py`). A whole log that ends below the
+replica has acknowledged. A whole batch after damage is never cut off (`holes.py`). A whole log that ends below the
 recovery point was cut by a process that keeps no such point, such as a Kafka controller that took the directory over.
 The recovery point then moves down, as Kafka's does.
 
@@ -74,7 +74,7 @@ def recover(
 
 
 def sync_segments(folder: Path, recovery_point: int, files: FileSystem = OS) -> None:
-    """Makes durable what is there behind `recovery_point`, and the last segment in any case.
+    """Makes all bytes after `recovery_point` durable, and the last segment in any case.
 
     A killed process may have left unsynced batches with the operating system, where a power cut loses them. But the
     node that starts now reports them as durable to its leader and to candidates.
@@ -143,13 +143,13 @@ class _Recovery:
         return position == size
 
     def _is_lost(self, is_damaged: bool, settled: int, next_base: int | None) -> bool:
-        """Whether what was on the disk is there no more; the last segment may end early, as long as it is whole."""
+        """Whether durable batches are lost; the last segment may end early, as long as it is whole."""
         if self.end_offset < settled:
             return is_damaged or next_base is not None
         return settled == next_base and (is_damaged or self.end_offset > settled)
 
     def _go_through(self, segment: Segment, begin: int) -> tuple[RecordBatches | list[StoredBatch], int]:
-        """Takes what is whole from the batch at `begin` on; what is there, and the position behind what is whole."""
+        """The whole batches from the one at `begin` on, and the position after them."""
         if len(segment) - begin <= FEW_BYTES:
             return self._go_through_few(segment.data[begin:], begin)
         batches = scan_batches(segment.data, start=begin, stop=True)

@@ -31,17 +31,17 @@ class RaftSnapshots:
         self._folder, self._files = folder, files
         found = [OffsetAndEpoch(*each) for each in snapshots_in(folder, files)]
         reasons = {each: why_damaged(self._path(each), files) for each in found}
-        self.damaged = {each: why for each, why in reasons.items() if why is not None}  # By snapshot: what is wrong.
+        self.damaged = {each: why for each, why in reasons.items() if why is not None}  # By snapshot: the fault.
         self._set(sorted((each for each in found if each not in self.damaged), key=age))
         check_one_history(folder, self._by_age)
         self._begun: dict[OffsetAndEpoch, int] = {}  # File descriptors.
 
     def why_damaged(self, snapshot: OffsetAndEpoch) -> str:
-        """The path of a damaged snapshot, and what is wrong with it."""
+        """The path of a damaged snapshot, and its fault."""
         return f"{self._path(snapshot)}: {self.damaged[snapshot]}"
 
     def rename_damaged(self) -> None:
-        """Gives the damaged ones another name, so that nobody else loads them."""
+        """Renames the damaged snapshots, so that no process loads them."""
         for snapshot in self.damaged:
             rename(self._path(snapshot), DAMAGED, self._files)
         if self.damaged:
@@ -76,14 +76,14 @@ class RaftSnapshots:
 
     @property
     def count_begun(self) -> int:
-        """Those that are not whole."""
+        """The number of incomplete snapshots."""
         return len(self._begun)
 
     def _path(self, snapshot: OffsetAndEpoch, suffix: str = "") -> Path:
         return path_in(self._folder, SnapshotId(*snapshot).file_name + suffix)
 
     def piece(self, snapshot: OffsetAndEpoch, position: int, max_bytes: int) -> SnapshotPiece | None:
-        """As RaftLog has it; no bytes for a position that is not in it."""
+        """See `RaftLog.snapshot_piece`; no bytes for a position outside the snapshot."""
         if snapshot not in self._by_age:
             return None
         with opened(self._path(snapshot), files=self._files) as file:
@@ -128,7 +128,7 @@ class RaftSnapshots:
         return self._begun[snapshot]
 
     def drop(self, snapshot: OffsetAndEpoch) -> None:
-        """Closes and removes what was begun; nothing happens if there is none of that id."""
+        """Closes and removes an incomplete snapshot; does nothing if there is none of that id."""
         if snapshot in self._begun:
             self._close(snapshot)
             remove(self._path(snapshot, PARTIAL), self._files)
@@ -152,7 +152,7 @@ class RaftSnapshots:
         return {each for each in self._by_age if age(each) < age(snapshot)}
 
     def below(self, offset: int) -> set[OffsetAndEpoch]:
-        """Those that end before that offset."""
+        """The snapshots that end before that offset."""
         return {each for each in self._by_age if each.offset < offset}
 
     def close(self) -> None:

@@ -88,13 +88,13 @@ def epochs_part(a: EpochCache, b: EpochCache, start: int) -> int | None:
 
 
 def _last_common_epoch(a: EpochCache, b: EpochCache, parted: int | None) -> int:
-    """Where the last epoch begins that both have, before they part."""
+    """The start offset of the last epoch that both have, before they part."""
     common = set(a.entries) & set(b.entries)
     return max((entry.start_offset for entry in common if parted is None or entry.start_offset < parted), default=0)
 
 
 def _equal(a: Replica, place_a: Place, b: Replica, place_b: Place, equal_run: _EqualRun) -> tuple[Place, Place]:
-    """Where the replicas cease to be equal, or one log ends: each side's place."""
+    """The places where the replicas cease to be equal, or where the shorter one ends."""
     while length := min(a.rest(place_a), b.rest(place_b)):
         equal = equal_run(a, place_a, b, place_b, length)
         place_a, place_b = (Place(at.segment, at.position + equal) for at in (place_a, place_b))

@@ -27,7 +27,7 @@ class Pair(NamedTuple):
 
 
 def partitions_in(log_dir: str | Path) -> dict[TopicPartition, Path]:
-    """The partitions that a log directory holds, in order; what is being deleted or moved is none of them."""
+    """The partitions in a log directory, in order, without those that are being deleted or moved."""
     with os.scandir(log_dir) as entries:
         folders = [Path(entry.path) for entry in entries if entry.is_dir()]
     found = ((partition_of(path), path) for path in folders)

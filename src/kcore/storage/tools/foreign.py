@@ -15,7 +15,7 @@ _OF_ZOOKEEPER: Final = {
     b"ZKLG": f"a transaction log of ZooKeeper; {_DUMP}",
 }
 _MAGIC_PLACE: Final = 16
-_LEAST_MESSAGE: Final = 14  # Bytes behind the size: CRC, magic, attributes, sizes of key and value.
+_LEAST_MESSAGE: Final = 14  # Bytes after the size: CRC, magic, attributes, sizes of key and value.
 _OTHER_MAGIC: Final = "a record batch whose magic is not 2"
 _OLD: Final = "a message set of magic {}, from before Kafka 0.11"
 _AGAIN: Final = "kcore reads magic 2; have a newer Kafka write the records again"

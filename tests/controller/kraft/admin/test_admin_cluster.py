@@ -39,15 +39,15 @@ def a_world(**settings: object) -> ControllerContext:
     return context
 
 
-def test_controllers_are_told_at_the_listener_on_which_one_asks() -> None:
-    told = on_describe_cluster(a_world(), OF_CONTROLLERS, ALICE).response
-    assert (told.error_code, told.endpoint_type, told.controller_id) == (Errors.NONE, 2, 3000)
-    assert told.cluster_id == a_context().config.cluster_id
-    assert sorted((each.broker_id, each.host, each.port) for each in told.brokers) == [
+def test_controllers_are_described_at_the_listener_of_the_request() -> None:
+    answer = on_describe_cluster(a_world(), OF_CONTROLLERS, ALICE).response
+    assert (answer.error_code, answer.endpoint_type, answer.controller_id) == (Errors.NONE, 2, 3000)
+    assert answer.cluster_id == a_context().config.cluster_id
+    assert sorted((each.broker_id, each.host, each.port) for each in answer.brokers) == [
         (3000, "SECURE-3000", 9),
         (3001, "SECURE-3001", 9),
     ]
-    assert told.cluster_authorized_operations == -(2**31), "nobody asked for them"
+    assert answer.cluster_authorized_operations == -(2**31), "nobody asked for them"
     elsewhere = on_describe_cluster(a_world(), OF_CONTROLLERS, ALICE._replace(listener="NONE")).response
     assert (elsewhere.controller_id, elsewhere.brokers) == (-1, [])
 
@@ -63,8 +63,8 @@ def test_controllers_are_told_at_the_listener_on_which_one_asks() -> None:
 )
 def test_a_controller_knows_no_brokers(version: int, endpoint_type: int, error: Errors) -> None:
     request = DescribeClusterRequest(endpoint_type=endpoint_type)
-    told = on_describe_cluster(a_world(), request, ALICE._replace(version=version)).response
-    assert told.error_code == error and not told.brokers
+    answer = on_describe_cluster(a_world(), request, ALICE._replace(version=version)).response
+    assert answer.error_code == error and not answer.brokers
 
 
 @pytest.mark.parametrize(("level", "error"), [(14, Errors.UNSUPPORTED_VERSION), (16, Errors.NONE)])
@@ -72,11 +72,11 @@ def test_controllers_are_known_since_3_7(level: int, error: Errors) -> None:
     assert on_describe_cluster(a_world(level=level), OF_CONTROLLERS, ALICE).response.error_code == error
 
 
-def test_what_the_principal_may_do_is_told_where_it_may_describe_the_cluster() -> None:
+def test_authorized_operations_need_the_right_to_describe_the_cluster() -> None:
     request = DescribeClusterRequest(endpoint_type=2, include_cluster_authorized_operations=True)
     every = {CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE}
 
-    def told(*entries: tuple[int, int]) -> set[int]:
+    def allowed(*entries: tuple[int, int]) -> set[int]:
         context = a_world(has_authorizer=bool(entries))
         for number, (operation, permission) in enumerate(entries):
             record = AccessControlEntryRecord(
@@ -93,6 +93,6 @@ def test_what_the_principal_may_do_is_told_where_it_may_describe_the_cluster() -
         bits = on_describe_cluster(context, request, ALICE).response.cluster_authorized_operations
         return {code for code in range(32) if bits >> code & 1}
 
-    assert told() == every
-    assert told((ALTER, ALLOW), (ALTER_CONFIGS, ALLOW)) == {ALTER, DESCRIBE, ALTER_CONFIGS, DESCRIBE_CONFIGS}
-    assert told((ALTER, ALLOW), (DESCRIBE, DENY)) == set()
+    assert allowed() == every
+    assert allowed((ALTER, ALLOW), (ALTER_CONFIGS, ALLOW)) == {ALTER, DESCRIBE, ALTER_CONFIGS, DESCRIBE_CONFIGS}
+    assert allowed((ALTER, ALLOW), (DESCRIBE, DENY)) == set()

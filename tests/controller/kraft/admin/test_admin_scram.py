@@ -92,7 +92,7 @@ def test_credentials_that_are_refused(values: dict[str, object], error: Errors) 
         ({}, None),
     ],
 )
-def test_of_several_reasons_the_first_is_told(values: dict[str, object], message: str | None) -> None:
+def test_the_first_of_several_reasons_is_reported(values: dict[str, object], message: str | None) -> None:
     [result] = altered(a_context(), upsertion(**values)).response.results
     assert result.error_message == message
 
@@ -170,11 +170,11 @@ def test_described_are_mechanisms_and_iterations() -> None:
     assert (some.response.error_code, some.response.error_message) == (Errors.NONE, None)
 
 
-def test_who_may_not_alter_changes_nothing_and_who_may_not_describe_is_told_nothing() -> None:
+def test_scram_credentials_need_the_rights_to_alter_and_to_describe() -> None:
     context = a_context(has_authorizer=True)
     decision = altered(context, upsertion())
     assert errors(decision) == {"alice": Errors.CLUSTER_AUTHORIZATION_FAILED}
     assert not decision.records
     request = DescribeUserScramCredentialsRequest(users=None)
-    told = on_describe_user_scram_credentials(context, request, INFO).response
-    assert told.error_code == Errors.CLUSTER_AUTHORIZATION_FAILED and not told.results
+    answer = on_describe_user_scram_credentials(context, request, INFO).response
+    assert answer.error_code == Errors.CLUSTER_AUTHORIZATION_FAILED and not answer.results

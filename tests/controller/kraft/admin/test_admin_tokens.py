@@ -210,7 +210,7 @@ def test_renewers_are_users() -> None:
 
 
 @pytest.mark.parametrize(("version", "requester"), [(2, ("", "")), (3, ("User", "alice"))])
-def test_who_asked_is_told_since_version_3(version: int, requester: tuple[str, str]) -> None:
+def test_the_requester_is_reported_since_version_3(version: int, requester: tuple[str, str]) -> None:
     for settings in ({}, {"delegation_token_secret_key": None}):
         info = asked_by(version=version)
         made = created(a_world(**settings), info, owner_principal_type="User", owner_principal_name="bob").response
@@ -223,8 +223,8 @@ def test_a_refusal_has_the_times_that_kafkas_has() -> None:
     nowhere, unknown = asked_by(is_forwarded=False), asked_by()
     for info, time_ms in ((nowhere, -1), (unknown, 0)):
         context = a_world(**({} if info is nowhere else {"delegation_token_secret_key": None}))
-        told = created(context, info).response
-        assert (told.issue_timestamp_ms, told.expiry_timestamp_ms, told.max_timestamp_ms) == (time_ms,) * 3
+        answer = created(context, info).response
+        assert (answer.issue_timestamp_ms, answer.expiry_timestamp_ms, answer.max_timestamp_ms) == (time_ms,) * 3
         for way in (renewed, ended):
             assert way(context, b"", info).response.expiry_timestamp_ms == time_ms
 

@@ -183,7 +183,7 @@ def test_a_request_may_write_more_than_10_000_records_unless_it_is_to_be_as_in_k
     assert (codes(decision), len(decision.records)) == ([Errors.POLICY_VIOLATION], 0)
 
 
-def test_a_passwords_value_is_not_told() -> None:
+def test_the_value_of_a_password_is_not_reported() -> None:
     context = with_topic(static_configs={"ssl.key.password": "secret", "listener.name.x.ssl.key.password": "secret"})
     apply(context, alter(context, ((BROKER, "1"), [("x", SET, "1")]), ((BROKER, ""), [("no.such", SET, "secret")])))
     for name in ("", "3000"):

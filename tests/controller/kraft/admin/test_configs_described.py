@@ -24,7 +24,7 @@ def described(context: ControllerContext, name: str, *keys: str) -> list[Result]
     return result.configs
 
 
-def told(entry: Result) -> dict[str, Any]:
+def as_json(entry: Result) -> dict[str, Any]:
     return {
         "name": entry.name,
         "value": entry.value,
@@ -43,11 +43,11 @@ def test_all_settings_of_a_controller() -> None:
     for node, settings in case["dynamic"].items():
         for name, value in settings.items():
             put(context, ConfigRecord(resource_type=BROKER, resource_name=node, name=name, value=value))
-    assert [told(each) for each in described(context, "101")] == case["configs"]
+    assert [as_json(each) for each in described(context, "101")] == case["configs"]
     assert [each.name for each in described(context, "")] == ["min.insync.replicas"]
 
 
-def test_values_are_told_as_kafka_reads_them() -> None:
+def test_values_are_described_as_kafka_reads_them() -> None:
     given = {"log.dirs": " a , b", "num.io.threads": " 08", "auto.leader.rebalance.enable": "FALSE", "x.y": " z"}
     context = a_context(static_configs=given)
     found = {each.name: each.value for each in described(context, "3000", *given)}

@@ -74,7 +74,7 @@ def test_a_bucket_may_be_overdrawn_once_and_is_refused_until_it_is_at_zero_again
     assert code(create(context, "b", at_ms=5000)) == 0
 
 
-def test_an_older_version_is_told_to_wait_and_not_refused() -> None:
+def test_an_older_version_is_throttled_and_not_refused() -> None:
     context = a_quota(2.0)
     response = create(context, "a", 2 * BURST_S + 10, version=5)
     assert (code(response), response.throttle_time_ms) == (0, 5000)
@@ -222,7 +222,7 @@ def test_what_a_request_took_is_given_back_once() -> None:
     assert not quotas.of({}, "u", None, 0, is_strict=True).is_limited and last.is_limited
 
 
-def test_who_has_tokens_left_is_not_told_to_wait() -> None:
+def test_a_client_with_tokens_left_is_not_throttled() -> None:
     context = a_quota(1.0)
     assert create(context, "a", BURST_S, version=5).throttle_time_ms == 0
     assert create(context, "b", 1, version=5).throttle_time_ms == 1000

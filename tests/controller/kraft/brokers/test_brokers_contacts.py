@@ -19,13 +19,13 @@ def contact(context: ControllerContext, broker_id: int, at_ms: int, offset: int 
 
 @pytest.mark.parametrize("release", ["4.3.1", "3.9.1"])
 def test_a_contact_extends_a_session_as_a_heartbeat_does(release: str) -> None:
-    told, asked = (a_cluster(range(3), level=21, release=release) for _ in range(2))
+    contacted, asked = (a_cluster(range(3), level=21, release=release) for _ in range(2))
     for broker_id in range(3):
-        told.on_contacts([contact(told, broker_id, HALF_MS)])
+        contacted.on_contacts([contact(contacted, broker_id, HALF_MS)])
         beat(asked, broker_id, HALF_MS)
         asked.heartbeats.brokers[broker_id].metadata_offset = 1_000
-    assert told.heartbeats.brokers == asked.heartbeats.brokers
-    for context in (told, asked):
+    assert contacted.heartbeats.brokers == asked.heartbeats.brokers
+    for context in (contacted, asked):
         assert look(context, HALF_MS + SESSION_MS) is None
 
 
@@ -84,7 +84,7 @@ def test_what_changes_nothing_agrees_with_the_handler() -> None:
                 assert (response.error_code, response.is_caught_up, response.is_fenced) == (0, True, False)
 
 
-def test_every_change_of_a_registration_is_told() -> None:
+def test_every_change_of_a_registration_is_reported() -> None:
     context = a_cluster(range(3))
     context.heartbeats.changed.clear()
     beat(context, 2, BEGIN_MS + 1, want_fence=True)

@@ -151,7 +151,7 @@ def test_a_new_incarnation_leaves_the_isr_before_it_is_registered() -> None:
 @pytest.mark.covers("E14")
 @pytest.mark.parametrize("kafka_way", [frozenset(), WAITS])
 @pytest.mark.parametrize("leads", [False, True])
-def test_a_broker_that_stopped_as_told_is_taken_in_again(leads: bool, kafka_way: frozenset[str]) -> None:
+def test_a_broker_after_a_controlled_shutdown_registers_again(leads: bool, kafka_way: frozenset[str]) -> None:
     """E14: KAFKA-19047, KAFKA-19130."""
     context = a_cluster(kafka_way=kafka_way)
     if leads:

@@ -27,7 +27,7 @@ from controller.kraft.runtime import controller_of
 from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats
 from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
 from kcore.controller.kraft.kraft_context import ControllerContext
-from kcore.controller.kraft.slices import snapshot_slices
+from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.protocol_errors import Errors
 from kcore.schema.metadata_records_brokers import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
 from kcore.schema.metadata_records_log import NoOpRecord
@@ -130,7 +130,7 @@ def test_a_fencing_that_was_not_written_is_decided_again(kafka_way: frozenset[st
     assert context.heartbeats.next_deadline_ms() is None
 
 
-def test_a_broker_that_is_heard_again_before_its_fencing_is_written_stays() -> None:
+def test_a_heartbeat_before_the_fencing_is_written_keeps_the_broker() -> None:
     context = a_cluster((1,))
     assert look(context, LATER_MS) is not None, "and the append is refused"
     beat(context, 1, LATER_MS)

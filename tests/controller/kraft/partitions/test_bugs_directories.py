@@ -63,10 +63,10 @@ def test_c1_a_broker_with_directories_registers_where_the_version_has_none() -> 
     """KAFKA-16094: LogDirs could not be left out for a controller of 3.6."""
     for version in (0, 1):
         request = a_registration(9, 90, log_dirs=[uuid(7)])
-        heard = decode(BrokerRegistrationRequest, version, encode(request, version))
-        assert heard.log_dirs == []
-        assert error_of(ask(a_cluster(level=BEFORE), heard, version=version)) is Errors.NONE
-        assert error_of(ask(a_cluster(level=SINCE), heard, version=version)) is Errors.INVALID_REGISTRATION
+        registration = decode(BrokerRegistrationRequest, version, encode(request, version))
+        assert registration.log_dirs == []
+        assert error_of(ask(a_cluster(level=BEFORE), registration, version=version)) is Errors.NONE
+        assert error_of(ask(a_cluster(level=SINCE), registration, version=version)) is Errors.INVALID_REGISTRATION
 
 
 @pytest.mark.covers("KRaft C2", "KRaft C3", "KRaft C4")
@@ -234,8 +234,8 @@ def test_a_last_known_leader_whose_disk_was_replaced_does_not_lead(kafka_way: fr
     alone = a_topic(context, 1, [1], number=2)
     for topic_id, index, before in ((TOPIC_ID, 0, uuid(77)), (TOPIC_ID, 1, LOST_UUID), (alone, 0, uuid(77))):
         others = [uuid(1002), uuid(1003)] if topic_id is TOPIC_ID else []
-        told = {"isr": [], "leader": -1, "last_known_elr": [1], "directories": [before, *others]}
-        put(context, PartitionChangeRecord(topic_id=topic_id, partition_id=index, **told))
+        fields = {"isr": [], "leader": -1, "last_known_elr": [1], "directories": [before, *others]}
+        put(context, PartitionChangeRecord(topic_id=topic_id, partition_id=index, **fields))
     assign(context, 1, {FIRST: [0, 1]})
     take_effect(context, ask(context, an_assignment(context, 1, {FIRST: [0]}, alone), version=0))
     assert context.image.partition(TOPIC, 0).directories[0] == FIRST

@@ -131,9 +131,9 @@ def test_each_assignment_has_its_own_error_and_the_others_are_made() -> None:
     ]
     assert [context.image.partition(TOPIC, each).directories[0] for each in (0, 1)] == [SECOND, FIRST]
     assert [
-        (told.id, topic.topic_id, [each.partition_index for each in topic.partitions])
-        for told in decision.response.directories
-        for topic in told.topics
+        (directory.id, topic.topic_id, [each.partition_index for each in topic.partitions])
+        for directory in decision.response.directories
+        for topic in directory.topics
     ] == [
         (asked.id, topic.topic_id, [each.partition_index for each in topic.partitions])
         for asked in request.directories

@@ -189,9 +189,9 @@ def _standbys(difference: Difference, story: Json, step: Json) -> bool:
     """
     if step["kind"] != "request" or "node" not in step:
         return False
-    told = {*codes(step["response"])}
+    errors = {*codes(step["response"])}
     found = CHECKED_FIRST | ({Errors.UNKNOWN_SERVER_ERROR} if step["api"] in UNEXPECTED else set())
-    if told != {Errors.NONE} and not (told & found and told <= found | AT_STANDBYS):
+    if errors != {Errors.NONE} and not (errors & found and errors <= found | AT_STANDBYS):
         return False
     if difference.what == "envelopeError":
         return bool(difference.found == Errors.NOT_CONTROLLER)

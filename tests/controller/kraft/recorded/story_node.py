@@ -17,7 +17,7 @@ from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.outputs import Clocks, ReadSnapshotSlice, RequestAnswer, WorkOn
-from kcore.controller.kraft.slices import snapshot_slices
+from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import (

@@ -52,7 +52,7 @@ def test_sessions_end_in_the_order_of_kafkas_table(release: str, fenced: list[tu
 
 
 def test_the_table_grows_with_incarnations_and_never_shrinks() -> None:
-    """A real 4.3.1 controller fenced these in this order once 12 incarnations had been heard of."""
+    """A real 4.3.1 controller fenced these in this order once 12 incarnations had sent a heartbeat."""
     fenced = [(101, 14), (3, 53), (102, 57), (7, 61)]
     table = ContactTable("4.3.1")
     for number in range(8):
@@ -76,7 +76,7 @@ def test_after_a_failover_sessions_begin_in_the_order_of_kafkas_table_of_brokers
         [record] = records_of(decision)
         assert isinstance(record, BrokerRegistrationChangeRecord)
         fenced.append(record.broker_id)
-    assert fenced == [2, 7, 4, 1, 3], "all were heard of at the same time"
+    assert fenced == [2, 7, 4, 1, 3], "all sent heartbeats at the same time"
 
 
 @pytest.mark.parametrize(("way", "stay"), [(frozenset(), 0), (frozenset({REFUSED_PARTITIONS_STAY}), 1)])

@@ -71,7 +71,7 @@ def all_differences(story: Json, kafka_way: frozenset[str]) -> list[Difference]:
     return [*Follower(story, kafka_way).differences(), *free_runs.differences(story, kafka_way)]
 
 
-def test_a_slow_machine_throttles_nobody_whom_kafka_did_not(
+def test_a_slow_machine_throttles_no_client_that_kafka_did_not(
     stories: list[Json], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stories with a request quota, where each look at the clock is an hour after the one before."""

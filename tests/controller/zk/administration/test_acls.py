@@ -138,7 +138,7 @@ def allows(cluster: Cluster, name: str, operation: int, kind: int = CLUSTER, res
     return authorizer.allows(KafkaPrincipal(name), "10.0.0.1", operation, kind, resource)
 
 
-def test_entries_are_kept_as_kafka_keeps_them_and_told_by_a_note() -> None:
+def test_acl_entries_are_written_as_kafka_does_with_a_notification() -> None:
     cluster = secured()
     rows = [creation(), creation(operation=ALL, permission=DENY, principal="User:bob", host="10.0.0.2")]
     prefixed = creation("tx-", kind=TRANSACTIONAL_ID, pattern=PREFIXED, operation=DESCRIBE)
@@ -242,7 +242,7 @@ def test_entries_go_with_the_first_filter_that_finds_them() -> None:
     assert notes(cluster, "/kafka-acl-changes") == [b"TOPIC:t", b"GROUP:g", b"TOPIC:t"]
 
 
-def test_an_entry_that_no_note_has_told_of_is_deleted_by_its_name() -> None:
+def test_an_entry_without_a_notification_is_deleted_by_its_name() -> None:
     cluster = secured()
     theirs = AclBinding(TOPIC, LITERAL, "t", "User:theirs", "*", READ, ALLOW)
     cluster.tree.create(T, znode_acls.encode_acls([theirs]))

@@ -55,7 +55,7 @@ def test_a_topic_grows_where_its_first_partition_left_off() -> None:
         assert cluster.state("t", index) == (each[0], tuple(each), 0)
 
 
-def test_a_topic_grows_as_it_is_told() -> None:
+def test_new_partitions_get_the_requested_replicas() -> None:
     cluster = small([1, 2])
     assert grow(cluster, 3, [3, 4], [4, 1]) == (Errors.NONE, None)
     assert partitions(cluster) == [[1, 2], [3, 4], [4, 1]]

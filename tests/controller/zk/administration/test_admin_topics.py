@@ -67,7 +67,7 @@ def test_a_topic_is_made_and_led_before_the_answer() -> None:
     assert [each.path for each in configs_first.operations] == ["/config/topics/new", "/brokers/topics/new"]
     before = [type(each) for each in cluster.effects].index(SendResponse)
     assert sum(len(each.requests) for each in cluster.effects[:before] if hasattr(each, "requests")) >= 2
-    assert cluster.story(), "brokers heard of it"
+    assert cluster.story(), "the controller sent brokers requests about it"
 
 
 def test_the_placement_is_kafkas_from_a_start_that_is_handed_in() -> None:
@@ -214,9 +214,9 @@ def test_replicas_that_no_table_holds_are_refused(broker_ids: list[int]) -> None
 def test_replicas_by_hand_on_the_controller_itself_are_refused() -> None:
     """It is listed as a broker, and holds none. Dead brokers may come back; it never becomes one."""
     cluster = small()
-    told = "The replica assignment of topic 'new' includes brokers that may not hold its replicas: 1000."
+    message = "The replica assignment of topic 'new' includes brokers that may not hold its replicas: 1000."
     [result] = create(cluster, topic("new", manual={0: [1, 1000], 1: [1000, 2]}))
-    assert error(result) == (Errors.INVALID_REPLICA_ASSIGNMENT, told)
+    assert error(result) == (Errors.INVALID_REPLICA_ASSIGNMENT, message)
     assert "new" not in cluster.active.table.topics and znodes.topic_path("new") not in cluster.tree.nodes
 
 
@@ -227,8 +227,8 @@ def test_internal_topics_are_placed_where_groups_are_coordinated() -> None:
     cluster.elect()
     name = "__transaction_state"
     [none] = create(cluster, topic(name, manual={0: [1, 7]}))
-    told = f"The replica assignment of topic '{name}' includes brokers that may not hold its replicas: 7."
-    assert error(none) == (Errors.INVALID_REPLICA_ASSIGNMENT, told)
+    message = f"The replica assignment of topic '{name}' includes brokers that may not hold its replicas: 7."
+    assert error(none) == (Errors.INVALID_REPLICA_ASSIGNMENT, message)
     [too_many] = create(cluster, topic(name, 3, 4))
     assert error(too_many)[0] is Errors.INVALID_REPLICATION_FACTOR
     [made, other] = create(cluster, topic(name, 6, 3), topic("t", 6, 4))
@@ -288,7 +288,7 @@ def test_an_answer_waits_for_the_last_leader() -> None:
     assert not cluster.active.waiting
 
 
-def test_who_waits_for_leaders_hears_of_the_end_of_the_office() -> None:
+def test_a_client_that_waits_for_leaders_is_answered_at_the_resignation() -> None:
     cluster = small()
     assert create(cluster, topic("new", manual={0: [9]})) is None
     [request_id] = cluster.active.waiting
@@ -299,7 +299,7 @@ def test_who_waits_for_leaders_hears_of_the_end_of_the_office() -> None:
     assert not cluster.active.leaders_awaited
 
 
-def test_whoever_does_not_wait_is_told_that_time_is_up() -> None:
+def test_a_creation_without_a_timeout_is_answered_with_request_timed_out() -> None:
     cluster = small()
     assert error(create(cluster, topic("new", 1, 1), timeout_ms=0)[0]) == (Errors.REQUEST_TIMED_OUT, None)
     assert cluster.state("new")[2] == 0
@@ -415,7 +415,7 @@ def test_two_wait_for_one_deletion() -> None:
     assert [errors_of(each) for each in cluster.answers.values()] == [{"t": Errors.NONE}] * 2
 
 
-def test_whoever_waits_for_a_deletion_is_told_when_the_controller_resigns() -> None:
+def test_a_client_that_waits_for_a_deletion_is_answered_at_the_resignation() -> None:
     # KAFKA-10193
     cluster = small([1, 2])
     assert delete(cluster, "t") is None

@@ -147,8 +147,8 @@ def test_what_is_refused(asked: tuple[str, int, int], message: str) -> None:
 
 def test_each_is_judged_by_itself() -> None:
     made = cluster({"f": 4}, {"f": (1, 9), "g": (1, 1)})
-    told = update(made, ("f", 3, UPGRADE), ("g", 1, UPGRADE))
-    assert [error for error, _ in told.values()] == [Errors.INVALID_REQUEST, Errors.NONE]
+    response = update(made, ("f", 3, UPGRADE), ("g", 1, UPGRADE))
+    assert [error for error, _ in response.values()] == [Errors.INVALID_REQUEST, Errors.NONE]
     assert finalized(made)[0] == {"f": 4, "g": 1}
 
 
@@ -168,8 +168,8 @@ def test_only_checked() -> None:
 def test_somebody_else_wrote_the_znode() -> None:
     made = cluster({"f": 4}, {"f": (1, 9)})
     made.tree.set_data(znodes.FEATURE, made.tree.nodes[znodes.FEATURE].data)
-    told = update(made, ("f", 5, UPGRADE), ("h", 1, UPGRADE))
-    assert [error for error, _ in told.values()] == [Errors.FEATURE_UPDATE_FAILED, Errors.INVALID_REQUEST]
+    response = update(made, ("f", 5, UPGRADE), ("h", 1, UPGRADE))
+    assert [error for error, _ in response.values()] == [Errors.FEATURE_UPDATE_FAILED, Errors.INVALID_REQUEST]
     assert finalized(made)[0] == {"f": 4}
 
 

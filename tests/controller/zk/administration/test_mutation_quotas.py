@@ -35,14 +35,14 @@ def limited(path: str = "users/u", rate: str = "1.0") -> Cluster:
     return cluster
 
 
-def limit(cluster: Cluster, path: str, rate: str, *, told: bool = False) -> None:
-    """The quota's znode, as a broker writes it; `told`: with the notification."""
+def limit(cluster: Cluster, path: str, rate: str, *, is_noted: bool = False) -> None:
+    """The quota's znode, as a broker writes it; `is_noted`: with the notification."""
     where, data = f"{znodes.CONFIG}/{path}", znodes.encode_config({RATE: rate})
     if where in cluster.tree.nodes:
         cluster.tree.set_data(where, data)
     else:
         cluster.tree.create(where, data, parents=True)
-    if told:
+    if is_noted:
         cluster.tree.create_sequential(f"{znodes.CONFIG_CHANGES}/config_change_", znodes.encode_config_change(path))
         cluster.run()
 
@@ -93,7 +93,7 @@ def test_a_bucket_may_be_overdrawn_once_and_is_refused_until_it_is_at_zero_again
 
 
 @pytest.mark.parametrize("version", [5, 6])
-def test_versions_before_6_of_a_creation_are_only_told_to_wait(version: int) -> None:
+def test_creations_before_version_6_are_throttled_and_not_refused(version: int) -> None:
     cluster = limited()
     create(cluster, "a", BURST_S + 3, version=version)
     is_strict = version >= 6
@@ -102,7 +102,7 @@ def test_versions_before_6_of_a_creation_are_only_told_to_wait(version: int) -> 
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_versions_before_3_of_a_growth_are_only_told_to_wait(version: int) -> None:
+def test_growths_before_version_3_are_throttled_and_not_refused(version: int) -> None:
     cluster = limited()
     assert grow(cluster, 10 + BURST_S + 1, version=version)[0] == Errors.NONE, "only what is added counts"
     assert grow(cluster, 10 + BURST_S + 2, version=version) == (
@@ -113,7 +113,7 @@ def test_versions_before_3_of_a_growth_are_only_told_to_wait(version: int) -> No
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_versions_before_5_of_a_deletion_are_only_told_to_wait(version: int) -> None:
+def test_deletions_before_version_5_are_throttled_and_not_refused(version: int) -> None:
     cluster = limited()
     create(cluster, "a", BURST_S + 2)
     errors, wait_ms = delete(cluster, "t", version=version)
@@ -173,10 +173,10 @@ def test_a_name_is_found_as_it_is_written_in_a_znode() -> None:
 def test_changes_of_brokers_and_of_this_controller_are_followed() -> None:
     cluster = small()
     assert create(cluster, "a", 100) == (Errors.NONE, 0), "no quota"
-    limit(cluster, "users/u", "1.0", told=True)
+    limit(cluster, "users/u", "1.0", is_noted=True)
     create(cluster, "b", BURST_S + 1)
     assert create(cluster, "c")[0] == REFUSED
-    limit(cluster, "users/u", "-1", told=True)
+    limit(cluster, "users/u", "-1", is_noted=True)
     assert create(cluster, "c")[0] == Errors.NONE, "no quota is negative"
     entry = AlterClientQuotasRequestEntryData(
         entity=[EntityData(entity_type="user", entity_name="u"), EntityData(entity_type="client-id", entity_name=None)],

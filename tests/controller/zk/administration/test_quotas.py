@@ -100,7 +100,7 @@ def test_credentials_of_the_user_stay() -> None:
     assert stored(cluster, path) == {"SCRAM-SHA-256": "x", "consumer_byte_rate": "8"}
 
 
-def test_what_is_no_quota_and_what_is_no_number_is_not_told() -> None:
+def test_unknown_quotas_and_invalid_numbers_are_left_out() -> None:
     cluster = small([1])
     found = {
         "producer_byte_rate": "many",

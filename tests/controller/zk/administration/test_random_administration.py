@@ -127,7 +127,7 @@ class AdministeredWorld(World):
                 replicas[f"{topic}-{state.partition}"] = state.replicas
         for broker, view in self.views.items():
             left_over = [name for name in view.replicas if broker not in replicas.get(name, ())]
-            assert not left_over, f"{story}: broker {broker} was not told to delete {left_over}"
+            assert not left_over, f"{story}: broker {broker} was not asked to delete {left_over}"
 
 
 @pytest.mark.parametrize("seed", seeds(3, 8))

@@ -63,7 +63,7 @@ def stored(cluster: Cluster, path: str) -> dict[str, str]:
     return znodes.decode_config(path, cluster.tree.nodes[path].data)
 
 
-def test_a_credential_is_kept_as_kafka_keeps_it_and_told_by_a_note() -> None:
+def test_a_credential_is_written_as_kafka_does_with_a_notification() -> None:
     cluster = small([1])
     assert alter(cluster, upsertion("al ice", iterations=8192)) == {"al ice": (Errors.NONE, None)}
     parts = dict(each.split("=", 1) for each in stored(cluster, "/config/users/al%20ice")["SCRAM-SHA-256"].split(","))
@@ -142,7 +142,7 @@ def test_the_limits_themselves_are_fine() -> None:
     assert alter(cluster, long)["b"][0] is Errors.UNACCEPTABLE_CREDENTIAL
 
 
-def test_what_is_told_of_users_that_are_not_described() -> None:
+def test_the_errors_of_users_that_are_not_described() -> None:
     request = DescribeUserScramCredentialsRequest(users=[UserName(name=each) for each in ("none", "twice", "twice")])
     response = admin.ask(small([1]), request)
     assert [(each.user, each.error_message, each.credential_infos) for each in response.results] == [

@@ -78,7 +78,7 @@ def notes(cluster: Cluster) -> list[bytes]:
     return [cluster.tree.nodes[f"{CHANGES}/{each}"].data for each in sorted(cluster.tree.children[CHANGES])]
 
 
-def test_a_token_is_kept_without_its_secret_and_told_by_a_note() -> None:
+def test_a_token_is_written_without_its_secret_with_a_notification() -> None:
     cluster = secured()
     made = create(cluster)
     assert (made.error_code, made.principal_name, made.token_requester_principal_name) == (0, "al ice", "al ice")
@@ -209,7 +209,7 @@ def test_without_a_key_there_are_no_tokens() -> None:
     assert token_path("old") in cluster.tree.nodes, "others may know the key"
 
 
-def test_who_asked_is_told_since_version_3() -> None:
+def test_the_requester_is_reported_since_version_3() -> None:
     cluster = secured()
     request = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1, owner_principal_name="")
     assert ask(cluster, request, version=2).token_requester_principal_name == ""
@@ -242,7 +242,7 @@ def test_a_period_of_zero_is_over_at_once_and_removes_nothing() -> None:
         assert token_path(made.token_id) in cluster.tree.nodes
 
 
-def test_all_is_told_of_a_token() -> None:
+def test_all_fields_of_a_token_are_described() -> None:
     cluster = secured()
     made = create(cluster, 5000, "carol")
     [token] = ask(cluster, DescribeDelegationTokenRequest(owners=None)).tokens

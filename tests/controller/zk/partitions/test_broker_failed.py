@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.zk.clusters import cluster, led, replayed, snapshot, told
+from controller.zk.clusters import cluster, led, replayed, snapshot, states_of
 from kcore.controller.zk.events import BrokerFailed
 from kcore.controller.zk.zk_controller import ZkController
 from partition_states import set_state
@@ -51,8 +51,8 @@ def test_several_at_once_are_no_candidates_for_each_other() -> None:
 
 
 @pytest.mark.parametrize("brokers", [[], [99], [4]], ids=["nobody", "unknown", "dead already"])
-def test_no_news_changes_nothing(brokers: list[int]) -> None:
-    # Partition t-0 could elect broker 1: it must not do so because of a broker that is no news.
+def test_a_known_failure_changes_nothing(brokers: list[int]) -> None:
+    # Partition t-0 could elect broker 1: it must not do so because of a broker that had failed before.
     controller = cluster(("t", 0, [3, 1], [3, 1], -1), live=(1, 2))
     decision = controller.on_broker_failed(BrokerFailed(brokers))
     assert decision.is_nothing
@@ -67,7 +67,7 @@ def test_all_learn_which_replicas_are_offline() -> None:
     requests = replayed(controller, controller.on_broker_failed(BrokerFailed([3])))
     [(receivers, metadata)] = [rest for kind, *rest in requests if kind == "UpdateMetadata"]
     assert receivers == [1, 2, 4]
-    assert {name: state["offlineReplicas"] for name, state in told(metadata).items()} == {"t-0": [3], "u-0": [3]}
+    assert {name: state["offlineReplicas"] for name, state in states_of(metadata).items()} == {"t-0": [3], "u-0": [3]}
     assert [broker["id"] for broker in metadata["liveBrokers"]] == [1, 2, 4]
 
 
@@ -85,10 +85,10 @@ def test_an_unclean_leader_is_recovering_since_kip_704(level: str, recovering: i
     requests = replayed(controller, controller.on_broker_failed(BrokerFailed([3])))
     assert controller.table.leader_recovery_state__p.tolist() == [recovering]
     [request] = [request for kind, _, request in requests if kind == "LeaderAndIsr"]
-    assert told(request)["t-0"].get("leaderRecoveryState", 0) == recovering
+    assert states_of(request)["t-0"].get("leaderRecoveryState", 0) == recovering
 
 
-def test_a_recovering_leader_from_before_a_downgrade_is_not_told_as_such() -> None:
+def test_a_recovering_leader_from_before_a_downgrade_is_sent_without_its_state() -> None:
     table = cluster(("t", 0, [3, 1, 2], [3, 1], 3)).table
     set_state(table, 0, leader_recovery_state=1)
     controller = ZkController(9, 7, table, inter_broker_protocol="2.2")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.zk.clusters import cluster, endpoint, led, replayed, snapshot, told
+from controller.zk.clusters import cluster, endpoint, led, replayed, snapshot, states_of
 from kcore.controller.zk.events import BrokerFailed, BrokerStarted
 from kcore.errors import TableError
 from partition_states import set_state
@@ -32,15 +32,19 @@ def test_a_broker_that_was_missed() -> None:
         "lost-0": (-1, (4,), 5),
     }
     first, second, *others = requests
-    assert (first[0], first[1], set(told(first[2]))) == ("UpdateMetadata", [3], set(led(controller)))
-    # The others hear of what is online again and of the live brokers.
-    assert (second[0], second[1], set(told(second[2]))) == ("UpdateMetadata", [1, 2], {"waiting-0", "led-0", "lost-0"})
+    assert (first[0], first[1], set(states_of(first[2]))) == ("UpdateMetadata", [3], set(led(controller)))
+    # The others get UpdateMetadata with the partitions that are online again and the live brokers.
+    assert (second[0], second[1], set(states_of(second[2]))) == (
+        "UpdateMetadata",
+        [1, 2],
+        {"waiting-0", "led-0", "lost-0"},
+    )
     for _, _, request in (first, second):
         [new] = [broker for broker in request["liveBrokers"] if broker["id"] == 3]
         assert (new["rack"], new["endpoints"][0]["host"]) == ("rack-3", "host-3")
-        assert told(request)["led-0"]["offlineReplicas"] == []
-        assert told(request)["lost-0"]["offlineReplicas"] == [4]
-    assert [(kind, receivers, set(told(request))) for kind, receivers, request in others] == [
+        assert states_of(request)["led-0"]["offlineReplicas"] == []
+        assert states_of(request)["lost-0"]["offlineReplicas"] == [4]
+    assert [(kind, receivers, set(states_of(request))) for kind, receivers, request in others] == [
         ("LeaderAndIsr", [1], {"waiting-0"}),
         ("LeaderAndIsr", [3], {"waiting-0", "led-0", "lost-0"}),
     ]
@@ -50,7 +54,7 @@ def test_a_broker_that_was_missed() -> None:
 def test_a_new_broker_has_no_partitions_yet() -> None:
     controller = cluster(("t", 0, [1, 2], [1, 2], 1))
     requests = replayed(controller, controller.on_broker_started(started(77, 600)))
-    assert [(kind, receivers, len(told(request))) for kind, receivers, request in requests] == [
+    assert [(kind, receivers, len(states_of(request))) for kind, receivers, request in requests] == [
         ("UpdateMetadata", [77], 1),
         ("UpdateMetadata", [1, 2, 3, 4], 0),
     ]
@@ -58,7 +62,7 @@ def test_a_new_broker_has_no_partitions_yet() -> None:
 
 
 @pytest.mark.parametrize("epoch", [104, 3])
-def test_an_incarnation_that_is_known_is_no_news(epoch: int) -> None:
+def test_a_known_incarnation_changes_nothing(epoch: int) -> None:
     controller = cluster(("t", 0, [3, 4], [3], -1))
     assert controller.on_broker_started(started(4, epoch)).is_nothing
 
@@ -74,14 +78,14 @@ def test_a_bounce_is_a_failure_and_a_start() -> None:
     assert [request["brokerEpoch"] for request in to_it] == [104, 104]
 
 
-def test_partitions_without_a_state_and_removed_topics_are_not_told() -> None:
+def test_partitions_without_a_state_and_removed_topics_are_not_sent() -> None:
     controller = cluster(
         ("gone", 0, [1, 3], [1, 3], 1), ("new", 0, [1, 3], [], -1), ("t", 0, [1, 3], [1], 1), live=(1,)
     )
     controller.table.remove_topic("gone")
     set_state(controller.table, 1, leader_epoch=-1)
     requests = replayed(controller, controller.on_broker_started(started(3, 500)))
-    assert {name for _, _, request in requests for name in told(request)} == {"t-0"}
+    assert {name for _, _, request in requests for name in states_of(request)} == {"t-0"}
     lengths = [[len(topic["partitionStates"]) for topic in request["topicStates"]] for _, _, request in requests]
     assert lengths == [[1]] * 3
 
@@ -90,5 +94,5 @@ def test_a_leader_that_is_not_live_is_not_listed() -> None:
     controller = cluster(("t", 0, [4, 3], [4], 4), ("t", 1, [1, 3], [1], 1), live=(1, 2))
     requests = replayed(controller, controller.on_broker_started(started(3, 500)))
     [request] = [request for kind, _, request in requests if kind == "LeaderAndIsr"]
-    assert told(request)["t-0"]["leader"] == 4
+    assert states_of(request)["t-0"]["leader"] == 4
     assert [leader["brokerId"] for leader in request["liveLeaders"]] == [1]

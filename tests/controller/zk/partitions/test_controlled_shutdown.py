@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.zk.clusters import cluster, led, replayed, snapshot, told
+from controller.zk.clusters import cluster, led, replayed, snapshot, states_of
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.events import ControlledShutdown
 from kcore.controller.zk.zk_controller import ZkController
@@ -42,7 +42,7 @@ def test_leaders_move_followers_stop_and_the_rest_is_named() -> None:
     assert decision.response is not None and decision.response.error_code == Errors.NONE
     remaining = [(each.topic_name, each.partition_index) for each in decision.response.remaining_partitions]
     assert remaining == [("last", 6)], "a single replica cannot be handed over"
-    assert [(kind, receivers, set(told(request))) for kind, receivers, request in requests] == [
+    assert [(kind, receivers, set(states_of(request))) for kind, receivers, request in requests] == [
         ("UpdateMetadata", [1, 2, 3, 4], {"led-0", "followed-0", "behind-4"}),
         ("LeaderAndIsr", [1], {"led-0", "followed-0"}),
         ("LeaderAndIsr", [2], {"led-0"}),
@@ -50,9 +50,9 @@ def test_leaders_move_followers_stop_and_the_rest_is_named() -> None:
         ("StopReplica", [3], {"followed-0", "behind-4"}),
     ]
     metadata, stop = requests[0][2], requests[-1][2]
-    assert all(state["offlineReplicas"] == [3] for state in told(metadata).values())
+    assert all(state["offlineReplicas"] == [3] for state in states_of(metadata).values())
     assert {broker["id"] for broker in metadata["liveBrokers"]} == {1, 2, 3, 4}, "it is still there"
-    assert [(s["leaderEpoch"], s["deletePartition"]) for s in told(stop).values()] == [(5, False)] * 2
+    assert [(s["leaderEpoch"], s["deletePartition"]) for s in states_of(stop).values()] == [(5, False)] * 2
 
 
 @pytest.mark.covers("A5")

@@ -1,4 +1,4 @@
-"""Topics are deleted: told, stopped, deleted by every broker, then gone; waiting for brokers and reassignments."""
+"""Topics are deleted: UpdateMetadata, StopReplica twice, then the znodes go; waiting for brokers and reassignments."""
 
 from typing import Any
 
@@ -154,8 +154,8 @@ def test_a_topic_waits_for_a_dead_broker_and_goes_on_when_it_is_back() -> None:
     assert cluster.active.deletion.ineligible == {"t"}
     cluster.register(2)
     cluster.run()
-    told = [(kind, receivers) for kind, receivers, request in _peek(cluster) if kind == "StopReplica"]
-    assert told == [("StopReplica", [2])] * 2, "those that are deleted already are not asked again"
+    sent = [(kind, receivers) for kind, receivers, request in _peek(cluster) if kind == "StopReplica"]
+    assert sent == [("StopReplica", [2])] * 2, "those that are deleted already are not asked again"
     answer_stops(cluster)
     assert is_gone(cluster)
 

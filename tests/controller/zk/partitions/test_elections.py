@@ -102,7 +102,7 @@ def leaders_of_t(cluster: Cluster) -> list[int]:
     return [cluster.state("t", partition)[0] for partition in range(4)]
 
 
-def test_an_unclean_election_takes_whom_it_finds_and_no_other_does() -> None:
+def test_only_an_unclean_election_takes_a_replica_outside_the_isr() -> None:
     cluster = small([1, 2], [2, 3])
     alter_partition(cluster, 1, [1])
     cluster.unregister(1)

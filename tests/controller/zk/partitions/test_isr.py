@@ -40,7 +40,7 @@ def test_step_3_of_the_story_broker_3_comes_back_into_the_isrs() -> None:
 
 @pytest.mark.covers("article maybe_change_ISR 3")
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_the_state_is_written_then_answered_then_told(version: int) -> None:
+def test_the_state_is_written_then_answered_then_sent(version: int) -> None:
     cluster = one()
     cluster.effects.clear()
     answer = alter_partition(cluster, 1, [1, 3], version=version)
@@ -56,7 +56,7 @@ def test_the_state_is_written_then_answered_then_told(version: int) -> None:
     assert cluster.story() == [("UpdateMetadata", [1, 2, 3, 4], ["t-0"])]
 
 
-def test_another_incarnation_of_the_sender_is_not_heard() -> None:
+def test_another_incarnation_of_the_sender_is_refused() -> None:
     cluster = one()
     for epoch in (epoch_of(cluster, 1) - 1, epoch_of(cluster, 1) + 1, -1):
         assert alter_partition(cluster, 1, [1, 2], broker_epoch=epoch) is Errors.STALE_BROKER_EPOCH

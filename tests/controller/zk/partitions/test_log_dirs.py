@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.zk import admin
-from controller.zk.clusters import columns_of, told
+from controller.zk.clusters import columns_of, states_of
 from controller.zk.tree import TOPIC_ID, Cluster
 from kcore.controller.zk import events
 from kcore.metadata.zookeeper import znodes
@@ -43,11 +43,11 @@ def test_replicas_on_a_lost_directory_lead_no_more_and_leave_the_isr() -> None:
     assert made.state("t", 1) == (2, (2,), 1)
     assert made.state("t", 2) == (-1, (1,), 1)
     sent = made.requests()
-    orders = {to[0]: set(told(request)) for kind, to, request in sent if kind == "LeaderAndIsr"}
+    orders = {to[0]: set(states_of(request)) for kind, to, request in sent if kind == "LeaderAndIsr"}
     assert orders == {2: {"t-0", "t-1"}, 3: {"t-0"}}
-    [(to, stopped)] = [(to, told(request)) for kind, to, request in sent if kind == "StopReplica"]
+    [(to, stopped)] = [(to, states_of(request)) for kind, to, request in sent if kind == "StopReplica"]
     assert to == [1] and not any(state["deletePartition"] for state in stopped.values())
-    [shown] = [told(request) for kind, _, request in sent if kind == "UpdateMetadata"]
+    [shown] = [states_of(request) for kind, _, request in sent if kind == "UpdateMetadata"]
     assert {name: state["offlineReplicas"] for name, state in shown.items()} == {"t-0": [1], "t-1": [1], "t-2": [1]}
 
 
@@ -59,7 +59,7 @@ def test_only_the_lost_directory_is_concerned() -> None:
     assert made.active.offline_dirs == {1: {0}}
 
 
-def test_the_same_news_twice_is_none() -> None:
+def test_the_same_failure_twice_changes_nothing() -> None:
     made = cluster()
     answer(made, 1, {0: LOST})
     made.sent.clear()
@@ -81,7 +81,7 @@ def test_after_11_and_77_nothing_is_sent_again(error: Errors) -> None:
     assert made.sent == [] and made.active.offline_dirs == {}
 
 
-def test_an_equal_leader_epoch_is_no_news() -> None:
+def test_an_equal_leader_epoch_changes_nothing() -> None:
     # Every failover sends states again; brokers answer 11 for each partition under a top-level 0.
     made = cluster()
     answer(made, 1, {0: Errors.STALE_CONTROLLER_EPOCH})

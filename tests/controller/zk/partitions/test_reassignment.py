@@ -92,12 +92,12 @@ def test_the_second_phase_moves_the_leader_then_stops_and_deletes() -> None:
     assert assignment(cluster) == ((4, 2), (), ())
     assert cluster.state("t")[:2] == (4, (2, 4)), "the first of the target leads, those that go are out of the ISR"
     requests = cluster.requests()
-    told = [
+    sent = [
         (kind, receivers, states(request)[0]["leader"])
         for kind, receivers, request in requests
         if kind == "LeaderAndIsr"
     ]
-    assert told == [("LeaderAndIsr", [2], 4), ("LeaderAndIsr", [4], 4)]
+    assert sent == [("LeaderAndIsr", [2], 4), ("LeaderAndIsr", [4], 4)]
     stops = [
         (receivers, states(request)[0]["deletePartition"])
         for kind, receivers, request in requests

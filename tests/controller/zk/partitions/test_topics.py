@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from controller.zk import admin
-from controller.zk.clusters import told
+from controller.zk.clusters import states_of
 from controller.zk.tree import Cluster
 from kcore.controller.zk import events
 from kcore.metadata.replica_assignment import ReplicaAssignment
@@ -41,7 +41,7 @@ def test_replicas_that_do_not_live_are_not_in_the_first_isr() -> None:
     made.register(9)
     made.run()
     assert made.state("t", 1) == (9, (9,), 0)
-    orders = [(to, told(request)) for kind, to, request in made.requests() if kind == "LeaderAndIsr"]
+    orders = [(to, states_of(request)) for kind, to, request in made.requests() if kind == "LeaderAndIsr"]
     assert {name: state["isNew"] for to, each in orders if to == [9] for name, state in each.items()} == {
         "t-0": False,
         "t-1": True,
@@ -146,7 +146,7 @@ def test_it_is_mended_at_failover_too_but_never_once_there_is_a_state() -> None:
     assert made.state("t", 1) == (2, (2,), 5)
 
 
-def test_what_is_moved_off_the_controller_is_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_replicas_that_move_off_the_controller_are_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
     made = Cluster()
     for broker in (1, 2, 3):
         made.register(broker)
@@ -297,7 +297,7 @@ def test_only_new_notes_of_a_change_are_read() -> None:
     assert len([path for path in read if path.startswith("/config/changes/")]) == 1
 
 
-def test_an_unclean_election_of_a_topic_that_is_unknown_is_no_news() -> None:
+def test_an_unclean_election_of_an_unknown_topic_changes_nothing() -> None:
     made = cluster()
     made.run(events.TopicUncleanLeaderElectionEnable("nobody"))
     assert made.sent == []
@@ -334,7 +334,7 @@ def test_stopping_and_deleting_go_together_from_version_3_on(protocol: str) -> N
     made.sent = batch.requests()
     stops = [request for _, _, request in made.requests()]
     if protocol in ("2.6", "3.9"):  # KIP-570
-        [states] = map(told, stops)
+        [states] = map(states_of, stops)
         assert {name: (each["leaderEpoch"], each["deletePartition"]) for name, each in states.items()} == {
             "t-0": (5, True),
             "t-1": (6, False),
@@ -353,7 +353,7 @@ def test_topics_that_are_being_deleted_are_shown_so() -> None:
     batch.add_update_metadata([0, 1, 2], [0])
     batch.add_stop_replica(0, 0, 5, delete=True)
     made.sent = batch.requests()
-    shown, stopped = (told(request)["t-0"] for _, _, request in made.requests())
+    shown, stopped = (states_of(request)["t-0"] for _, _, request in made.requests())
     assert (shown["leader"], shown["leaderEpoch"], shown["zkVersion"], shown["isr"]) == (-2, 0, 0, [1, 2])
     assert stopped["leaderEpoch"] == -2
 

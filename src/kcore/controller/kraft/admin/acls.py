@@ -138,7 +138,7 @@ def _reason_no_entry(row: AclCreation, operations: range) -> str | None:
     return None
 
 
-# Deleted and described.
+# DeleteAcls and DescribeAcls.
 
 
 def on_delete_acls(context: ControllerContext, request: DeleteAclsRequest, info: RequestInfo) -> Decision:

@@ -4,7 +4,7 @@
 Kafka applies the records of one commit as one delta. If a transaction is aborted within the delta and further records
 follow, the aborted records stay in it ("aborted-records-return"). If a topic is created and deleted within the delta,
 its settings stay in the image ("deleted-topics-settings"). If the last SCRAM credential of a mechanism is removed
-within the delta, the credentials behind it in the delta's hash table are lost ("lost-scram-credentials").
+within the delta, the credentials after it in the delta's hash table are lost ("lost-scram-credentials").
 """
 
 from collections.abc import Collection, Iterator, Mapping

@@ -25,7 +25,7 @@ from kcore.controller.rules.replica_assignments import (
 )
 from kcore.controller.zk.effects import HandleLater, Steps, log_notice, read_node, write_nodes
 from kcore.controller.zk.events import ReassignmentStep, ZkPartitionReassignment
-from kcore.controller.zk.leaders import one_by_one
+from kcore.controller.zk.leaders import single_states
 from kcore.controller.zk.log_lines import Reassignments
 from kcore.controller.zk.requests.states import distinct
 from kcore.controller.zk.state_changes import carry_out
@@ -196,7 +196,7 @@ def _go_on(context: ControllerContext, moves: Moves, *, start: bool) -> Steps[No
     table.apply(found.changes, controller_epoch=found.controller_epochs, check_epochs=False)
     reached: dict[int, ReplicaAssignment] = {}
     others: dict[int, ReplicaAssignment] = {}
-    for row, state in one_by_one.states_of(table, found.changes.rows.tolist()):
+    for row, state in single_states.states_of(table, found.changes.rows.tolist()):
         # The ISR must have all of TRS: otherwise a replica that never caught up could be the last one (KAFKA-15665).
         is_over = not is_being_reassigned(moves[row]) or {*target_replicas(moves[row])} <= {*state.isr}
         (reached if is_over else others)[row] = moves[row]
@@ -207,7 +207,7 @@ def _go_on(context: ControllerContext, moves: Moves, *, start: bool) -> Steps[No
 
 def _start_new_replicas(context: ControllerContext, moves: Moves) -> Steps[None]:
     """A2. Requests are built after the raised epoch is in the table: no broker is sent an older one (KAFKA-9212)."""
-    decision = yield from carry_out(context, lambda: one_by_one.decided(context.table, moves, _raised), REASSIGNMENT)
+    decision = yield from carry_out(context, lambda: single_states.decided(context.table, moves, _raised), REASSIGNMENT)
     orders = [
         (broker, row, broker in moves[row].adding_replicas)
         for row in decision.changes.rows.tolist()
@@ -232,7 +232,7 @@ def _finish(context: ControllerContext, moves: Moves) -> Steps[None]:
     targets = {row: ReplicaAssignment(target_replicas(each)) for row, each in sorted(moves.items())}
     _assign(table, targets)
 
-    online_of = one_by_one.online_brokers(table, context.offline_dirs)
+    online_of = single_states.online_brokers(table, context.offline_dirs)
 
     def lead(row: int, state: LeaderAndIsr) -> LeaderAndIsr | None:
         replicas, online = targets[row].replicas, online_of(row)
@@ -240,7 +240,7 @@ def _finish(context: ControllerContext, moves: Moves) -> Steps[None]:
             return _raised(row, state)
         return elect_one("reassign", replicas, state, live=online)
 
-    yield from carry_out(context, lambda: one_by_one.decided(table, targets, lead), REASSIGNMENT)
+    yield from carry_out(context, lambda: single_states.decided(table, targets, lead), REASSIGNMENT)
     removed = {row: each.removing_replicas for row, each in sorted(moves.items()) if each.removing_replicas}
     yield from _stop_removed(context, removed, also=rows)
     # After StopReplica: if this controller dies before, the next one finds the reassignment and completes it.
@@ -263,7 +263,9 @@ def _stop_removed(context: ControllerContext, removed: Removed, also: Int32s | N
             after = remove_from_isr(broker, after) or after
         return None if after == state else after
 
-    decision = yield from carry_out(context, lambda: one_by_one.decided(context.table, removed, shrink), REASSIGNMENT)
+    decision = yield from carry_out(
+        context, lambda: single_states.decided(context.table, removed, shrink), REASSIGNMENT
+    )
     rows = decision.changes.rows if also is None else distinct(np.concatenate([decision.changes.rows, also]))
     batch = context.batch()
     if len(rows):

@@ -19,18 +19,18 @@ _CONNECT: Final = struct.Struct(">iqiqi16s?")  # ConnectRequest with a password 
 _REPLY: Final = struct.Struct(">iqi")  # ReplyHeader: xid, zxid, error
 _ANSWER_S: Final = 30.0
 SESSION_S: Final = 18.0  # The default of zookeeper.session.timeout.ms.
-PING_S: Final = 6.0  # The session ends so much sooner after the connection is cut, at most.
+PING_S: Final = 6.0  # Between pings. After a cut the session ends SESSION_S - PING_S later at the earliest.
 
 
 class BrokerSession:
-    """Open from `open` to `cut`."""
+    """A hollow broker's session with ZooKeeper, from `open` to `cut`."""
 
     def __init__(self, address: str) -> None:
         """`address`: HOST:PORT of ZooKeeper."""
         self._address = address
         self._answers: asyncio.Queue[bytes] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
-        self.has_ended = False  # ZooKeeper closed it: not a single ping came in its time.
+        self.has_ended = False  # ZooKeeper has closed the session, because no ping came in time.
         self._writer: asyncio.StreamWriter | None = None
 
     async def open(self) -> None:

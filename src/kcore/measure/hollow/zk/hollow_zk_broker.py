@@ -39,7 +39,7 @@ class Arrival(NamedTuple):
 
 
 class HollowBroker:
-    """A broker's successive incarnations behind one listener."""
+    """A broker's successive incarnations at one listener."""
 
     def __init__(self, broker_id: int, bodies: Bodies | None = None) -> None:
         """`bodies`: shared by the brokers of a cluster."""

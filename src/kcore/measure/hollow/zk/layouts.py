@@ -28,7 +28,7 @@ _NAMED: Final = {
 
 
 def layouts() -> list[Layout]:
-    """API key, version, whether the head has `is_kraft_controller`, what the answer lists, the program behind it."""
+    """API key, version, whether the head has `is_kraft_controller`, what the answer lists, the program after it."""
     return [
         _layout(message, version)
         for message in CONTROL_REQUESTS.values()

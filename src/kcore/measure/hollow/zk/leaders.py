@@ -71,7 +71,7 @@ class IsrLeaders:
         self.changed = 0  # Partitions whose ISR the controller has changed.
         self._address = host, port
         self._led: dict[TopicPartition, Led] = {}
-        self._told: dict[TopicPartition, set[int]] = {}  # Brokers that accepted LeaderAndIsr.
+        self._with_leader_and_isr: dict[TopicPartition, set[int]] = {}  # Brokers that accepted LeaderAndIsr.
         self._leaders = {broker_id: Leader() for broker_id in brokers}
         self._failure: KcoreError | OSError | None = None
 
@@ -99,7 +99,7 @@ class IsrLeaders:
         if columns.message is not LeaderAndIsrRequest:
             return
         for partition, state in states_of(columns):
-            self._told.setdefault(partition, set()).add(broker.broker_id)
+            self._with_leader_and_isr.setdefault(partition, set()).add(broker.broker_id)
             if state.leader == broker.broker_id:
                 self._led[partition] = Led(state)
             if (led := self._led.get(partition)) is not None:
@@ -111,7 +111,7 @@ class IsrLeaders:
         missing = {*state.replicas}.difference(state.isr)
         if led.asked or not missing:
             return
-        if missing.intersection(state.adding) <= self._told.get(partition, set()):
+        if missing.intersection(state.adding) <= self._with_leader_and_isr.get(partition, set()):
             led.asked = True
             leader = self._leaders[state.leader]
             leader.queue[partition] = None

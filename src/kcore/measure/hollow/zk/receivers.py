@@ -30,7 +30,7 @@ _NO_EPOCH: Final = -1
 
 
 class Receiver:
-    """A broker's successive incarnations behind one listener."""
+    """A broker's successive incarnations at one listener."""
 
     def __init__(self, loop: kernel.Receivers, broker_id: int) -> None:
         self.broker_id, self.epoch = broker_id, _NO_EPOCH

@@ -105,7 +105,7 @@ class HollowFleet:
         return encode_broker(BrokerNode((endpoint,)), int(time.time() * 1000))
 
     def forget(self) -> None:
-        """What came so far."""
+        """Drops the requests received so far."""
         self._receivers.forget()
 
     def arrivals(self) -> list[tuple[int, Arrival]]:

@@ -74,7 +74,7 @@ class Storm:
     def table(self) -> PartitionTable:
         """The partitions in the hollow brokers' image. TargetError if the brokers only count records."""
         if self.fleet.options.counts_only:
-            raise TargetError("this scenario needs hollow brokers that know the partitions: --mind full")
+            raise TargetError("this scenario needs hollow brokers that know the partitions: --metadata full")
         return self.fleet.observer.image.table
 
     async def state(self) -> PartitionTable:
@@ -343,7 +343,7 @@ class Measure:
         result.heartbeat_p999_ms, result.heartbeat_max_ms = (percentile_ms(latency, share) for share in (0.999, 1))
         result.lag_max_ms = percentile_ms(lag, 1)
         result.own_cpu_s = self.storm.fleet.cpu_s() - self._own
-        if usage and self._usage and usage.cpu_s >= self._usage.cpu_s:  # Lower if a process was replaced.
+        if usage and self._usage and usage.cpu_s >= self._usage.cpu_s:  # A replaced process makes it lower.
             result.controller_cpu_s = usage.cpu_s - self._usage.cpu_s
             result.controller_rss_mb = usage.peak_rss_bytes / 1e6
         if result.lag_max_ms > _LATE_MS:

@@ -48,8 +48,8 @@ def controller_pids(quorum: Quorum, given: Sequence[int]) -> list[int]:
     except TargetError:  # Only the user knows the processes.
         return list(given)
     if {*given} != {*found} and all(map(_has_our_network, given)):
-        told = (", ".join(map(str, pids)) for pids in (given, found))
-        raise TargetError("--pid {} is not what listens at the controllers' addresses: process {}".format(*told))
+        lists = (", ".join(map(str, pids)) for pids in (given, found))
+        raise TargetError("--pid {} is not what listens at the controllers' addresses: process {}".format(*lists))
     return list(given)
 
 

@@ -16,8 +16,8 @@ from kcore.measure.storm.profile.profile_tables import ProfileRow, event_table, 
 
 ABOUT: Final = (
     "CPU time of the controllers' processes by the kernel's account of their threads, from the intended moment of a "
-    "scenario until the last broker knew; means of repetitions. What a thread did is by samples: py-spy's of kcore's "
-    "controllers, async-profiler's of Kafka's, up to 1,000 a second. Samplers take CPU time themselves: compare a "
+    "scenario until the last broker knew; means of repetitions. Samplers say what a thread did: py-spy in kcore's "
+    "controllers, async-profiler in Kafka's, up to 1,000 times a second. They take CPU time themselves: compare a "
     "profiled storm with profiled ones only.",
     "Time in a compiled kernel of kcore belongs to the layer that calls it. kcore's layers are by files, Kafka's by "
     "packages; garbage collection of Python is in the layer that it interrupts.",

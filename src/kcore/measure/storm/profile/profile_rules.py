@@ -48,7 +48,7 @@ LAYERS: Final = {
     UNSAMPLED: "threads that worked for too short a time to be seen",
     OTHER: "no rule matched",
 }
-"""What each layer is, in the order of the tables."""
+"""Each layer with its description, in the order of the tables."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class PySpy:
     """The samplers of one window, and what they printed."""
 
     folder: Path  # For their output.
-    cpu_s: float = 0.0  # That the samplers themselves took.
+    cpu_s: float = 0.0  # CPU time of the samplers themselves.
     _running: list[tuple[int, subprocess.Popen[bytes], Path]] = field(default_factory=list)
 
     def begin(self, pids: Sequence[int], name: str) -> None:

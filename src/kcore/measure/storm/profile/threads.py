@@ -9,7 +9,7 @@ from kcore.measure.processes.local_process import usage_of
 
 _NS: Final = 1e9
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-_UTIME: Final = 11  # In /proc/PID/task/TID/stat behind the name; the next field is the time in the kernel.
+_UTIME: Final = 11  # In /proc/PID/task/TID/stat after the name; the next field is the time in the kernel.
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def thread_times(pid: int) -> ThreadTimes | None:
             times[int(folder.name)] = _cpu_s(folder)
             names[int(folder.name)] = (folder / "comm").read_text(errors="replace").strip()
         except OSError:
-            times.pop(int(folder.name), None)  # It has just ended.
+            times.pop(int(folder.name), None)  # The thread has just ended.
     return ThreadTimes(pid, usage.cpu_s, times, names)
 
 

@@ -38,7 +38,7 @@ async def failover(storm: ZkStorm) -> ScenarioResult:
             await created.wait()
     else:
         measure.begins_now()
-    return await measure.end("all brokers to be told of all partitions", storm.everyone_knows_all)
+    return await measure.end("all brokers to know all partitions", storm.everyone_knows_all)
 
 
 async def broker_lost(storm: ZkStorm) -> ScenarioResult:
@@ -52,7 +52,7 @@ async def broker_lost(storm: ZkStorm) -> ScenarioResult:
         raise TargetError(f"broker {lost} has no session that could end")
     async with asyncio.timeout(storm.timeout_s):
         await storm.fleet.gone(lost, lambda: measure.session_ended(SESSION_S - PING_S))
-    return await measure.end("the others to be told of its partitions", lambda: _others_know(storm, lost))
+    return await measure.end("the others to know the new leaders of its partitions", lambda: _others_know(storm, lost))
 
 
 async def broker_back(storm: ZkStorm) -> ScenarioResult:
@@ -64,7 +64,7 @@ async def broker_back(storm: ZkStorm) -> ScenarioResult:
     most = MOST_WAVES * held * storm.table.replicas__ps.shape[1]
     measure = ZkMeasure(storm, "broker-back", Bounds(max(1, held), max(1, most), f"a broker with {held:,} replicas"))
     await storm.fleet.register(away[:1])
-    return await measure.end("it to be told of everything", lambda: storm.knows_all(away[0]))
+    return await measure.end("it to know all partitions", lambda: storm.knows_all(away[0]))
 
 
 async def controlled_shutdown(storm: ZkStorm) -> ScenarioResult:
@@ -79,7 +79,7 @@ async def controlled_shutdown(storm: ZkStorm) -> ScenarioResult:
     measure.answered()
     if answer.error_code or answer.remaining_partitions:
         raise TargetError(f"error {answer.error_code}, {len(answer.remaining_partitions)} partitions remain")
-    result = await measure.end("the others to be told of what it led", lambda: _others_know(storm, leaving))
+    result = await measure.end("the others to know who leads what it led", lambda: _others_know(storm, leaving))
     storm.forget()
     await storm.fleet.lose(leaving)
     await storm.fleet.quiet(2.0, storm.timeout_s)
@@ -92,7 +92,7 @@ async def bounce(storm: ZkStorm) -> ScenarioResult:
     held, away = len(storm.held(bounced)), storm.sent_about(bounced, times=MOST_WAVES)
     measure = ZkMeasure(storm, "bounce", Bounds(max(1, held), away.most + MOST_WAVES * held, away.because))
     await storm.fleet.bounce(bounced)
-    return await measure.end("it to be told of everything", lambda: storm.knows_all(bounced))
+    return await measure.end("it to know all partitions", lambda: storm.knows_all(bounced))
 
 
 def _others_know(storm: ZkStorm, broker_id: int) -> bool:

@@ -34,7 +34,7 @@ async def create(storm: ZkStorm) -> ScenarioResult:
     measure = ZkMeasure(storm, "create", storm.sent_whole())
     await write_topics(storm.fleet.client, storm.table)
     measure.wave("written by the tool")
-    return await measure.end("the brokers to be told of all partitions", storm.everyone_knows_all, WORK_S)
+    return await measure.end("the brokers to know all partitions", storm.everyone_knows_all, WORK_S)
 
 
 async def reassign(storm: ZkStorm) -> ScenarioResult:

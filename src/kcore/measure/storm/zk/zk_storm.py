@@ -136,13 +136,13 @@ class ZkStorm:
             return
         self.forget()
         await self.fleet.register(away)
-        what = "the brokers that are back to be told of everything"
+        what = "the brokers that are back to know all partitions"
         await self.fleet.until(what, lambda: all(map(self.knows_all, away)), self.timeout_s)
         await self.fleet.quiet(QUIET_S, self.timeout_s)
 
     async def settled(self) -> None:
         """Returns when every live broker has all partitions, and no request has come for a while."""
-        await self.fleet.until("the brokers to be told of all partitions", self.everyone_knows_all, self.timeout_s)
+        await self.fleet.until("the brokers to know all partitions", self.everyone_knows_all, self.timeout_s)
         await self.fleet.quiet(QUIET_S, self.timeout_s)
 
 
@@ -165,7 +165,7 @@ class ZkMeasure:
         self.intended_ns = self._begun_ns = time.monotonic_ns()
 
     def begins_now(self) -> None:
-        """The intended moment, where it is not that of the construction: now, or the first request if that was sooner.
+        """Sets the intended moment, if it is not the construction: now, or the first request if that was sooner.
 
         The watch that calls this may fire after the requests that followed the same change: on a busy machine all of
         them may have come by then.
@@ -174,7 +174,7 @@ class ZkMeasure:
         self.intended_ns = min([time.monotonic_ns(), *arrivals])
 
     def session_ended(self, least_s: float) -> None:
-        """The znode of a broker that died is gone: now, or when the first request came, if that was sooner.
+        """The znode of a dead broker is gone: now, or when the first request came, if that was sooner.
 
         No request comes of it before the session has lasted so long.
         """
@@ -183,17 +183,17 @@ class ZkMeasure:
         self.result.session_ms = (min([time.monotonic_ns(), *arrivals]) - self.intended_ns) / _MILLIS
 
     def wave(self, name: str) -> None:
-        """A part of what was asked is done."""
+        """Records when a part of the requested work is done."""
         self.result.waves_ms[name] = (time.monotonic_ns() - self.intended_ns) / _MILLIS
 
     def answered(self) -> None:
-        """The controller has answered what it was asked."""
+        """Records when the controller has answered."""
         self.result.answered_ms = (time.monotonic_ns() - self.intended_ns) / _MILLIS
 
     async def end(self, what: str, so: Callable[[], bool], timeout_s: float | None = None) -> ScenarioResult:
         """Waits until the condition holds and no more requests come, and returns the measured result."""
         storm, result = self.storm, self.result
-        most_s = timeout_s or storm.timeout_s  # Kafka's controller may be minutes behind with what it has decided.
+        most_s = timeout_s or storm.timeout_s  # Kafka's controller may be minutes late with its decisions.
         await storm.fleet.until(what, so, most_s)
         await storm.fleet.quiet(QUIET_S, most_s)
         arrivals = [(broker_id, each) for broker_id, each in storm.fleet.arrivals() if each.at_ns >= self.intended_ns]

@@ -1,14 +1,14 @@
-"""The invariants that every simulated world must keep under any fault: one class per subject, behind common hooks.
+"""The invariants that every simulated world must keep under any fault: one class per subject, with common hooks.
 
 | subject | invariants |
 |---|---|
 | `elections` | one leader an epoch, elected by a majority; one vote an epoch, durable; nothing forgotten |
-| `votes` | who may, and who must, be given a vote or a pre-vote; a leader that is heard of stays (KIP-996) |
+| `votes` | who may, and who must, get a vote or a pre-vote; a leader from which a majority fetches stays (KIP-996) |
 | `commits` | the high watermark: monotone, durable at a majority, of the own epoch; the same data everywhere |
 | `consumers` | a state machine gets each committed record once, in order; and its node's leadership once |
 | `logs` | one batch an offset and epoch; what is cut, what is flushed, what a node says that its disk has |
 | `snapshots` | where a log begins; the same snapshots everywhere |
-| `voter_changes` | one voter at a time, as asked, caught up, behind what is committed (KIP-853) |
+| `voter_changes` | one voter at a time, as asked, caught up, after what is committed (KIP-853) |
 | `requests` | each answered once and in time; retries that back off; nothing grows without bound |
 
 Sources: Raft's properties (figure 3.2 of the dissertation), Kafka's RaftEventSimulationTest, KIP-595, 630, 853 and 996.
@@ -39,14 +39,14 @@ CHECKERS: Final[tuple[type[Checker], ...]] = (
 
 
 def _own(checkers: list[Checker], hook: str) -> list[Callable[..., None]]:
-    """The hook of those checkers that have one of their own, in order."""
+    """The overridden hooks of the checkers, in order."""
     return [
         getattr(checker, hook) for checker in checkers if getattr(type(checker), hook) is not getattr(Checker, hook)
     ]
 
 
 def _all(checkers: list[Checker], hook: str) -> Callable[..., None]:
-    """Calls the hook of those checkers."""
+    """Calls each overridden hook."""
     own = _own(checkers, hook)
     if len(own) == 1:
         return own[0]
@@ -59,7 +59,7 @@ def _all(checkers: list[Checker], hook: str) -> Callable[..., None]:
 
 
 class _ByKind(dict[type[Any], tuple[Callable[..., None], ...]]):
-    """The hooks for messages of each kind, in order; learnt at the first message of that kind."""
+    """The hooks for messages of each kind, in order; filled at the first message of a kind."""
 
     def __init__(self, checkers: list[Checker], hook: str) -> None:
         self._hooks = _own(checkers, hook)
@@ -70,7 +70,7 @@ class _ByKind(dict[type[Any], tuple[Callable[..., None], ...]]):
 
 
 class Checkers:
-    """All of them, as one: each hook of Checker calls those that have it."""
+    """All checkers as one: each hook calls the checkers that override it."""
 
     def __init__(self, world: WorldState) -> None:
         checkers = [kind(world) for kind in CHECKERS]
@@ -94,7 +94,7 @@ class Checkers:
         # The hooks for messages, by kind of message; the edge calls them one by one.
         self.on_send = _ByKind(checkers, "on_send")
         self.on_request = _ByKind(checkers, "on_request")
-        self.on_answer = _ByKind(checkers, "on_answer")  # By the kind of the response, the others by the request's.
+        self.on_answer = _ByKind(checkers, "on_answer")  # By the kind of the response.
         self.before_response = _ByKind(checkers, "before_response")
         self.on_boot = _all(checkers, "on_boot")
         self._audit = _all(checkers, "audit")
@@ -104,16 +104,16 @@ class Checkers:
         self.on_crash_in_event = _all(checkers, "on_crash_in_event")
 
     def watcher(self, machine: Machine) -> LogWatcher:
-        """What a machine's log tells."""
+        """The watcher through which a machine's log calls the checkers."""
         return _Watcher(self, machine)
 
     def on_state(self, machine: Machine, state: State) -> None:
-        """The node has taken an event that changed its state; the effects are not performed yet."""
+        """The node has handled an event that changed its state; the effects are not performed yet."""
         before, machine.state = machine.state, state
         self._on_state(machine, before, state)
 
     def after_event(self, machine: Machine) -> None:
-        """As Checker has it, where the event changed anything that a checker looks at; most events do not.
+        """As `Checker.after_event`, if the event changed a value that checkers read; most events change none.
 
         Log, voters and what is stored change with operations on files, which the disk counts. A call of the
         state machine, or a change of a checker's own notes, resets `machine.checked`.
@@ -131,7 +131,7 @@ class Checkers:
             machine.checked = quorum.state, quorum.high_watermark, machine.storing
 
     def audit(self) -> None:
-        """Some time has passed: whatever has changed, all is looked at behind the next event of each machine."""
+        """Some time has passed: after its next event each machine is checked, even if nothing has changed."""
         for machine in self._machines:
             machine.checked, machine.checked_files = None, UNCHECKED
         self._audit()

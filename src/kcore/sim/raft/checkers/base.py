@@ -13,7 +13,7 @@ from kcore.sim.raft.simulated_machine import Call, Machine, Reply
 from kcore.sim.raft.world_state import WorldState
 
 Hook = TypeVar("Hook", bound=Callable[..., None])
-_KINDS: Final = "kinds_of_messages"  # The attribute of a hook that is not for all of them.
+_KINDS: Final = "kinds_of_messages"  # The attribute of a hook that lists its kinds of messages.
 
 
 def only_for(*kinds: type[Message]) -> Callable[[Hook], Hook]:
@@ -45,7 +45,7 @@ class Checker:
     # Processes and disks.
 
     def on_boot(self, machine: Machine) -> None:
-        """A process is there; its node has not started yet."""
+        """A process has started; its node has not."""
 
     def on_open(self, machine: Machine) -> None:
         """A process has opened its directory; it has no node yet."""
@@ -54,34 +54,34 @@ class Checker:
         """A process has ended, by a crash or by itself; `machine.stored` is the election that it left on the disk."""
 
     def on_forgotten(self, machine: Machine) -> None:
-        """Its disk was replaced, and the quorum knows it by its id alone."""
+        """The machine's disk was replaced; the quorum knows the machine by its id alone."""
 
     def on_stored(self, machine: Machine, election: ElectionState) -> None:
-        """The election is on the disk."""
+        """An election state is durable on the disk."""
 
     # Events of a node.
 
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
-        """It has taken an event, and is in another state than before; `before` is None of a new process.
+        """The node has handled an event and changed its state; `before` is None for a new process.
 
         The effects of the event are still to come.
         """
 
     def on_crash_in_event(self, machine: Machine) -> None:
-        """The machine is about to crash in the middle of an event, some of whose messages may have left it."""
+        """The machine is about to crash in the middle of an event; some of the event's messages may have been sent."""
 
     def after_event(self, machine: Machine) -> None:
-        """The effects are through, up to a barrier (`machine.storing`); once more when that is open.
+        """The effects are performed, up to a barrier (`machine.storing`); called again when the barrier opens.
 
         It is not called after an event that changed nothing: no state, no high watermark, no stored election, and no
         call of the state machine. A checker that depends on other values must reset `machine.checked`.
         """
 
     def after_write(self, machine: Machine) -> None:
-        """As `after_event`, behind an event that changed a file, or began or ended a write: what is in the log."""
+        """As `after_event`, after an event that changed a file, or began or ended a write. For checks of the log."""
 
     def on_timer(self, machine: Machine, now_ms: int) -> None:
-        """Its timer was due, and the node has had it."""
+        """The node has handled its timer."""
 
     def on_committed(self, machine: Machine, effect: Committed) -> None:
         """An effect."""
@@ -98,41 +98,41 @@ class Checker:
     # What happens to its log, within an event.
 
     def on_appended(self, machine: Machine, batch: StoredBatch, epoch_before: int) -> None:
-        """A batch is written."""
+        """A batch is written; `epoch_before`: the epoch of the batch before it."""
 
     def on_cut(self, machine: Machine, batches: tuple[StoredBatch, ...], durable_end: int) -> None:
-        """An end is cut off; `durable_end` is how far the log was durable before."""
+        """The end of the log is cut; `durable_end`: how far the log was durable before."""
 
     def on_replaced(self, machine: Machine, snapshot: OffsetAndEpoch) -> None:
-        """The log begins anew behind a snapshot of the leader's."""
+        """The log now begins after a snapshot of the leader."""
 
     def on_frozen(self, machine: Machine, snapshot: OffsetAndEpoch) -> None:
-        """A snapshot is whole, made or loaded."""
+        """A snapshot is complete, made or loaded."""
 
-    # Messages. `only_for` says of which kinds; most messages are Fetches, and most rules are not about these.
+    # Messages. `only_for` names the kinds that a hook needs: most messages are Fetches, which most hooks ignore.
 
     def on_asked(self, call: Call) -> None:
-        """A request from outside is on its way."""
+        """A client outside the quorum has sent a request."""
 
     def on_send(self, machine: Machine, call: Call) -> None:
-        """A node's request leaves."""
+        """A node sends a request."""
 
     def on_request(self, machine: Machine, call: Call) -> None:
         """A request arrives."""
 
     def on_answer(self, machine: Machine, call: Call, response: Message) -> None:
-        """An answer leaves."""
+        """A node sends an answer."""
 
     def before_response(self, machine: Machine, reply: Reply) -> None:
-        """An answer arrives; the node has not seen it yet."""
+        """An answer arrives; the node has not handled it yet."""
 
     def on_expired(self, call: Call) -> None:
-        """No answer has come in time."""
+        """A request has timed out."""
 
-    # Now and then.
+    # At intervals.
 
     def audit(self) -> None:
         """Some time has passed."""
 
     def at_end(self) -> None:
-        """All is healed, and all nodes have what was committed."""
+        """All faults are over, and all nodes have all committed records."""

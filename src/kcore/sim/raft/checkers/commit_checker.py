@@ -1,4 +1,4 @@
-"""The high watermark: what is below it is durable at a majority, the same everywhere, and there for ever."""
+"""The high watermark: records below it are durable at a majority, equal on all nodes, and never lost."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ class Commits(Checker):
         super().__init__(world)
         # By machine.
         self._seen: dict[int, int] = {}  # The high watermark.
-        self._led: dict[int, State] = {}  # Its state behind the last event.
+        self._led: dict[int, State] = {}  # The state after the last event.
 
     def on_boot(self, machine: Machine) -> None:
         self._seen[machine.index] = UNKNOWN
@@ -30,7 +30,7 @@ class Commits(Checker):
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
         if type(state) is Leader:
             self.facts.committed.check_leader(machine.log, state.epoch)
-            if before is not None:  # The high watermark that moves in this event is this leader's.
+            if before is not None:  # In this event this leader may move the high watermark.
                 self._led[machine.index] = state
 
     def after_event(self, machine: Machine) -> None:
@@ -41,7 +41,7 @@ class Commits(Checker):
         self._led[machine.index] = quorum.state
 
     def on_crash_in_event(self, machine: Machine) -> None:
-        """A high watermark that a leader has told its followers counts, though the event did not end."""
+        """Counts the high watermark that a leader has sent its followers, though the event did not end."""
         if type(machine.node.quorum.state) is Leader:
             self.after_event(machine)
 
@@ -50,11 +50,11 @@ class Commits(Checker):
         if high_watermark < before:
             raise Violation("MonotonicHighWatermark", f"node {machine.index}: from {before} to {high_watermark}")
         if high_watermark > machine.log.end_offset:
-            told = f"node {machine.index}: {high_watermark}, but the log ends at {machine.log.end_offset}"
-            raise Violation("HighWatermarkInLog", told)
+            message = f"node {machine.index}: {high_watermark}, but the log ends at {machine.log.end_offset}"
+            raise Violation("HighWatermarkInLog", message)
         self._seen[machine.index] = high_watermark
         state, committed = machine.node.quorum.state, self.facts.committed
-        led = state if type(state) is Leader else self._led.get(machine.index)  # Perhaps it has just resigned.
+        led = state if type(state) is Leader else self._led.get(machine.index)  # It may have resigned in this event.
         if type(led) is Leader:
             self._check_own_epoch(machine, led.epoch, high_watermark)
             self._check_majority(machine, high_watermark)
@@ -65,22 +65,22 @@ class Commits(Checker):
     def _check_own_epoch(self, machine: Machine, epoch: int, high_watermark: int) -> None:
         start_offset = self.facts.epoch_starts.get(epoch)
         if start_offset is None or high_watermark <= start_offset:
-            told = f"node {machine.index}: {high_watermark} with nothing of epoch {epoch} below it (KAFKA-12619)"
-            raise Violation("OwnEpochCommitted", told)
+            message = f"node {machine.index}: {high_watermark} with nothing of epoch {epoch} below it (KAFKA-12619)"
+            raise Violation("OwnEpochCommitted", message)
 
     def _check_majority(self, machine: Machine, high_watermark: int) -> None:
         voters = machine.node.voters
         ends = {voter.key.id: self._durable_end(voter.key) for voter in voters.voters.values()}
         if sum(end >= high_watermark for end in ends.values()) < voters.majority:
-            told = f"node {machine.index} says {high_watermark}; durable at its voters: {ends}"
-            raise Violation("MajorityReachedHighWatermark", told)
+            message = f"node {machine.index} says {high_watermark}; durable at its voters: {ends}"
+            raise Violation("MajorityReachedHighWatermark", message)
 
     def _durable_end(self, key: ReplicaKey) -> int:
         machine = self.world.machines[key.id]
         return machine.log.durable_end if key.directory_id in (NO_DIRECTORY, machine.key.directory_id) else UNKNOWN
 
     def at_end(self) -> None:
-        """The whole of every log is what was committed, up to where its node knows it."""
+        """Each whole log equals the committed records, up to the node's high watermark."""
         for machine in self.world.machines:
             log, high_watermark = machine.log, machine.node.high_watermark or 0
             if machine.is_up and high_watermark > log.start_offset:
@@ -88,9 +88,9 @@ class Commits(Checker):
 
     @only_for(FetchResponse)
     def on_answer(self, machine: Machine, call: Call, response: Any) -> None:
-        """A Fetch response's high watermark is at most the node's own."""
+        """The high watermark in a Fetch response is at most the node's own."""
         for topic in response.responses:
             known = machine.node.quorum.high_watermark
             if topic.partitions[0].high_watermark > (-1 if known is None else known):
-                told = f"node {machine.index} answers {topic.partitions[0].high_watermark}, and knows {known}"
-                raise Violation("ReadsBelowHighWatermark", told)
+                message = f"node {machine.index} answers {topic.partitions[0].high_watermark}, and knows {known}"
+                raise Violation("ReadsBelowHighWatermark", message)

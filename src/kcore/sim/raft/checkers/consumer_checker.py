@@ -20,13 +20,13 @@ class Consumers(Checker):
 
     def on_committed(self, machine: Machine, effect: Committed) -> None:
         consumer, known = machine.consumer, machine.node.high_watermark
-        told = effect.high_watermark
-        if known is None or told > known:
+        high_watermark = effect.high_watermark
+        if known is None or high_watermark > known:
             raise Violation("ReadsBelowHighWatermark", f"node {machine.index} says {effect}, and knows {known}")
-        if told < max(consumer.high_watermark + (not consumer.may_repeat), consumer.position):
+        if high_watermark < max(consumer.high_watermark + (not consumer.may_repeat), consumer.position):
             after = max(consumer.high_watermark, consumer.position)
             raise Violation("CommittedIsTold", f"node {machine.index} says {effect} again: it was at {after}")
-        consumer.high_watermark, consumer.may_repeat = told, False
+        consumer.high_watermark, consumer.may_repeat = high_watermark, False
 
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
         if type(state) is Leader:
@@ -66,7 +66,7 @@ class Consumers(Checker):
     # Both.
 
     def after_event(self, machine: Machine) -> None:
-        """The machine gets exactly the committed records; the node keeps none back, except behind a barrier."""
+        """The state machine gets exactly the committed records; the node delays none, except after a barrier."""
         consumer = machine.consumer
         if consumer.given:
             self._check_given(machine, consumer)
@@ -75,11 +75,11 @@ class Consumers(Checker):
         quorum = machine.node.quorum
         high_watermark, state = quorum.high_watermark, quorum.state
         if high_watermark is not None and high_watermark != consumer.high_watermark:
-            told = f"node {machine.index} is at {high_watermark}, and has told {consumer.high_watermark}"
-            raise Violation("CommittedIsTold", told)
+            message = f"node {machine.index} is at {high_watermark}, its state machine got {consumer.high_watermark}"
+            raise Violation("CommittedIsTold", message)
         if consumer.high_watermark > consumer.position and consumer.reader is None:
-            told = f"node {machine.index} is at {consumer.high_watermark}, its state machine at {consumer.position}"
-            raise Violation("CommittedIsTold", told)
+            message = f"node {machine.index} is at {consumer.high_watermark}, its state machine at {consumer.position}"
+            raise Violation("CommittedIsTold", message)
         if machine.node.is_stopped:
             return
         leads = type(state) is Leader
@@ -87,16 +87,16 @@ class Consumers(Checker):
             if leads:
                 self._check_leads(machine, consumer)
         elif not leads or state.epoch != consumer.epoch:
-            told = f"node {machine.index} is {state}, its state machine leads {consumer.epoch}"
-            raise Violation("LeaderIsTold", told)
+            message = f"node {machine.index} is {state}, its state machine leads {consumer.epoch}"
+            raise Violation("LeaderIsTold", message)
         if leads and high_watermark is None:
             return
         leader = -1 if type(state) is Resigned else state.leader_id, state.epoch
         if leader != consumer.leader:
-            raise Violation("LeaderIsTold", f"node {machine.index} is {state}, and has told {consumer.leader}")
+            raise Violation("LeaderIsTold", f"node {machine.index} is {state}, its state machine got {consumer.leader}")
 
     def _check_leads(self, machine: Machine, consumer: Consumer) -> None:
-        """The state machine leads what the node leads, as soon as it has all that is in the log."""
+        """A state machine leads with its node, as soon as it has all records of the log."""
         node = machine.node
         has_all = node.high_watermark is not None and consumer.position == node.next_offset
         if has_all and consumer.reader is None:

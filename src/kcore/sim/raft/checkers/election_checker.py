@@ -1,4 +1,4 @@
-"""Epochs, votes and leaders: what Raft promises of them, and what quorum-state must remember."""
+"""Checks Raft's rules about epochs, votes and leaders, and the content of quorum-state."""
 
 from typing import Any
 
@@ -18,10 +18,10 @@ class Elections(Checker):
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
         self._votes: dict[tuple[ReplicaKey, int], int] = {}  # By voter and epoch: the candidate voted for.
-        # By epoch and candidate: who ever voted so, forgotten or not; each with its disk, and by its id alone.
+        # By epoch and candidate: the voters that ever granted; each with its directory id, and by its id alone.
         self._granted: dict[tuple[int, int], set[ReplicaKey]] = {}
-        self._last_epoch = 0  # That anybody was ever in.
-        self._stored: dict[ReplicaKey, ElectionState] = {}  # By disk: what was reported as stored last.
+        self._last_epoch = 0  # The highest epoch of any node so far.
+        self._stored: dict[ReplicaKey, ElectionState] = {}  # By disk: the last one reported as stored.
 
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
         if before is not None and state.epoch < before.epoch:
@@ -38,14 +38,14 @@ class Elections(Checker):
             self._leads(machine, state.epoch)
 
     def _check_new_epoch(self, machine: Machine, before: State | None, state: State) -> None:
-        """Nobody was in this epoch before: a candidate takes the next one, and who has resigned goes on to it."""
+        """Only a candidate enters a new epoch, the next one; a node that has resigned may take the one after it."""
         has_resigned = type(before) is Resigned
-        stood = isinstance(state, Candidate | Leader)  # An only voter is elected within one event.
+        stood = isinstance(state, Candidate | Leader)  # The only voter is elected within one event.
         if not (stood or has_resigned) or state.epoch > self._last_epoch + 1 + has_resigned:
             raise Violation("EpochIsStoodFor", f"node {machine.index} went from {before} to {state}")
 
     def _check_candidacy(self, machine: Machine, state: Candidate) -> None:
-        """It stands in an epoch that its disk does not know: votes in that may be for a log that a crash has cut."""
+        """A candidate's epoch is not on its disk: votes in a stored epoch may be for a log that a crash has cut."""
         stored = machine.stored
         if stored is not None and stored.epoch >= state.epoch:
             raise Violation("CandidacyIsNew", f"node {machine.index} stands as {state}, its disk has {stored}")
@@ -63,8 +63,8 @@ class Elections(Checker):
         granted = self._granted.get((epoch, machine.index), set()) | {machine.key, ReplicaKey(machine.index)}
         count = sum(key in granted for key in voters.keys)
         if count < voters.majority:
-            told = f"node {machine.index} leads epoch {epoch} by the votes of {granted}; the voters are {voters.keys}"
-            raise Violation("ElectedByMajority", told)
+            text = f"node {machine.index} leads epoch {epoch} by the votes of {granted}; the voters are {voters.keys}"
+            raise Violation("ElectedByMajority", text)
 
     def _leads(self, machine: Machine, epoch: int) -> None:
         this = machine.key, machine.incarnation
@@ -76,7 +76,7 @@ class Elections(Checker):
     # The stored election state.
 
     def on_open(self, machine: Machine) -> None:
-        """A restart finds the election state last reported as stored, or a later one whose write was pending."""
+        """A restart finds the last reported election state, or a later one whose write was pending."""
         stored, found = self._stored.get(machine.key), machine.stored
         if stored is None:
             return
@@ -91,25 +91,25 @@ class Elections(Checker):
             raise Violation("MonotonicEpoch", f"node {machine.index} stores {election} over {before}")
         if before is not None and election.epoch == before.epoch:
             keeps_leader = -1 < before.leader_id == election.leader_id
-            keeps_vote = _is_kept(before.voted, election.voted)  # Also of a candidate restarted.
+            keeps_vote = _is_kept(before.voted, election.voted)  # Also true of a candidate that restarts.
             finds_leader = before.leader_id < 0 <= election.leader_id
             knew_nothing = before.leader_id < 0 and before.voted is None
             if not (keeps_leader or keeps_vote or finds_leader or knew_nothing):
                 raise Violation("NothingForgotten", f"node {machine.index} stores {election} over {before}")
         if election.voted is not None:
             self._vote(machine, election.epoch, election.voted.id)
-        if election.leader_id == machine.index:  # One that stops resigns at once, and then led all the same.
+        if election.leader_id == machine.index:  # A leader that stops resigns at once, and has led nevertheless.
             self._leads(machine, election.epoch)
 
     def _vote(self, machine: Machine, epoch: int, candidate_id: int) -> None:
         before = self._votes.setdefault((machine.key, epoch), candidate_id)
         if before != candidate_id:
-            told = f"node {machine.index} votes for {before} and for {candidate_id} in epoch {epoch}"
-            raise Violation("OneVoteAnEpoch", told)
+            message = f"node {machine.index} votes for {before} and for {candidate_id} in epoch {epoch}"
+            raise Violation("OneVoteAnEpoch", message)
         self._granted.setdefault((epoch, candidate_id), set()).update((machine.key, ReplicaKey(machine.index)))
 
     def on_end(self, machine: Machine) -> None:
-        """Behind a barrier that never opened nobody has seen the leader of that epoch, nor what it wrote in it."""
+        """If the barrier has not opened, no node has seen the leader of that epoch or its records."""
         if machine.storing is None:
             return
         epoch, stored = machine.node.epoch, machine.stored
@@ -130,7 +130,7 @@ class Elections(Checker):
 
     @only_for(VoteRequest)
     def on_send(self, machine: Machine, call: Call) -> None:
-        """A candidate that asks for votes has given its own."""
+        """A candidate that requests votes has voted for itself."""
         request: Any = call.request
         data = request.topics[0].partitions[0]
         if not data.pre_vote:
@@ -151,7 +151,7 @@ class Elections(Checker):
 
 
 def _is_kept(voted: ReplicaKey | None, again: ReplicaKey | None) -> bool:
-    """Whether two votes are one: below kraft.version 1 the disk keeps the id alone."""
+    """Whether two votes are equal: below kraft.version 1 the disk keeps only the id."""
     if voted is None or again is None or voted.id != again.id:
         return False
     return voted.directory_id == again.directory_id or NO_DIRECTORY in (voted.directory_id, again.directory_id)

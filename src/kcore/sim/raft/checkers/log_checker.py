@@ -26,20 +26,20 @@ class Logs(Checker):
         self._durable[machine.key] = machine.log.durable_end, machine.log.durable_epoch
 
     def on_open(self, machine: Machine) -> None:
-        """A log that is opened has what was durable, and whatever it has was written so."""
+        """An opened log has all durable records, and only records that were written."""
         log, (end, epoch) = machine.log, self._durable.get(machine.key, (0, 0))
         before: int | None = None
         for looked in log.found:
             before = self._check_found(machine, looked, before)
         latest = log.latest_snapshot
         if latest is not None and (latest.epoch, latest.offset) >= (epoch, end):
-            return  # The log is behind it, or has given way to it.
+            return  # The snapshot covers the durable records.
         if log.end_offset < end or (end > log.start_offset and log.epoch_at(end - 1) != epoch):
-            told = f"node {machine.index} had {end} of epoch {epoch} on its disk, and finds {log.end_offset}"
-            raise Violation("DurableIsFound", told)
+            message = f"node {machine.index} had {end} of epoch {epoch} on its disk, and finds {log.end_offset}"
+            raise Violation("DurableIsFound", message)
 
     def _check_found(self, machine: Machine, looked: Looked, before: int | None) -> int | None:
-        """Each batch of a segment equals the written one, behind a batch of epoch `before`; its last epoch.
+        """Each batch of a segment equals the written one, after a batch of epoch `before`; its last epoch.
 
         Batches that an earlier start has compared are skipped while they are unchanged.
         """
@@ -55,17 +55,17 @@ class Logs(Checker):
             base_offset, _, batch_epoch, _, data = batch
             known = written.get((base_offset, batch_epoch))
             if known is None:
-                if before is not None:  # It was written, and the process ended in the middle of that.
+                if before is not None:  # The process ended in the middle of its write.
                     self.on_appended(machine, batch, before)
             elif known[0] != data or (before != known[1] and before is not None):
-                told = f"node {machine.index} finds another batch at offset {base_offset} of epoch {batch_epoch}"
-                raise Violation("LogMatching", told)
+                message = f"node {machine.index} finds another batch at offset {base_offset} of epoch {batch_epoch}"
+                raise Violation("LogMatching", message)
             before = batch_epoch
         looked.judged = len(batches)
         return batches[-1].epoch if batches else before
 
     def on_appended(self, machine: Machine, batch: StoredBatch, epoch_before: int) -> None:
-        """Where two logs have a batch of the same offset and epoch, it is the same, and so is all before it."""
+        """Two logs with a batch of the same offset and epoch are equal up to this batch."""
         self.facts.epoch_starts.setdefault(batch.epoch, batch.base_offset)
         this = batch.data, epoch_before
         known = self.facts.written.setdefault((batch.base_offset, batch.epoch), this)
@@ -82,8 +82,8 @@ class Logs(Checker):
             raise Violation("LeaderAppendOnly", f"node {machine.index} leads and cuts at {batches[0].base_offset}")
         leader = self._leader_of(node.epoch)
         if leader is not None and has(leader.log.batches, batches[0]):
-            told = f"node {machine.index} cuts at {batches[0].base_offset} what node {leader.index}, its leader, has"
-            raise Violation("CutsDivergence", told)
+            message = f"node {machine.index} cuts at {batches[0].base_offset} what node {leader.index}, its leader, has"
+            raise Violation("CutsDivergence", message)
 
     def _leader_of(self, epoch: int) -> Machine | None:
         """The machine that leads this epoch, None if that incarnation has stopped or changed its epoch."""
@@ -95,19 +95,19 @@ class Logs(Checker):
         return machine if is_there and type(machine.node.state) is Leader else None
 
     def after_write(self, machine: Machine) -> None:
-        """Whatever is written is on its way to the disk."""
+        """Written records are being flushed, or the node has requested a flush."""
         if machine.fsync is not None or machine.storing is not None:
             return
         log, counted = machine.log, machine.node.flushed_end_offset
         if log.flushed_end < log.end_offset or counted < log.end_offset:
-            told = (
+            message = (
                 f"node {machine.index} has written up to {log.end_offset}, flushed up to {log.flushed_end} ({counted})"
             )
-            raise Violation("WrittenIsFlushed", f"{told}, and flushes nothing")
+            raise Violation("WrittenIsFlushed", f"{message}, and flushes nothing")
 
     @only_for(FetchRequest, VoteRequest)
     def on_send(self, machine: Machine, call: Call) -> None:
-        """A majority is counted by what its members say that they have on their disks."""
+        """Voters claim only durable records: the leader counts a majority by these claims."""
         request = call.request
         if type(request) is FetchRequest:
             partition = request.topics[0].partitions[0]
@@ -115,8 +115,8 @@ class Logs(Checker):
             if partition.log_start_offset >= 0:
                 claimed = min(claimed, partition.log_start_offset)
             if claimed > machine.log.durable_end:
-                told = f"node {machine.index} fetches from {claimed}, durable up to {machine.log.durable_end}"
-                raise Violation("ClaimsAreDurable", told)
+                message = f"node {machine.index} fetches from {claimed}, durable up to {machine.log.durable_end}"
+                raise Violation("ClaimsAreDurable", message)
         elif type(request) is VoteRequest:
             asked = request.topics[0].partitions[0]
             durable = machine.log.durable_epoch, machine.log.durable_end
@@ -142,6 +142,6 @@ def _are_as_written(
 
 
 def has(batches: Sequence[StoredBatch], batch: StoredBatch) -> bool:
-    """Whether that batch is one of a log's."""
+    """Whether the log has that batch."""
     at = bisect_left(batches, batch.base_offset, key=lambda each: each.base_offset)
     return at < len(batches) and batches[at].base_offset == batch.base_offset and batches[at].epoch == batch.epoch

@@ -18,16 +18,16 @@ from kcore.sim.raft.simulated_machine import Call, Machine, Reply
 from kcore.sim.raft.world_state import WorldState
 
 MOST_REFUSALS: Final = 5  # Refusals of one snapshot: several requests, or duplicates, may be in flight.
-MOST_OPEN: Final = 20  # To one node: rounds of an election, one behind the other, until the first answer is overdue.
+MOST_OPEN: Final = 20  # Requests to one node: an election may send round after round until the first times out.
 MOST_IDLE_TIMERS: Final = 3
-LONGEST_WAIT_US: Final = 1_000_000  # For a request that a node holds back: a Fetch waits at most half as long.
-MOST_OUTSIDE_US: Final = 4_000_000  # For a client's request: a change of the voters takes up to its time-out of 2 s.
+LONGEST_WAIT_US: Final = 1_000_000  # For requests that a node delays: a Fetch waits at most half as long.
+MOST_OUTSIDE_US: Final = 4_000_000  # For a client's request: a change of the voters may take its time-out of 2 s.
 # A majority fetches within one and a half fetch time-outs, again and again (KAFKA-15489): who was the first of one such
 # span and will be the last of the next is silent for two of them; and a little.
 PROGRESS_US: Final = 6_400_000
 BURST_US: Final = 100_000
-OF_REPLICAS: Final = (FetchRequest, FetchSnapshotRequest, UpdateRaftVoterRequest)  # A leader hears of one by these.
-LONGEST_BURST: Final = 20  # Requests of one kind to one node that ask for the same: one in 20 ms is the back-off.
+OF_REPLICAS: Final = (FetchRequest, FetchSnapshotRequest, UpdateRaftVoterRequest)  # Show that a replica is alive.
+LONGEST_BURST: Final = 20  # Repetitions of one request to one node: the back-off permits one in 20 ms.
 
 
 class Requests(Checker):
@@ -39,17 +39,17 @@ class Requests(Checker):
         # By machine.
         self._idle_timers: dict[int, int] = {}
         self._bursts: dict[int, tuple[Any, int, int]] = {}  # The repeated request, its first time, its count.
-        self._heard_us: dict[int, dict[int, int]] = {}  # When each other one fetched last.
+        self._fetched_us: dict[int, dict[int, int]] = {}  # When each other node fetched last.
         self._led_since_us: dict[int, int] = {}
         self._voters: dict[int, VoterSet] = {}
-        self._refused: dict[int, tuple[Any, int]] = {}  # The snapshot that it was refused last, and how often.
+        self._refused: dict[int, tuple[Any, int]] = {}  # The last refused snapshot, and how often it was refused.
         self._alarmed: dict[int, str] = {}  # The alarm that the current event permits.
-        self._given_damage: set[int] = set()  # In a piece of a snapshot.
-        self._outside: list[Call] = []  # Not answered yet.
+        self._given_damage: set[int] = set()  # Machines that got a damaged piece of a snapshot.
+        self._outside: list[Call] = []  # Requests from outside the quorum without an answer.
 
     def on_boot(self, machine: Machine) -> None:
         self._idle_timers[machine.index] = 0
-        for known in (self._bursts, self._heard_us, self._voters, self._refused):
+        for known in (self._bursts, self._fetched_us, self._voters, self._refused):
             known.pop(machine.index, None)
         self._given_damage.discard(machine.index)
 
@@ -80,19 +80,19 @@ class Requests(Checker):
             raise Violation("RefusalIsTaken", f"node {source.index} asks again and again for {wanted}")
 
     def on_expired(self, call: Call) -> None:
-        """Nobody has answered in time: not because the node forgot the request."""
+        """A request has timed out: the server must not be the cause."""
         if not isinstance(call.request, AddRaftVoterRequest | RemoveRaftVoterRequest):
             self._check_waiting(call, LONGEST_WAIT_US)
 
     def _check_waiting(self, call: Call, longest_us: int) -> None:
         server = call.destination
-        was_there = call.served_by == server.incarnation and server.is_up and not server.gate
+        was_there = call.served_by == server.incarnation and server.is_up and not server.blocked
         waited_us = self.world.now_us - max(call.arrived_us, server.resumed_us)
         if was_there and not call.is_answered and waited_us > longest_us:
-            told = f"node {server.index} has not answered {call.request} for {waited_us} us"
-            raise Violation("AnsweredInTime", told)
+            message = f"node {server.index} has not answered {call.request} for {waited_us} us"
+            raise Violation("AnsweredInTime", message)
 
-    # Alarms for the operator.
+    # Notices for the operator.
 
     def before_response(self, machine: Machine, reply: Reply) -> None:
         if reply.is_damaged:
@@ -101,12 +101,12 @@ class Requests(Checker):
                 self._given_damage.add(machine.index)
 
     def _alarm(self, machine: Machine, why: str) -> None:
-        """Until the event at hand is over, and what was stored in it."""
+        """Permits a notice until the present event, and what it stores, is done."""
         self._alarmed[machine.index] = why
         machine.checked = None
 
     def on_notice(self, machine: Machine, effect: Notice) -> None:
-        """Where all nodes do what they should, there is nothing to tell but of damage, and of strangers' epochs."""
+        """Correct nodes give notice only of damage and of impossible epochs in requests of strangers."""
         self.world.seen["notice"] += 1
         if machine.index not in self._alarmed and machine.index not in self._given_damage:
             raise Violation("NoFalseAlarm", f"node {machine.index}: {effect.text}")
@@ -132,16 +132,16 @@ class Requests(Checker):
             return
         self._bursts[machine.index] = asked, since_us, count + 1
         if count >= LONGEST_BURST:
-            told = f"node {machine.index} has asked node {call.destination.index} {count + 1} times within"
-            raise Violation("BacksOff", f"{told} {now_us - since_us} us: {request}")
+            message = f"node {machine.index} has asked node {call.destination.index} {count + 1} times within"
+            raise Violation("BacksOff", f"{message} {now_us - since_us} us: {request}")
 
     def on_timer(self, machine: Machine, now_ms: int) -> None:
         """A timer does the work that is due: the next deadline is in the future (KAFKA-17751)."""
         deadline_ms, count = machine.node.next_deadline_ms, self._idle_timers[machine.index]
         self._idle_timers[machine.index] = count + 1 if deadline_ms is not None and deadline_ms <= now_ms else 0
         if count >= MOST_IDLE_TIMERS:
-            told = f"node {machine.index} wants its timer at {deadline_ms} again and again, and it is {now_ms}"
-            raise Violation("TimersMakeProgress", told)
+            message = f"node {machine.index} wants its timer at {deadline_ms} again and again, and it is {now_ms}"
+            raise Violation("TimersMakeProgress", message)
 
     # Replicas that fetch from a leader.
 
@@ -149,19 +149,19 @@ class Requests(Checker):
         if call.source is None:
             self._alarm(machine, "a stranger")
         elif type(call.request) in OF_REPLICAS:
-            self._heard_us.setdefault(machine.index, {})[call.source.index] = self.world.now_us
+            self._fetched_us.setdefault(machine.index, {})[call.source.index] = self.world.now_us
 
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
         if type(state) is Leader:
             self._led_since_us[machine.index] = self.world.now_us
-            self._heard_us.pop(machine.index, None)
+            self._fetched_us.pop(machine.index, None)
 
     def audit(self) -> None:
         world = self.world
         for machine in world.machines:
             if machine.is_up:
                 self._check_bounds(machine)
-            if machine.is_up and not machine.gate and type(machine.node.state) is Leader:
+            if machine.is_up and not machine.blocked and type(machine.node.state) is Leader:
                 self._check_progress(machine)
         self._outside = [call for call in self._outside if _may_be_answered(call)]
         for call in self._outside:
@@ -169,11 +169,11 @@ class Requests(Checker):
                 self._check_waiting(call, MOST_OUTSIDE_US)
 
     def _check_bounds(self, machine: Machine) -> None:
-        """Whatever others ask for, and however often."""
+        """Memory is bounded, whatever requests come."""
         size, node = len(self.world.machines), machine.node
         count, most = len(machine.open), MOST_OPEN * size
         if count > most:
-            # Those that are overdue and still open wait for the node, which pauses or stores its election.
+            # Timed out requests stay open while the node is paused or stores its election.
             count = sum(call.deadline_us > self.world.now_us for call in machine.open.values())
             _check_bound(machine, "requests that it has sent", count, most)
         begun = machine.log.count_begun()
@@ -184,17 +184,17 @@ class Requests(Checker):
             _check_bound(machine, "fetches that wait", len(node.leading.fetches), MOST_REMEMBERED)
 
     def _check_progress(self, machine: Machine) -> None:
-        """A leader that no majority fetches from resigns within the time-out (KAFKA-15489)."""
+        """A leader resigns if no majority fetches within the time-out (KAFKA-15489)."""
         now_us, voters = self.world.now_us, machine.node.voters
-        if voters != self._voters.get(machine.index):  # The old voters counted until now.
+        if voters != self._voters.get(machine.index):  # Until now the old voters counted.
             self._voters[machine.index], self._led_since_us[machine.index] = voters, now_us
         since_us = now_us - PROGRESS_US
         if max(self._led_since_us[machine.index], machine.resumed_us) > since_us:
             return
-        heard_us = self._heard_us.get(machine.index, {})
-        heard = sum(heard_us.get(voter_id, -1) >= since_us or voter_id == machine.index for voter_id in voters.ids)
-        if heard < voters.majority:
-            raise Violation("LeaderProgress", f"node {machine.index} leads on, but {heard} of {voters.ids} fetch")
+        fetched_us = self._fetched_us.get(machine.index, {})
+        fetching = sum(fetched_us.get(voter_id, -1) >= since_us or voter_id == machine.index for voter_id in voters.ids)
+        if fetching < voters.majority:
+            raise Violation("LeaderProgress", f"node {machine.index} leads on, but {fetching} of {voters.ids} fetch")
 
 
 def _check_bound(machine: Machine, what: str, count: int, most: int) -> None:
@@ -204,12 +204,12 @@ def _check_bound(machine: Machine, what: str, count: int, most: int) -> None:
 
 @cache
 def _is_answer(response: type[Message], request: type[Message]) -> bool:
-    """Whether one is the other's response, by their names."""
+    """Whether the response belongs to the request, by their names."""
     return response.__name__ == request.__name__.replace("Request", "Response")
 
 
 def _may_be_answered(call: Call) -> bool:
-    """It is not answered yet, and the process that it came to is there, or it is still on its way to one."""
+    """Whether the request has no answer yet, and its process exists or the request has not arrived."""
     server = call.destination
     is_served = call.arrived_us < 0 or call.served_by == server.incarnation
     return is_served and server.is_up and not call.is_answered

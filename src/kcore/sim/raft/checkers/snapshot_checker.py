@@ -1,4 +1,4 @@
-"""Where logs begin, and that a snapshot is the same wherever it is."""
+"""Checks that snapshots of one id are equal on all nodes and committed, and that each log begins at a snapshot."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from kcore.sim.raft.simulated_machine import Machine
 from kcore.sim.raft.world_state import WorldState
 
 WHOLE: Final = 1 << 40
-FIRST: Final = OffsetAndEpoch(0, 0)  # That a dynamic quorum is formatted with (KIP-853).
+FIRST: Final = OffsetAndEpoch(0, 0)  # The snapshot with which a dynamic quorum is formatted (KIP-853).
 
 
 class Snapshots(Checker):
@@ -18,11 +18,11 @@ class Snapshots(Checker):
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
-        self._starts: dict[int, int] = {}  # By machine: where its log begins.
+        self._starts: dict[int, int] = {}  # By machine: the start offset of its log.
         self._whole: set[OffsetAndEpoch] = set()  # Snapshots with checked batches.
 
     def on_open(self, machine: Machine) -> None:
-        """Each snapshot that is found is whole, and the same as elsewhere; the log begins where one ends, or before."""
+        """After a start each snapshot is whole and equals its copies, and the log begins at its end or before."""
         log = machine.log
         for snapshot in log.damaged_snapshots:  # No crash damages a snapshot that is durable before it has its name.
             raise Violation("SameSnapshots", f"node {machine.index} finds {snapshot} damaged")
@@ -60,9 +60,9 @@ class Snapshots(Checker):
         earliest = log.earliest_snapshot
         ends = range(log.start_offset, (log.end_offset if is_new else log.start_offset) + 1)
         if log.start_offset > 0 and (earliest is None or earliest.offset not in ends):
-            told = f"node {machine.index}: the log begins at {log.start_offset}, the earliest snapshot is {earliest}"
-            raise Violation("SnapshotAtLogStart", told)
+            message = f"node {machine.index}: the log begins at {log.start_offset}, the earliest snapshot is {earliest}"
+            raise Violation("SnapshotAtLogStart", message)
         is_kept = earliest is not None and earliest.offset >= log.start_offset > 0
         if earliest is not None and is_kept and log.validate_offset_and_epoch(*earliest).kind != "VALID":
-            told = f"node {machine.index}: {earliest} is no valid end of its own log"
-            raise Violation("SnapshotAtLogStart", told)
+            message = f"node {machine.index}: {earliest} is no valid end of its own log"
+            raise Violation("SnapshotAtLogStart", message)

@@ -23,11 +23,11 @@ OLDER: Final = "3.9"  # Nodes of this release neither send nor answer pre-votes.
 
 
 class Round:
-    """One round of pre-votes, of one node."""
+    """One node's round of pre-votes."""
 
     def __init__(self, since_us: int) -> None:
         self.since_us = since_us
-        self.granted: set[int] = set()  # Ids of the voters that granted, delivered or not.
+        self.granted: set[int] = set()  # Ids of the voters that granted, even if the answer was lost.
         self.has_older = False  # A voter answered UNSUPPORTED_VERSION: the node stands at once.
 
 
@@ -37,17 +37,17 @@ class Votes(Checker):
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
         # By machine.
-        self._since_us: dict[int, int] = {}  # Since when it is in its state.
-        self._heard: dict[int, tuple[State, int]] = {}  # The state in which it heard from its leader, and when first.
+        self._since_us: dict[int, int] = {}  # When the machine entered its state.
+        self._fetched: dict[int, tuple[State, int]] = {}  # The state in which it fetched from a leader, and since when.
         self._last_fetch: dict[int, Call] = {}
         self._rounds: dict[int, Round] = {}  # The last round of pre-votes, by machine.
-        self._asked: dict[int, State] = {}  # The state in which the last request found it.
+        self._asked: dict[int, State] = {}  # The machine's state when the last request arrived.
 
     def on_boot(self, machine: Machine) -> None:
-        for known in (self._since_us, self._heard, self._last_fetch, self._rounds):
+        for known in (self._since_us, self._fetched, self._last_fetch, self._rounds):
             known.pop(machine.index, None)
 
-    # What a voter answers.
+    # Answers of voters.
 
     @only_for(VoteRequest)
     def on_request(self, machine: Machine, call: Call) -> None:
@@ -80,10 +80,10 @@ class Votes(Checker):
             raise Violation("LeaderIsKept", f"node {machine.index}, {machine.node.state}, grants {asked}")
 
     def _must_grant(self, machine: Machine, asked: VoteRequestPartitionData) -> bool:
-        """Its log is no longer, and nothing else is in the way: or elections would have no end."""
+        """A voter must grant if its log is not ahead and nothing else forbids it; otherwise elections may never end."""
         state, before, log = machine.node.state, self._asked[machine.index], machine.log
         if state is not before and before.epoch >= asked.replica_epoch:
-            return False  # It has answered in another state than it is in now.
+            return False  # The state has changed between request and answer.
         if state.epoch != asked.replica_epoch or (asked.last_offset_epoch, asked.last_offset) < (
             log.last_epoch,
             log.end_offset,
@@ -108,14 +108,14 @@ class Votes(Checker):
         if type(response) is VoteResponse and response.error_code == Errors.UNSUPPORTED_VERSION:
             self._rounds.setdefault(machine.index, Round(self.world.now_us)).has_older = True
         if reply.is_refused and self.world.options.elects_when_refused and call.destination.index == state.leader_id:
-            self._heard.pop(machine.index, None)  # Its leader is gone, as far as it knows.
+            self._fetched.pop(machine.index, None)  # The node knows that its leader is gone.
         if type(response) is FetchResponse and type(state) is Follower and call.state is state:
-            heard = self._heard.get(machine.index)
-            if (heard is None or heard[0] is not state) and self._counts(machine, reply, state):
-                self._heard[machine.index] = state, self.world.now_us
+            fetched = self._fetched.get(machine.index)
+            if (fetched is None or fetched[0] is not state) and self._counts(machine, reply, state):
+                self._fetched[machine.index] = state, self.world.now_us
 
     def _counts(self, machine: Machine, reply: Reply, state: Follower) -> bool:
-        """Whether the follower must take it: whole, of its leader, to its last fetch, in time, about this same log."""
+        """Whether the response shows contact: undamaged, from its leader, to the last fetch, in time, for this log."""
         call = reply.call
         request: Any = call.request
         if reply.is_damaged or call is not self._last_fetch.get(machine.index):
@@ -133,14 +133,14 @@ class Votes(Checker):
         return is_plain and leads and is_current
 
     def _hears_leader(self, machine: Machine, since_us: int = NEVER_US) -> bool:
-        """It leads, or has fetched from its leader in this state; by that time at the latest."""
+        """Whether the machine leads, or has fetched from its leader in this state, since `since_us` or before."""
         state = machine.node.quorum.state
         if type(state) is Leader:
             return self._since_us[machine.index] <= since_us
-        heard = self._heard.get(machine.index)
-        return heard is not None and heard[0] is state and heard[1] <= since_us
+        fetched = self._fetched.get(machine.index)
+        return fetched is not None and fetched[0] is state and fetched[1] <= since_us
 
-    # The grounds of a candidacy.
+    # Candidacies.
 
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
         self._since_us[machine.index] = self.world.now_us
@@ -160,14 +160,14 @@ class Votes(Checker):
             return
         count = len(tally.granted & voters.ids - {machine.index}) + 1
         if count < voters.majority:
-            told = f"node {machine.index} stands with {count} pre-votes of {voters.keys}"
-            raise Violation("CandidateHasPreVotes", told)
+            message = f"node {machine.index} stands with {count} pre-votes of {voters.keys}"
+            raise Violation("CandidateHasPreVotes", message)
         others = [self.world.machines[key.id] for key in voters.keys if key.id != machine.index]
         kept = [other.index for other in others if self._is_kept(other, tally.since_us)]
         if len(voters) - len(kept) < voters.majority:
-            told = f"node {machine.index} stands though {kept} of {voters.keys} hear from their leader"
-            raise Violation("LeaderIsKept", told)
+            message = f"node {machine.index} stands though {kept} of {voters.keys} fetch from their leader"
+            raise Violation("LeaderIsKept", message)
 
     def _is_kept(self, machine: Machine, since_us: int) -> bool:
-        """It has denied all pre-votes since then: it heard from a leader all the time."""
+        """Whether the machine has been in contact with a leader since then, and so has denied all pre-votes."""
         return machine.is_up and machine.level != OLDER and self._hears_leader(machine, since_us)

@@ -1,4 +1,4 @@
-"""The voters: what the log says of them, and what may be written there (KIP-853, section 4 of Raft's dissertation)."""
+"""Checks voters in the log and their changes (KIP-853, section 4 of Raft's dissertation)."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -33,8 +33,8 @@ class VoterChanges(Checker):
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
         self._said: dict[int, VotersSaid] = {}  # By machine.
-        self._same: dict[int, tuple[int, VoterSet, Said]] = {}  # Versions and voters that the last check found equal.
-        self._asked: set[Asked] = set()  # All that anybody ever asked for.
+        self._same: dict[int, tuple[int, VoterSet, Said]] = {}  # Versions and voters that were equal in the last check.
+        self._asked: set[Asked] = set()  # All requested changes of voters.
 
     def on_boot(self, machine: Machine) -> None:
         controls = chain.from_iterable(looked.controls for looked in machine.log.found)
@@ -63,7 +63,7 @@ class VoterChanges(Checker):
         return VotersSaid(static, machine.log, batches, self.facts.snapshots)
 
     def after_write(self, machine: Machine) -> None:
-        """A node's voters are those in its own log, also after a truncation; the log has their directory ids."""
+        """A node's voters are those of its log, also after a truncation, with their directory ids."""
         known, said = machine.node.voter_history, self._said[machine.index].last
         now = known.kraft_versions.last, known.voters.last, said
         if now == self._same.get(machine.index):
@@ -73,7 +73,7 @@ class VoterChanges(Checker):
             raise Violation("VotersAsInLog", f"node {machine.index}: {version}, {voters}; its log: {said}")
         self._same[machine.index] = now
 
-    # What a leader writes there.
+    # Voters that a leader writes.
 
     def _check_change(self, leader: Machine, said: Said, voters: VoterSet) -> None:
         before = said.voters
@@ -83,33 +83,33 @@ class VoterChanges(Checker):
         went = [key for key in before.keys if not _is_in(voters, key)]
         if not came and not went:
             return
-        told = f"node {leader.index} makes {voters.keys} of {before.keys}"
+        message = f"node {leader.index} makes {voters.keys} of {before.keys}"
         if len(came) + len(went) > 1:
-            raise Violation("OneVoterAtATime", told)
+            raise Violation("OneVoterAtATime", message)
         asked = {(AddRaftVoterRequest, key) for key in came} | {(RemoveRaftVoterRequest, key) for key in went}
         if not asked <= self._asked:
-            raise Violation("VotersAsAsked", f"{told}, and nobody asked for it")
-        self._check_committed(leader, said.offset, told)
+            raise Violation("VotersAsAsked", f"{message}, and nobody asked for it")
+        self._check_committed(leader, said.offset, message)
         for key in came:
             self._check_caught_up(leader, key)
 
-    def _check_committed(self, leader: Machine, before_offset: int | None, told: str) -> None:
-        """Behind a record of the own epoch and the change before, both committed; else majorities might not overlap."""
+    def _check_committed(self, leader: Machine, before_offset: int | None, message: str) -> None:
+        """A change follows a committed record of the own epoch and the committed change before: majorities overlap."""
         node = leader.node
         start_offset, known = self.facts.epoch_starts.get(node.epoch), node.high_watermark
         if start_offset is None or known is None or known <= start_offset:
-            raise Violation("ChangesAreCommitted", f"{told}, with nothing of its epoch committed: {known}")
+            raise Violation("ChangesAreCommitted", f"{message}, with nothing of its epoch committed: {known}")
         if before_offset is None or known <= before_offset:
-            raise Violation("ChangesAreCommitted", f"{told}, at {known}; the change before is at {before_offset}")
+            raise Violation("ChangesAreCommitted", f"{message}, at {known}; the change before is at {before_offset}")
 
     def _check_caught_up(self, leader: Machine, key: ReplicaKey) -> None:
-        """It has had all of the leader's log at some time in this epoch; a stranger's replica has no log at all."""
+        """An added replica has had the leader's whole log in this epoch; a replica that does not exist has no log."""
         replica = next((machine for machine in self.world.machines if machine.key == key), None)
         start_offset = self.facts.epoch_starts[leader.node.epoch]
         end = replica.log.durable_end if replica is not None else -1
         if end <= start_offset:
-            told = f"node {leader.index} adds {key}, which has {end}; the epoch began at {start_offset}"
-            raise Violation("VoterIsCaughtUp", told)
+            message = f"node {leader.index} adds {key}, which has {end}; the epoch began at {start_offset}"
+            raise Violation("VoterIsCaughtUp", message)
 
     # Requests for voter changes and their answers.
 
@@ -127,7 +127,7 @@ class VoterChanges(Checker):
 
     @only_for(AddRaftVoterResponse, RemoveRaftVoterResponse, UpdateRaftVoterResponse)
     def on_answer(self, machine: Machine, call: Call, response: Any) -> None:
-        """Done is what the log says, and committed where that was asked for."""
+        """A successful answer agrees with the log, which is committed if the request waits for that."""
         request = call.request
         assert isinstance(request, AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest)
         if response.error_code == 0:
@@ -138,7 +138,7 @@ class VoterChanges(Checker):
     ) -> None:
         said, high_watermark = self._said[machine.index].last, machine.node.high_watermark or 0
         if said.kraft_version == 0:
-            return  # The log does not name them.
+            return  # The log does not name the voters.
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
         is_voter = _is_in(said.voters, key)
         waits = isinstance(request, RemoveRaftVoterRequest)
@@ -147,11 +147,11 @@ class VoterChanges(Checker):
         offset = said.offset
         is_committed = not waits or offset is None or offset < high_watermark
         if is_voter == isinstance(request, RemoveRaftVoterRequest) or not is_committed:
-            told = f"node {machine.index} says that {request} is done at {high_watermark}"
-            raise Violation("VotersAsAsked", f"{told}; its log says {said.voters.keys} at {offset}")
+            message = f"node {machine.index} says that {request} is done at {high_watermark}"
+            raise Violation("VotersAsAsked", f"{message}; its log says {said.voters.keys} at {offset}")
 
 
 def _is_in(voters: VoterSet, key: ReplicaKey) -> bool:
-    """As the same replica; whose directory was never written down is the same by its id."""
+    """Whether the replica is a voter; without a directory id in the request its id decides."""
     voter = voters.voters.get(key.id)
     return voter is not None and (key.directory_id in (NO_DIRECTORY, voter.key.directory_id))

@@ -38,7 +38,7 @@ LIMITS: Final[dict[str, Scenario]] = {
     "limit-isr": limits.limit_isr,
     "limit-fence": limits.limit_fence,
 }
-"""What a controller does with one change too many. They run only where they are asked for by name."""
+"""Scenarios that ask a controller for one change more than it accepts. They run only if the plan names them."""
 
 ALL: Final[dict[str, Scenario]] = SCENARIOS | LIMITS
 

@@ -92,7 +92,7 @@ def lost_of(partitions: list[tuple[Uuid, int]], sizes: Sizes) -> list[tuple[Uuid
 
 
 def _rows_of(storm: Storm, partitions: list[tuple[Uuid, int]]) -> Int32s:
-    """Their rows, until a topic is deleted."""
+    """The partitions' rows, which are valid until a topic is deleted."""
     row_of = {topic_id: row for row, topic_id in enumerate(storm.table.topics.ids)}
     return storm.table.rows_of([row_of[topic_id] for topic_id, _ in partitions], [index for _, index in partitions])
 

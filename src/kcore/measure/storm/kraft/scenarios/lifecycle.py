@@ -25,7 +25,7 @@ async def register(storm: Storm) -> ScenarioResult:
 
 
 async def heartbeat(storm: Storm) -> ScenarioResult:
-    """Nothing happens for `sizes.seconds`: what heartbeats take, and what idle brokers cost both sides."""
+    """Nothing happens for `sizes.seconds`: measures heartbeats, and the CPU time of idle brokers on both sides."""
     measure = Measure(storm, "heartbeat")
     await measure.begin(Bounds(0, 0, "nothing is to happen"))
     await asyncio.sleep(storm.sizes.seconds)

@@ -1,4 +1,4 @@
-"""Limits of a controller: its response to one change more than it accepts, and what it does nevertheless."""
+"""Limits of a controller: its response to one change more than it accepts, and the changes that it makes anyway."""
 
 import time
 from collections import Counter
@@ -57,7 +57,7 @@ async def limit_create(storm: Storm) -> ScenarioResult:
 
 
 async def limit_partitions(storm: Storm) -> ScenarioResult:
-    """CreatePartitions: a topic is to have 10,001 partitions more; what is answered, and how many it gets."""
+    """CreatePartitions with 10,001 more partitions for a topic: the answer, and how many the topic gets."""
     [name] = await _make_pairs(storm, 1)
     pair = storm.replicas(int(_rows(storm, [name])[0]))
     more = [schema.CreatePartitionsAssignment(broker_ids=pair)] * (EDGE + 1)
@@ -109,7 +109,7 @@ async def limit_delete(storm: Storm) -> ScenarioResult:
 
 
 def one_too_many(what: str, answers: PartitionErrors, done: int, verb: str) -> str:
-    """The note of a request for one more than the edge: what was answered, and how many were done all the same."""
+    """The note on a request for one more than the limit: its answer, and how many changes were made anyway."""
     found = f"{EDGE + 1:,} {what}: {_format_errors(answers)}; {done:,} are {verb}"
     return f"{found}: {_HAS_NONE}" if done > EDGE else found
 

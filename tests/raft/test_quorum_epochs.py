@@ -40,9 +40,9 @@ def test_a_new_leader_tells_the_others_at_once() -> None:
     """Behind the store of quorum-state: it must not lead again as another after a crash."""
     node, effects = candidate()
     effects = grant(node, effects, 1000, 1)
-    told = sent(effects, BeginQuorumEpochRequest)
-    assert [send.destination for send in told] == [2, 3]
-    request = told[0].request
+    requests = sent(effects, BeginQuorumEpochRequest)
+    assert [send.destination for send in requests] == [2, 3]
+    request = requests[0].request
     assert isinstance(request, BeginQuorumEpochRequest)
     assert request.voter_id == 2
     assert [(e.name, e.host, e.port) for e in request.leader_endpoints] == [(LISTENER, "host1", 9001)]
@@ -51,7 +51,7 @@ def test_a_new_leader_tells_the_others_at_once() -> None:
     assert kinds.index("StoreElection") < kinds.index("Send")
 
 
-def test_who_does_not_fetch_is_told_again() -> None:
+def test_a_voter_that_does_not_fetch_gets_begin_quorum_epoch_again() -> None:
     """Each half of the fetch time-out; who fetches is not (4.x)."""
     node, effects = leader()
     for send in sent(effects, BeginQuorumEpochRequest):
@@ -70,7 +70,7 @@ def test_a_lost_begin_quorum_epoch_is_sent_again() -> None:
 
 
 @pytest.mark.parametrize("before", [ElectionState(0), ElectionState(1, -1, ReplicaKey(3, directory(3)))])
-def test_whoever_is_told_follows(before: ElectionState) -> None:
+def test_a_voter_follows_after_begin_quorum_epoch(before: ElectionState) -> None:
     """Stored before the answer; a vote that it gave in that epoch stays with it."""
     node, _ = started(election=before)
     effects = node.on_request(begin_request(1), 1, "a", 0)
@@ -83,7 +83,7 @@ def test_whoever_is_told_follows(before: ElectionState) -> None:
     assert node.state.leader_endpoints == {LISTENER: Address("host2", 9000)}
 
 
-def test_being_told_again_changes_nothing() -> None:
+def test_a_second_begin_quorum_epoch_changes_nothing() -> None:
     """Otherwise a leader that repeats BeginQuorumEpoch would keep its followers from standing for election."""
     node = follower()
     before = node.state
@@ -94,10 +94,10 @@ def test_being_told_again_changes_nothing() -> None:
     assert node.state.name == "Prospective"
 
 
-def test_an_old_leader_hears_of_the_epoch() -> None:
+def test_an_old_leader_gets_the_newer_epoch() -> None:
     node = follower(epoch=4)
-    told = partition(answer(node.on_request(begin_request(3, 3), 1, "a", 0)))
-    assert (told.error_code, told.leader_id, told.leader_epoch) == (Errors.FENCED_LEADER_EPOCH, 2, 4)
+    response = partition(answer(node.on_request(begin_request(3, 3), 1, "a", 0)))
+    assert (response.error_code, response.leader_id, response.leader_epoch) == (Errors.FENCED_LEADER_EPOCH, 2, 4)
     assert state(node) == ("Follower", 4, 2)
 
 
@@ -182,8 +182,8 @@ def test_another_cluster_and_another_topic(kind: type) -> None:
 def test_a_leader_without_an_id_is_none() -> None:
     node, _ = started()
     for request in (begin_request(1, -1), end_request(1, -1)):
-        told = partition(answer(node.on_request(request, 1, request.api_key, 0)))
-        assert told.error_code == Errors.INVALID_REQUEST
+        response = partition(answer(node.on_request(request, 1, request.api_key, 0)))
+        assert response.error_code == Errors.INVALID_REQUEST
 
 
 # EndQuorumEpoch.
@@ -198,15 +198,15 @@ def test_a_leader_that_stops_tells_who_should_follow_it() -> None:
     node.leading.progress_of(ReplicaKey(3, directory(3))).end_offset = 5
     effects = node.shutdown(1500)
     assert state(node) == ("Resigned", 1, 1)
-    told = sent(effects, EndQuorumEpochRequest)
-    assert [send.destination for send in told] == [2, 3]
-    end = partition(told[0].request)
+    requests = sent(effects, EndQuorumEpochRequest)
+    assert [send.destination for send in requests] == [2, 3]
+    end = partition(requests[0].request)
     assert (end.leader_id, end.leader_epoch) == (1, 1)
     assert end.preferred_successors == [3, 2]
     assert [info.candidate_id for info in end.preferred_candidates] == [3, 2]
 
 
-def test_it_is_told_until_it_is_acknowledged() -> None:
+def test_end_quorum_epoch_is_sent_until_it_is_acknowledged() -> None:
     node, _ = leader()
     effects = node.resign(1, 1500)
     second, third = sent(effects, EndQuorumEpochRequest)
@@ -267,8 +267,8 @@ def test_version_0_names_successors_without_directories() -> None:
 
 def test_an_end_of_another_epoch_ends_nothing() -> None:
     node = follower(epoch=4)
-    told = partition(answer(node.on_request(end_request(3, 3), 1, "a", 200)))
-    assert (told.error_code, told.leader_id, told.leader_epoch) == (Errors.FENCED_LEADER_EPOCH, 2, 4)
+    response = partition(answer(node.on_request(end_request(3, 3), 1, "a", 200)))
+    assert (response.error_code, response.leader_id, response.leader_epoch) == (Errors.FENCED_LEADER_EPOCH, 2, 4)
     assert state(node) == ("Follower", 4, 2)
 
 

@@ -1,7 +1,7 @@
-"""Crashes at moments that matter: one is laid for a machine, and goes off when the moment comes.
+"""Crashes machines at moments that matter: between two steps that belong together.
 
-A crash at random seldom comes between two steps that belong together: what is written and not flushed, voted and not
-answered, stored and not told. A trap waits for such a step of the machine, and crashes it then or a little later.
+A random crash seldom comes between two such steps: after a write and before its flush, after a vote and before its
+answer. A trap waits for such a step of the machine, and crashes it then or a little later.
 """
 
 from typing import Final
@@ -21,7 +21,7 @@ KILL, KILL_AND_CUT, CUT = range(3)
 
 
 def lay(world: RunningWorld, machine: Machine, restart_us: int) -> None:
-    """Takes the place of a trap that waits there. Mostly for a machine whose disk is behind, at the moment."""
+    """Sets a trap, in place of an earlier one. More than half of the traps need a machine whose disk lags behind."""
     wanted, only_behind = world.random.choice(MOMENTS), world.dice() < 0.6
     kind, delay_us = world.random.randrange(3), world.random.choice((0, *SOON_US))
 
@@ -38,23 +38,23 @@ def lay(world: RunningWorld, machine: Machine, restart_us: int) -> None:
 
 
 def lay_in_files(world: RunningWorld, machine: Machine, restart_us: int) -> None:
-    """It crashes instead of one of its next operations on files, also of those of the recovery that follows."""
+    """Crashes the machine at one of its next file operations, also during the recovery after another crash."""
     machine.crash = world.random.choice((KILL, CUT)), restart_us
     machine.disk.crash_after(world.random.randrange(world.random.choice((2, 10, 40))))
 
 
 def crash_in_event(world: RunningWorld, machine: Machine) -> None:
-    """That operation has come."""
+    """The crash of `lay_in_files`: the operation has come."""
     kind, restart_us = machine.crash or (KILL, SOON_US[-1])
     world.seen["crash in recovery" if not machine.is_up else "crash between two operations on files"] += 1
     processes.crash_in_event(world, machine, is_power_cut=kind == CUT)
-    if world.dice() < 0.3:  # The recovery has its crash, too.
+    if world.dice() < 0.3:  # The recovery crashes, too.
         lay_in_files(world, machine, restart_us)
     restart_later(world, machine, restart_us)
 
 
 def _crash(world: RunningWorld, machine: Machine, incarnation: int, kind: int, restart_us: int) -> None:
-    """Unless it has come to an end by itself. Power may fail soon after a process was killed, and began anew."""
+    """Crashes the machine, if its process still runs. A power cut may follow soon after a kill and a restart."""
     if not machine.is_up or machine.incarnation != incarnation or world.is_healing:
         return
     if kind == CUT:
@@ -76,12 +76,12 @@ def _crash(world: RunningWorld, machine: Machine, incarnation: int, kind: int, r
 
 
 def restart_later(world: RunningWorld, machine: Machine, restart_us: int) -> None:
-    """As soon as a supervisor does it, or long after."""
+    """Restarts the machine at once, as a supervisor does, or long after."""
     boot_after(world, machine, world.random.choice((1_000, 500_000, restart_us)))
 
 
 def boot_after(world: RunningWorld, machine: Machine, delay_us: int) -> None:
-    """Unless somebody else does it before."""
+    """Starts the machine, unless it runs already."""
 
     def boot() -> None:
         if not machine.is_up:
