@@ -20,7 +20,7 @@ with TemporaryDirectory() as folder:
     one = write_replica(Path(folder) / "broker-1/orders-0", [b"a", b"b", b"c", b"d"])
     two = write_replica(Path(folder) / "broker-2/orders-0", [b"a", b"b", b"X", b"d"])
     found = kcore.files.diverge(one, two)
-    assert found is not None
+    assert found is not None and found.places is not None
     print(f"the first offset that differs: {found.offset} ({found.reason}: {found.detail})")
     for place in found.places:
         print(f"  {place.path.relative_to(folder)} at byte {place.position}")

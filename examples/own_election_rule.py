@@ -1,6 +1,7 @@
 """An election rule of your own, compiled and applied to all partitions: the last replica in sync leads."""
 
 import numpy as np
+import numpy.typing as npt
 
 import kcore
 
@@ -8,7 +9,7 @@ table = kcore.generate(partitions=10_000, brokers=12, replication_factor=3, topi
 
 
 @kcore.zk.election_policy
-def last_in_sync(replicas, in_sync, online):
+def last_in_sync(replicas: npt.NDArray[np.int16], in_sync: int, online: int) -> int:
     """The slot of the last replica that is in sync and online; -1 elects none."""
     best = -1
     for slot in range(len(replicas)):
@@ -17,7 +18,11 @@ def last_in_sync(replicas, in_sync, online):
     return best
 
 
-for name, kind in (("Kafka's rule", "offline"), ("own rule", last_in_sync)):
+RULES: dict[str, kcore.zk.ZooKeeperKind | kcore.zk.ElectionPolicy] = {
+    "Kafka's rule": "offline",
+    "own rule": last_in_sync,
+}
+for name, kind in RULES.items():
     changes = kcore.zk.elect(table, kind, leaving=[3])
     won = np.bincount(changes.leaders[changes.leaders >= 0], minlength=12)
     print(f"{name}: {len(changes):,} partitions change, leaders by broker {won.tolist()}")

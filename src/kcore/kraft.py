@@ -6,6 +6,7 @@ from kcore.controller.kraft.kraft_context import RequestInfo as RequestInfo
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig as KraftControllerConfig
 from kcore.controller.kraft.outputs import Clocks as Clocks
 from kcore.controller.kraft.outputs import LogLine as LogLine
+from kcore.controller.kraft.outputs import Output as Output
 from kcore.controller.kraft.outputs import ReadSnapshotSlice as ReadSnapshotSlice
 from kcore.controller.kraft.outputs import RequestAnswer as RequestAnswer
 from kcore.controller.kraft.outputs import WorkOn as WorkOn
