@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from kcore.cli.console import fail
+from kcore.sim.raft.options import MOST_OBSERVERS, MOST_VOTERS
 
 
 def _refuse_planted(given: bool) -> None:
@@ -18,8 +19,8 @@ FirstSeed = Annotated[int, typer.Option(min=0, metavar="N", help="The seed of th
 Seed = Annotated[int | None, typer.Option(min=0, metavar="N", help="This one world alone: a replay.")]
 Events = Annotated[int, typer.Option(min=1, help="The events of each world; then all faults end.")]
 Level = Annotated[str | None, typer.Option(help="3.9, 4.3 or mixed in all worlds; drawn from the seed otherwise.")]
-Voters = Annotated[int | None, typer.Option(min=1, max=5, help="So many in all worlds.")]
-Observers = Annotated[int | None, typer.Option(min=0, max=5, help="So many in all worlds.")]
+Voters = Annotated[int | None, typer.Option(min=1, max=MOST_VOTERS, help="So many in all worlds.")]
+Observers = Annotated[int | None, typer.Option(min=0, max=MOST_OBSERVERS, help="So many in all worlds.")]
 Master = Annotated[str | None, typer.Option(help="Over Spark, at this master URL such as local[*].")]
 Processes = Annotated[int | None, typer.Option(min=1, help="Without Spark: default one a core.")]
 Out = Annotated[Path | None, typer.Option(metavar="DIR", help="For the results; default out/sim-<time>.")]

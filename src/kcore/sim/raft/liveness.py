@@ -11,7 +11,6 @@ from kcore.sim.raft.world import World
 WITHIN_US: Final = 60_000_000
 MOST_EVENTS: Final = 400_000  # A quorum that only busies itself is no better than one that does nothing.
 STEP: Final = 100  # Events between two looks.
-COMMITTED_WITHIN_US: Final = 2_000_000  # A record, by a leader that all follow.
 KEPT_US: Final = 5_000_000  # Then the leader stays for so long, and who looks longer sees no more.
 
 
