@@ -12,10 +12,10 @@ import typer
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.cli.console import fail
 from kcore.cli.options.audit_option import AuditOption, audit_log, with_audit
-from kcore.cli.options.files_option import SharedFilesOption, keep_private
+from kcore.cli.options.files_option import SharedFilesOption
 from kcore.cli.options.properties_option import option_value, read_broker_listener_settings
 from kcore.cli.options.set_aside_option import SetAsideOption
-from kcore.cli.servers.server_process import address_of, begin_log, run_until_stopped, use_all_descriptors
+from kcore.cli.servers.server_process import address_of, begin_server, run_until_stopped
 from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import UnsupportedVersionError
@@ -83,9 +83,7 @@ def command(
     It serves stock producers and consumers, and coordinates neither. SIGTERM and Ctrl-C stop it once its leaders are
     moved away. Exit code: 0 stopped, 1 it or its disks failed, 2 usage, or a resource cannot be had.
     """
-    keep_private(shared_files)
-    begin_log(verbose=verbose)
-    use_all_descriptors()
+    begin_server(verbose=verbose, shared_files=shared_files)
     others, authorizer = _authorizer_of(config or [])
     others, ordinary = _ordinary_topics_of(others)
     others, migration = _migration_of(others, inter_broker_protocol, len(log_dir))
@@ -93,8 +91,9 @@ def command(
     listener_settings = _listener_settings_of(security, listen, advertise, listener_name, control_plane, authorizer)
     if migration is not None and listener_settings.listeners.of_brokers.security.protocol != PLAINTEXT:
         fail(f"--config {ENABLE}=true: brokers that migrate are plaintext among themselves, as their controllers are")
-    logs, options = Settings(set_aside=set_aside), {"rack": rack, "migration": migration, "ordinary_topics": ordinary}
-    options |= {"listener_settings": listener_settings, "session_timeout_ms": session_timeout, "settings": logs}
+    options: dict[str, Any] = {"rack": rack, "migration": migration, "ordinary_topics": ordinary}
+    options |= {"listener_settings": listener_settings, "session_timeout_ms": session_timeout}
+    options["settings"] = Settings(set_aside=set_aside)
     make = partial(with_audit, partial(ZkBrokerServer, made, zookeeper, log_dir, **options), audit_log(audit))
     raise typer.Exit(asyncio.run(run_until_stopped(make, f"broker {broker_id} listens at port ")))
 

@@ -8,11 +8,11 @@ import typer
 
 from kcore.cli.console import fail
 from kcore.cli.options.audit_option import AuditOption, audit_log, with_audit
-from kcore.cli.options.files_option import SharedFilesOption, keep_private
+from kcore.cli.options.files_option import SharedFilesOption
 from kcore.cli.options.metrics_option import KRAFT_BROKER, MetricsOption, metrics_page
 from kcore.cli.options.properties_option import read_broker_settings
 from kcore.cli.options.set_aside_option import SetAsideOption
-from kcore.cli.servers.server_process import begin_log, run_until_stopped, use_all_descriptors
+from kcore.cli.servers.server_process import begin_server, run_until_stopped
 from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE
 from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
 from kcore.server.kraft_controller.apis import FEATURES
@@ -39,9 +39,7 @@ def command(
     SIGTERM and Ctrl-C stop it cleanly, its leaders moved away first. Exit code: 0 stopped so, 1 it failed, its disks
     did, or no controller has registered it, 2 usage, or the address or the directories cannot be had.
     """
-    keep_private(shared_files)
-    begin_log(verbose=verbose)
-    use_all_descriptors()
+    begin_server(verbose=verbose, shared_files=shared_files)
     if release not in FEATURES:
         fail(f"--release {release}: {', '.join(FEATURES)}")
     settings = read_broker_settings(config)

@@ -10,11 +10,11 @@ import typer
 from kcore.cli.console import fail
 from kcore.cli.options.answer_loop_option import AnswerLoopOption
 from kcore.cli.options.audit_option import AuditOption, audit_log
-from kcore.cli.options.files_option import SharedFilesOption, keep_private
+from kcore.cli.options.files_option import SharedFilesOption
 from kcore.cli.options.metrics_option import KRAFT, MetricsOption, metrics_page
 from kcore.cli.options.properties_option import read_settings
 from kcore.cli.options.set_aside_option import SetAsideOption
-from kcore.cli.servers.server_process import begin_log, run_until_stopped, use_all_descriptors
+from kcore.cli.servers.server_process import begin_server, run_until_stopped
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.departures import KAFKA_WAY
@@ -60,11 +60,9 @@ def command(
     The directory must be formatted. SIGTERM and Ctrl-C stop it cleanly. Exit code: 0 stopped so, 1 it failed, 2 usage,
     or the address or the directory cannot be had.
     """
-    keep_private(shared_files)
+    begin_server(verbose=verbose, shared_files=shared_files)
     if release not in RELEASES:
         fail(f"--release {release}: {', '.join(RELEASES)}")
-    begin_log(verbose=verbose)
-    use_all_descriptors()
     settings = read_settings(config)
     warn_of_others(settings.controller["static_configs"], BY_CONTROLLERS, OF_AUTHORIZER)
     departures = departures_of(kafka_way or [])

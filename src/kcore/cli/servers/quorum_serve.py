@@ -12,12 +12,12 @@ import typer
 from kcore.cli.console import fail, say
 from kcore.cli.options.answer_loop_option import AnswerLoopOption
 from kcore.cli.options.audit_option import AuditOption, audit_log
-from kcore.cli.options.files_option import SharedFilesOption, keep_private
+from kcore.cli.options.files_option import SharedFilesOption
 from kcore.cli.options.finite import finite
 from kcore.cli.options.metrics_option import QUORUM, MetricsOption, metrics_page
 from kcore.cli.options.properties_option import option_value, read_quorum_listener_settings
 from kcore.cli.options.set_aside_option import SetAsideOption
-from kcore.cli.servers.server_process import Work, address_of, begin_log, run_until_stopped, use_all_descriptors
+from kcore.cli.servers.server_process import Work, address_of, begin_server, run_until_stopped
 from kcore.errors import StorageError
 from kcore.measure.report.exits import Exit
 from kcore.raft.log.memory_log import MemoryLog
@@ -123,9 +123,7 @@ def command(
     As a leader it appends what a leader must, and these records; it controls no brokers. SIGTERM and Ctrl-C stop it
     cleanly. Exit code: 0 stopped so, 1 it failed, 2 usage, or the address or the directory cannot be had.
     """
-    keep_private(shared_files)
-    begin_log(verbose=verbose)
-    use_all_descriptors()
+    begin_server(verbose=verbose, shared_files=shared_files)
     listener = QuorumListenerSettings() if security is None else read_quorum_listener_settings(security, listener_name)
     where = (id, data, voters, bootstrap_controller, listen, advertise, listener_name)
     plan = Plan(*where, level, cluster_id, config or [], listener, set_aside)

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
 from kcore.cli.console import fail
+from kcore.cli.options.files_option import keep_private
 from kcore.collector import rare_collections
 from kcore.errors import KcoreError
 from kcore.measure.report.exits import Exit
@@ -51,6 +52,13 @@ def use_all_descriptors() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):  # Some systems call a limit unlimited and refuse that.
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def begin_server(*, verbose: bool, shared_files: bool) -> None:
+    """Sets the mode of the process's files, its log, and the number of its descriptors."""
+    keep_private(shared_files)
+    begin_log(verbose=verbose)
+    use_all_descriptors()
 
 
 def begin_log(*, verbose: bool) -> None:
