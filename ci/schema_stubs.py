@@ -1,16 +1,19 @@
 """Writes the type stubs of the schema's files, so that type checkers see the keywords of every message.
 
 A file in `src/kcore/schema` has the type and the versions of each field; only at run time every field has a default.
-The stub beside it declares the defaults, for `typing.dataclass_transform`. `setup.py` runs this script, so a wheel and
-an installed clone have the stubs; git does not. A test compares them with the files.
+The stub beside it declares the defaults, for `typing.dataclass_transform`. The stub of the package imports all
+messages, which at run time are imported when they are used. `setup.py` runs this script, so a wheel and an installed
+clone have the stubs; git does not. A test compares them with the files.
 """
 
 import ast
 from pathlib import Path
 
 SCHEMA = Path(__file__).parents[1] / "src" / "kcore" / "schema"
-BASES = {"Struct", "Message", "MetadataRecord", "Data", "RequestHeader"}
-HEAD = "# Made by ci/schema_stubs.py of the file beside it.\n"
+MESSAGES = {"Message", "MetadataRecord", "Data"}
+BASES = MESSAGES | {"Struct", "RequestHeader"}
+DIALECT = "kip590"  # Its messages have the names of Kafka's.
+HEAD = "# Made by ci/schema_stubs.py.\n"
 
 
 def sources() -> list[Path]:
@@ -22,10 +25,11 @@ def has_structs(path: Path) -> bool:
     return any(is_struct(node) for node in ast.parse(path.read_text(encoding="utf-8")).body)
 
 
-def is_struct(node: ast.stmt) -> bool:
+def is_struct(node: ast.stmt, of: set[str] = BASES) -> bool:
+    """Whether the node is a class with one of these bases."""
     if not isinstance(node, ast.ClassDef):
         return False
-    return bool(BASES & {ast.unparse(base).rpartition(".")[2] for base in node.bases})
+    return bool(of & {ast.unparse(base).rpartition(".")[2] for base in node.bases})
 
 
 def stub(path: Path) -> str:
@@ -77,6 +81,18 @@ def without_docstring(node: ast.stmt) -> ast.stmt:
     return node
 
 
+def package_stub() -> str:
+    """The stub of the package, with the messages of all files."""
+    blocks = [f"from kcore.schema.index import {name} as {name}" for name in ("MESSAGES", "message_class")]
+    for path in sources():
+        if path.parent == SCHEMA and path.stem != DIALECT:
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            names = [node.name for node in tree.body if isinstance(node, ast.ClassDef) and is_struct(node, MESSAGES)]
+            blocks += [f"from kcore.schema.{path.stem} import {name} as {name}" for name in names]
+    return HEAD + "\n".join(blocks) + "\n"
+
+
 if __name__ == "__main__":
+    SCHEMA.joinpath("__init__.pyi").write_text(package_stub(), encoding="utf-8")
     for source in sources():
         source.with_suffix(".pyi").write_text(stub(source), encoding="utf-8")

@@ -17,6 +17,7 @@ from rich.console import Console
 import kcore
 from kcore.errors import PlanError
 from kcore.measure.report import result_files
+from kcore.measure.report.exits import Exit
 from kcore.measure.rivals import rival_ranges, rivals, rivals_page
 from kcore.measure.rivals.rival_peers import (
     BuildError,
@@ -87,7 +88,7 @@ def silent(text: str) -> None:
 
 def test_every_case_is_compared_and_timed(echo: Any) -> None:
     report = rivals.run(echo(one="honest", two="honest"), silent)
-    assert report.exit_code == rivals.EXIT_GOOD
+    assert report.exit_code == Exit.GOOD
     cases = [case for case in rivals.CASES["codec"] if case.split(":")[0] not in rivals.ONLY]
     assert sorted((row["peer"], row["case"]) for row in report.rows) == sorted(
         (peer, case) for peer in ("one", "two") for case in cases
@@ -97,7 +98,7 @@ def test_every_case_is_compared_and_timed(echo: Any) -> None:
 
 def test_wrong_bytes_are_never_timed(echo: Any) -> None:
     report = rivals.run(echo(one="honest", two="wrong"), silent)
-    assert report.exit_code == rivals.EXIT_DISAGREE
+    assert report.exit_code == Exit.FAILED
     for row in report.rows:
         assert row["agrees"] is (row["peer"] == "one")
         assert (row["ns_min"] is None) is (row["peer"] == "two")
@@ -105,7 +106,7 @@ def test_wrong_bytes_are_never_timed(echo: Any) -> None:
 
 def test_a_peer_that_dies_makes_the_run_partial(echo: Any) -> None:
     report = rivals.run(echo(one="honest", two="dies"), silent)
-    assert report.exit_code == rivals.EXIT_PARTIAL
+    assert report.exit_code == Exit.INVALID
     assert {row["peer"] for row in report.rows} == {"one"}
     assert any("two" in note and "out of memory" in note for note in report.notes)
 
@@ -119,7 +120,7 @@ def test_a_missing_toolchain_is_a_line(echo: Any, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(rivals, "PEERS", (rivals.PEERS[0], Peer("two", ("codec",), 0, build)))
     report = rivals.run(options, silent)
-    assert report.exit_code == rivals.EXIT_GOOD
+    assert report.exit_code == Exit.GOOD
     assert {row["peer"] for row in report.rows} == {"one"}
     assert report.notes == ["two: left out, no-such-compiler not found"]
 
@@ -129,7 +130,7 @@ def test_results_are_kept_and_shown(echo: Any, tmp_path: Path) -> None:
     options = echo(memcpy="honest", java="honest")
     out = tmp_path / "out"
     kept = rivals.Options(100, ("codec", "memory"), 1, 0, out, options.peers)
-    assert rivals.main(kept, console) == rivals.EXIT_GOOD
+    assert rivals.main(kept, console) == Exit.GOOD
     lines = [json.loads(line) for line in (out / "rivals.jsonl").read_text().splitlines()]
     assert lines == pq.read_table(out / "rivals.parquet").to_pylist()
     assert {line["mib"] for line in lines if line["group"] == "memory"} == {1.5}
@@ -161,7 +162,7 @@ def test_a_run_that_others_stopped_does_not_cost_a_peer_its_turns() -> None:
 def test_several_runs_have_ranges(echo: Any, tmp_path: Path) -> None:
     console = Console(record=True, width=120, file=(tmp_path / "console").open("w"))
     options = replace(echo(**{KCORE: "honest", "java": "honest"}), runs=2, out=tmp_path / "out")
-    assert rivals.main(options, console) == rivals.EXIT_GOOD
+    assert rivals.main(options, console) == Exit.GOOD
     kept = [json.loads(line) for line in (tmp_path / "out" / "ranges.jsonl").read_text().splitlines()]
     [decode] = [each for each in kept if each["target"] == "LeaderAndIsr v7 column decode, against Java"]
     assert decode == decode | {"least": 1.0, "most": 1.0, "unit": "x", "met": 0, "runs": 2}
@@ -210,7 +211,7 @@ def test_big_messages_have_the_partitions_that_times_are_divided_by(messages: Pa
 def test_each_view_of_kcore_has_its_own_messages(echo: Any, tmp_path: Path) -> None:
     options = replace(echo(**{KCORE: "honest", OBJECTS: "honest", "go": "honest"}), only=("messages",))
     report = rivals.run(options, silent)
-    assert report.exit_code == rivals.EXIT_GOOD
+    assert report.exit_code == Exit.GOOD
     mine = {peer: {row["case"] for row in report.rows if row["peer"] == peer} for peer in (KCORE, OBJECTS, "go")}
     assert mine["go"] == mine[KCORE] | mine[OBJECTS] == set(rivals.CASES["messages"])
     assert {case.split(":")[-1] for case in mine[KCORE]} == {"big"}

@@ -131,7 +131,9 @@ sim raft --events 0
 sim raft --level 4.4 | did you mean '4.3'
 sim raft --voters 9
 sim raft --processes 0
-sim raft --planted no-flush-after-cut | did you mean 'no-flush-after-a-cut'
+sim raft --planted | ci/sim --planted NAME|all
+sim raft --planted all --seeds 5 | ci/sim --planted NAME|all
+sim raft --names | ci/sim --names
 rivals code | did you mean 'codec'
 rivals --partitions {HUGE}
 rivals --repeat 0

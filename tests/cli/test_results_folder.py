@@ -19,7 +19,6 @@ COMMANDS = [
     ["storm", "broker-lost"],
     ["rivals", "codec"],
     ["bench", "quorum"],
-    ["sim", "raft", "--planted", "all"],
 ]
 
 

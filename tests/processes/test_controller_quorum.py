@@ -30,12 +30,11 @@ def test_three_controllers_elect_one_and_another_when_that_is_killed() -> None:
         [active] = [node for node in quorum.nodes if node.node_id == first]
         usage = active.usage()
         assert usage is not None and usage.rss_bytes > 0
-        quorum.kill(active)
+        active.kill()
         assert active.usage() is None
         assert asyncio.run(leader_of(quorum)) in {node.node_id for node in quorum.nodes} - {first}
-        quorum.start_node(active)
-        processes = {node.node_id: node.process for node in quorum.nodes}
-    codes = {node_id: each and each.returncode for node_id, each in processes.items()}
+        active.start(wait=False)
+    codes = {node.node_id: node.wait() for node in quorum.nodes}
     assert codes.pop(first) in (0, -15), "it may not have been ready yet"
     assert [*codes.values()] == [0, 0], "SIGTERM is a clean end"
     assert not quorum.folder.exists()

@@ -1,24 +1,21 @@
 """`kcore sim raft`, and a campaign's rows over Spark."""
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.cli.commands import app
-from kcore.cli.measure import sim_page, sim_planted
+from kcore.cli.measure import sim_command, sim_page
 from kcore.cli.measure.sim_command import summary
 from kcore.measure.report import result_files
 from kcore.sim.raft.campaign import Campaign, Row, rows, table_of
-from kcore.sim.raft.hunting import CAUGHT, NOT_CAUGHT, Hunt
-from kcore.sim.raft.planted import PLANTED
+from kcore.sim.raft.run_world import Outcome
 from kcore.spark.session import start
-from kcore.spark.simulation import pieces_of, simulate
+from kcore.spark.simulation import pieces_of, simulate_pieces
 
 
 def kcore(*arguments: str) -> Result:
@@ -81,75 +78,19 @@ def test_earlier_campaigns_of_the_same_worlds_are_beside_this_one(tmp_path: Path
 
 
 def test_one_seed_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(seed: int, events: int, **_: object) -> Outcome:
+        return Outcome(seed, events, 5, 0.1, "", 0, 0, 0, -1, "SingleLeader", "two leaders", ("the last event",))
+
     monkeypatch.chdir(tmp_path)
-    done = kcore("--seed", "1", "--events", "400", "--planted", "timer-does-nothing", "--voters", "3")
-    assert done.exit_code == 0
-    assert "TimersMakeProgress" in done.stdout and "caught by seed 1" in done.stdout
-    assert "./kcore sim raft --seed 1 --events 400 --planted timer-does-nothing --voters 3" in done.stdout
+    monkeypatch.setattr(sim_command, "Campaign", partial(Campaign, run=fails))
+    done = kcore("--seed", "7", "--events", "400", "--voters", "3")
+    assert done.exit_code == 1
+    assert "the last event\nSingleLeader two leaders\n" in done.stdout
+    assert "seed 7, event 400; again: ./kcore sim raft --seed 7 --events 400 --voters 3" in done.stdout
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_bug_that_is_not_caught_is_a_failure() -> None:
-    done = kcore("--seed", "1", "--events", "1", "--planted", "no-progress-timeout")
-    assert done.exit_code == 1 and "not caught" in done.stdout
-
-
-def hunts(*, until_interrupted: int | None = None) -> Callable[..., Iterator[Hunt]]:
-    """In place of the search: every planted bug is caught but the first; Ctrl-C after so many."""
-
-    def hunt_all(*_: object) -> Iterator[Hunt]:
-        for at, plant in enumerate(PLANTED.values()):
-            if at == until_interrupted:
-                raise KeyboardInterrupt
-            verdict = CAUGHT if at else NOT_CAUGHT
-            yield Hunt(plant.name, plant.invariant, verdict, 3, 0.5, "<told>", {"Another": 2})
-
-    return hunt_all
-
-
-def test_07_ctrl_c_keeps_the_planted_bugs_that_were_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sim_planted, "hunt_all", hunts(until_interrupted=3))
-    done = kcore("--planted", "all", "--out", str(tmp_path / "some"), "--json")
-    assert done.exit_code == 3
-    assert f"interrupted: 3 of {len(PLANTED)} planted bugs were looked for, 2 caught within 100" in done.stderr
-    kept = pq.read_table(tmp_path / "some" / "results.parquet").to_pylist()
-    assert [row["name"] for row in kept] == [*PLANTED][:3]
-    assert [json.loads(line)["name"] for line in done.stdout.splitlines()] == [*PLANTED][:3]
-    page = (tmp_path / "some" / "report.html").read_text()
-    assert "interrupted: 3 of" in page and "&lt;told&gt;" in page and '<tr class="bad">' in page
-    monkeypatch.setattr(sim_planted, "hunt_all", hunts(until_interrupted=0))
-    assert kcore("--planted", "all", "--out", str(tmp_path / "none")).exit_code == 3
-    assert not list((tmp_path / "none").iterdir())
-
-
-def test_all_planted_bugs_are_kept_and_one_that_is_not_caught_is_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sim_planted, "hunt_all", hunts())
-    done = kcore("--planted", "all", "--out", str(tmp_path))
-    assert done.exit_code == 1 and f"{len(PLANTED)} planted bugs, {len(PLANTED) - 1} caught" in done.stdout
-    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == len(PLANTED)
-    found = [Hunt("a-bug", "An invariant", CAUGHT, 8, 0.5, "")]
-    facts = result_files.facts_of(pq.read_table(tmp_path / "results.parquet")) | {"when": "9"}
-    assert "Earlier runs" not in sim_planted.render(found, "told", facts, tmp_path / "later")
-    before = pa.Table.from_pylist([asdict(found[0]) | {"seed": 2, "others": []}], schema=sim_planted.SCHEMA)
-    result_files.write(result_files.with_facts(before, facts | {"when": "8"}), tmp_path / "earlier")
-    assert ">4.00x</td>" in sim_planted.render(found, "told", facts, tmp_path / "later")
-
-
-@pytest.mark.parametrize(
-    "option",
-    [("--level", "4.3"), ("--voters", "3"), ("--observers", "0"), ("--conf", "spark.a=1"), ("--master", "local")],
-)
-def test_options_that_all_planted_bugs_would_ignore_are_refused(option: tuple[str, str]) -> None:
-    done = kcore("--planted", "all", *option)
-    assert done.exit_code == 2
-    assert done.stderr == f"kcore: --planted all takes no {option[0]}: name one bug, or leave {option[0]} out\n"
-
-
 def test_usage() -> None:
-    assert all(name in kcore("--names").stdout for name in PLANTED)
-    assert kcore("--planted", "nothing").exit_code == 2
     assert kcore("--level", "2.8").exit_code == 2
 
 
@@ -166,9 +107,8 @@ def test_the_rows_of_spark_are_those_without() -> None:
     campaign = Campaign(range(1, 5), events=300, fixed={"voters": 3})
     spark = start("local[2]")
     try:
-        frame = simulate(spark, campaign, tasks=2)
-        found = frame.orderBy("seed").toArrow().to_pylist()
+        found = [row for piece in simulate_pieces(spark, campaign) for row in piece.result or ()]
     finally:
         spark.stop()
-    plain = list(rows(campaign, 1))
-    assert [row | {"seconds": 0} for row in found] == [row | {"seconds": 0, "story": []} for row in plain]
+    told = sorted(found, key=lambda row: row["seed"])
+    assert [row | {"seconds": 0} for row in told] == [row | {"seconds": 0} for row in rows(campaign, 1)]

@@ -13,9 +13,9 @@ import kcore.sim
 from kcore.raft import votes
 from kcore.schema.fetch import FetchRequest
 from kcore.sim.raft import checkers, committed
-from kcore.sim.raft.hunting import BROKEN, CAUGHT, NOT_CAUGHT, hunt
-from kcore.sim.raft.planted import PLANTED, Plant, PlantError, planted
-from kcore.sim.raft.planted.patches import Patches
+from planted_raft import PLANTED, Plant, PlantError, planting
+from planted_raft.hunting import BROKEN, CAUGHT, NOT_CAUGHT, hunt, run_planted
+from planted_raft.patches import Patches
 
 SEEDS = range(1, 501)
 EVENTS = 20_000  # As `ci/sim --planted` has it: the same seed finds the same bug.
@@ -48,6 +48,12 @@ def test_a_stranger_that_becomes_a_voter_never_was_caught_up() -> None:
     assert found.verdict == CAUGHT, found
 
 
+def test_a_failure_ends_at_the_same_event_again() -> None:
+    first, second = (run_planted(2, 1_200, planted="vote-not-durable") for _ in range(2))
+    assert first.invariant == second.invariant == "VoteIsDurable"
+    assert (first.hash, first.story, first.text) == (second.hash, second.story, second.text)
+
+
 def test_each_subject_has_one_that_is_looked_for() -> None:
     assert {PLANTED[name].put.__module__ for name in HUNTED} == {plant.put.__module__ for plant in PLANTED.values()}
 
@@ -68,7 +74,7 @@ def test_it_can_be_put_in_and_is_taken_out_again(name: str, monkeypatch: pytest.
 
     monkeypatch.setattr(Patches, "put", seen)
     monkeypatch.setattr(Patches, "put_in", seen_in)
-    with planted(name):
+    with planting(name):
         assert replaced and all(table[key] is not before for table, key, before in replaced)
     assert all(table[key] is before for table, key, before in replaced)
 
@@ -80,7 +86,7 @@ def with_plant(monkeypatch: pytest.MonkeyPatch, put: object, invariant: str = "L
 
 def test_a_plant_whose_function_is_gone_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     name = with_plant(monkeypatch, lambda patches: patches.put(votes, "gone", lambda before: before))
-    with pytest.raises(PlantError, match=r"kcore\.raft\.votes has no gone any more"), planted(name):
+    with pytest.raises(PlantError, match=r"kcore\.raft\.votes has no gone any more"), planting(name):
         pass
     found = hunt(range(1, 3), 100, name)
     assert (found.verdict, found.seed, found.text) == (BROKEN, 1, "kcore.raft.votes has no gone any more")
@@ -98,7 +104,7 @@ def test_half_a_plant_is_taken_out_again(monkeypatch: pytest.MonkeyPatch) -> Non
         patches.put(votes, "can_grant_vote", lambda _: None)
         patches.put(votes, "gone", lambda _: None)
 
-    with pytest.raises(PlantError), planted(with_plant(monkeypatch, put)):
+    with pytest.raises(PlantError), planting(with_plant(monkeypatch, put)):
         pass
     assert votes.can_grant_vote is before
 

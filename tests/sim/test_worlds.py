@@ -39,16 +39,10 @@ def test_the_hashing_of_strings_changes_nothing() -> None:
     assert done.stdout.strip() == run_seed(7, EVENTS).hash
 
 
-def test_a_failure_ends_at_the_same_event_again() -> None:
-    first, second = (run_seed(2, EVENTS, "vote-not-durable") for _ in range(2))
-    assert first.invariant == second.invariant == "VoteIsDurable"
-    assert (first.hash, first.story, first.text) == (second.hash, second.story, second.text)
-
-
 def test_how_to_see_it_again() -> None:
     assert replay_command(5, 100) == "./kcore sim raft --seed 5 --events 100"
-    command = replay_command(5, 100, "some-bug", voters=3, level=None)
-    assert command == "./kcore sim raft --seed 5 --events 100 --planted some-bug --voters 3"
+    command = replay_command(5, 100, "ci/sim", planted="some-bug", fetch_max_bytes=3, level=None)
+    assert command == "ci/sim --seed 5 --events 100 --planted some-bug --fetch-max-bytes 3"
 
 
 def test_seeds_draw_every_kind_of_world() -> None:

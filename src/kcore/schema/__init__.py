@@ -1,8 +1,8 @@
 """Kafka's messages as classes: facts without bytes, one file an API family, all versions of a message in one class.
 
-`from kcore.schema import FetchRequest` imports only that family; `__init__.pyi` lists all for type checkers. A test
-compares every class with the schema files of Kafka's jars. `ci/schema_stubs.py` writes the stubs of the other files
-when the package is built.
+`from kcore.schema import FetchRequest` imports only that family. A test compares every class with the schema files of
+Kafka's jars. When the package is built, `ci/schema_stubs.py` writes stubs for type checkers: `__init__.pyi` lists all
+messages, and the stub of a family has the fields of its classes.
 
 - `structure`: the base classes of messages and structs, and `field`.
 - `kinds`, `versions`: types of fields; ranges of versions.

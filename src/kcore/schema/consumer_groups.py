@@ -29,8 +29,8 @@ class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexibl
     topic_partitions: list[TopicPartitions] | None = field(nullable="0+", default=None)
 
 
-class ConsumerGroupHeartbeatResponseAssignment(Struct, kafka_name="Assignment"):
-    """The partitions that the member should own."""
+class Assignment(Struct):
+    """The partitions that the member should own, or fetch from in a share group."""
 
     topic_partitions: list[TopicPartitions]
 
@@ -45,7 +45,7 @@ class ConsumerGroupHeartbeatResponse(Message, api_key=68, versions="0-1", flexib
     member_epoch: int32
     heartbeat_interval_ms: int32
     # Null if nothing changed.
-    assignment: ConsumerGroupHeartbeatResponseAssignment | None = field(nullable="0+", default=None)
+    assignment: Assignment | None = field(nullable="0+", default=None)
 
 
 class ConsumerGroupDescribeRequest(Message, api_key=69, versions="0-1", flexible="0+"):
@@ -55,7 +55,7 @@ class ConsumerGroupDescribeRequest(Message, api_key=69, versions="0-1", flexible
     include_authorized_operations: bool
 
 
-class ConsumerGroupDescribeResponseTopicPartitions(Struct, kafka_name="TopicPartitions"):
+class NamedTopicPartitions(Struct, kafka_name="TopicPartitions"):
     """Partitions of one topic, with its name for people."""
 
     topic_id: Uuid
@@ -63,10 +63,10 @@ class ConsumerGroupDescribeResponseTopicPartitions(Struct, kafka_name="TopicPart
     partitions: list[int32]
 
 
-class ConsumerGroupDescribeResponseAssignment(Struct, kafka_name="Assignment"):
-    """The partitions that a member owns or should own."""
+class NamedAssignment(Struct, kafka_name="Assignment"):
+    """The partitions that a member owns or should own; in a share group those that it fetches from."""
 
-    topic_partitions: list[ConsumerGroupDescribeResponseTopicPartitions]
+    topic_partitions: list[NamedTopicPartitions]
 
 
 class Member(Struct):
@@ -80,8 +80,8 @@ class Member(Struct):
     client_host: str
     subscribed_topic_names: list[str]
     subscribed_topic_regex: str | None = field(nullable="0+", default=None)
-    assignment: ConsumerGroupDescribeResponseAssignment
-    target_assignment: ConsumerGroupDescribeResponseAssignment  # The assignment after all members have caught up.
+    assignment: NamedAssignment
+    target_assignment: NamedAssignment  # The assignment after all members have caught up.
     # 0 classic, 1 consumer, -1 unknown: groups may hold both while they migrate (KIP-1099).
     member_type: int8 = field(versions="1+", default=-1, ignorable=True)
 

@@ -1,6 +1,7 @@
 """DescribeQuorum: the leader's state of the replicas in the controllers' quorum (KIP-595)."""
 
-from kcore.schema.kinds import int16, int32, int64, uint16
+from kcore.schema.kinds import int16, int32, int64
+from kcore.schema.raft_voters import Listener as Listener
 from kcore.schema.structure import Message, Struct, field
 from kcore.types import Uuid
 
@@ -54,14 +55,6 @@ class DescribeQuorumResponseTopicData(Struct, kafka_name="TopicData"):
 
     topic_name: str
     partitions: list[DescribeQuorumResponsePartitionData]
-
-
-class Listener(Struct):
-    """One listener of a node."""
-
-    name: str
-    host: str
-    port: uint16
 
 
 class Node(Struct):

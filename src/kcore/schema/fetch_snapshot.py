@@ -1,6 +1,7 @@
 """FetchSnapshot: a KRaft follower whose fetch offset is gone from the log copies the leader's snapshot (KIP-630)."""
 
-from kcore.schema.kinds import Records, int16, int32, int64, uint16
+from kcore.schema.kinds import Records, int16, int32, int64
+from kcore.schema.raft_votes import NodeEndpoint as NodeEndpoint
 from kcore.schema.structure import Message, Struct, field
 from kcore.types import Uuid
 
@@ -64,14 +65,6 @@ class FetchSnapshotResponseTopicSnapshot(Struct, kafka_name="TopicSnapshot"):
 
     name: str
     partitions: list[FetchSnapshotResponsePartitionSnapshot]
-
-
-class NodeEndpoint(Struct):
-    """The endpoint of the quorum's leader."""
-
-    node_id: int32
-    host: str
-    port: uint16
 
 
 class FetchSnapshotResponse(Message, api_key=59, versions="0-1", flexible="0+"):

@@ -1,7 +1,8 @@
 """Records of the metadata log: configurations, quotas, features, producer ids (KIP-631)."""
 
 from kcore.schema.kinds import float64, int8, int16, int32, int64
-from kcore.schema.structure import MetadataRecord, Struct, field
+from kcore.schema.quotas import EntityData as EntityData
+from kcore.schema.structure import MetadataRecord, field
 
 
 class ConfigRecord(MetadataRecord, api_key=4, versions="0", flexible="0+"):
@@ -11,13 +12,6 @@ class ConfigRecord(MetadataRecord, api_key=4, versions="0", flexible="0+"):
     resource_name: str  # Empty for the default of all brokers.
     name: str
     value: str | None = field(nullable="0+", secret=True)  # Null if removed. It may be a password.
-
-
-class EntityData(Struct):
-    """A part of an entity, for example its user."""
-
-    entity_type: str
-    entity_name: str | None = field(nullable="0+")  # Null for the default.
 
 
 class ClientQuotaRecord(MetadataRecord, api_key=14, versions="0", flexible="0+"):

@@ -1,5 +1,6 @@
 """Produce: a producer appends record batches to the partitions that a broker leads."""
 
+from kcore.schema.fetch import LeaderIdAndEpoch
 from kcore.schema.kinds import Records, int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
 from kcore.types import Uuid
@@ -36,13 +37,6 @@ class BatchIndexAndErrorMessage(Struct):
 
     batch_index: int32  # Index of the record within the batch.
     batch_index_error_message: str | None = field(nullable="8+", default=None)
-
-
-class LeaderIdAndEpoch(Struct):
-    """The present leader, so that a producer need not ask for metadata (KIP-951)."""
-
-    leader_id: int32 = field(default=-1)
-    leader_epoch: int32 = field(default=-1)
 
 
 class PartitionProduceResponse(Struct):

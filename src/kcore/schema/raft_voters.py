@@ -1,5 +1,6 @@
 """Changes of the quorum's voters at run time (KIP-853)."""
 
+from kcore.schema.control_records import KRaftVersionFeature as KRaftVersionFeature
 from kcore.schema.kinds import int16, int32, uint16
 from kcore.schema.structure import Message, Struct, field
 from kcore.types import Uuid
@@ -47,13 +48,6 @@ class RemoveRaftVoterResponse(Message, api_key=81, versions="0", flexible="0+"):
     throttle_time_ms: int32
     error_code: int16
     error_message: str | None = field(nullable="0+", ignorable=True)
-
-
-class KRaftVersionFeature(Struct):
-    """The versions of `kraft.version` that the voter supports."""
-
-    min_supported_version: int16
-    max_supported_version: int16
 
 
 class UpdateRaftVoterRequest(Message, api_key=82, versions="0", flexible="0+"):

@@ -1,8 +1,8 @@
 """Share groups (KIP-932): members share partitions record by record, so no member owns a partition."""
 
+from kcore.schema.consumer_groups import Assignment, NamedAssignment
 from kcore.schema.kinds import int16, int32
 from kcore.schema.structure import Message, Struct, field
-from kcore.types import Uuid
 
 
 class ShareGroupHeartbeatRequest(Message, api_key=76, versions="0-1", flexible="0+"):
@@ -15,19 +15,6 @@ class ShareGroupHeartbeatRequest(Message, api_key=76, versions="0-1", flexible="
     subscribed_topic_names: list[str] | None = field(nullable="0+", default=None)
 
 
-class ShareGroupHeartbeatResponseTopicPartitions(Struct, kafka_name="TopicPartitions"):
-    """Partitions of one topic."""
-
-    topic_id: Uuid
-    partitions: list[int32]
-
-
-class ShareGroupHeartbeatResponseAssignment(Struct, kafka_name="Assignment"):
-    """The partitions that the member should fetch from."""
-
-    topic_partitions: list[ShareGroupHeartbeatResponseTopicPartitions]
-
-
 class ShareGroupHeartbeatResponse(Message, api_key=76, versions="0-1", flexible="0+"):
     """The member's epoch and, if it changed, its assignment."""
 
@@ -38,7 +25,7 @@ class ShareGroupHeartbeatResponse(Message, api_key=76, versions="0-1", flexible=
     member_epoch: int32
     heartbeat_interval_ms: int32
     # Null if nothing changed.
-    assignment: ShareGroupHeartbeatResponseAssignment | None = field(nullable="0+", default=None)
+    assignment: Assignment | None = field(nullable="0+", default=None)
 
 
 class ShareGroupDescribeRequest(Message, api_key=77, versions="0-1", flexible="0+"):
@@ -46,20 +33,6 @@ class ShareGroupDescribeRequest(Message, api_key=77, versions="0-1", flexible="0
 
     group_ids: list[str]
     include_authorized_operations: bool
-
-
-class ShareGroupDescribeResponseTopicPartitions(Struct, kafka_name="TopicPartitions"):
-    """Partitions of one topic, with its name for people."""
-
-    topic_id: Uuid
-    topic_name: str
-    partitions: list[int32]
-
-
-class ShareGroupDescribeResponseAssignment(Struct, kafka_name="Assignment"):
-    """The partitions that a member fetches from."""
-
-    topic_partitions: list[ShareGroupDescribeResponseTopicPartitions]
 
 
 class Member(Struct):
@@ -71,7 +44,7 @@ class Member(Struct):
     client_id: str
     client_host: str
     subscribed_topic_names: list[str]
-    assignment: ShareGroupDescribeResponseAssignment
+    assignment: NamedAssignment
 
 
 class DescribedGroup(Struct):

@@ -4,7 +4,7 @@ import ast
 import inspect
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -15,6 +15,7 @@ from cli.invoking import kcore
 from kcore.cli.commands import BROKER, CONTROLLER, QUORUM
 from kcore.cli.options.audit_option import AuditOption
 from kcore.cli.options.files_option import SharedFilesOption
+from kcore.cli.servers import server_process
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.storage.raft.raft_snapshots import RaftSnapshots
 
@@ -81,9 +82,20 @@ def test_every_command_that_writes_a_servers_files_has_the_option() -> None:
         if AuditOption in kinds or name.endswith("format"):
             found.append(each.module)
             assert SharedFilesOption in kinds, each.module
-            [body] = [node.body for node in ast.parse(inspect.getsource(function)).body]  # type: ignore[attr-defined]
-            assert ast.unparse(body[1]) == "keep_private(shared_files)", f"{each.module}: before it makes any file"
+            first = first_statement(function)
+            assert first in FIRST, f"{each.module}: before it makes any file"
     assert len(found) == 8
+    assert first_statement(server_process.begin_server) == FIRST[0]
+
+
+FIRST = ("keep_private(shared_files)", "begin_server(verbose=verbose, shared_files=shared_files)")
+
+
+def first_statement(function: Callable[..., object]) -> str:
+    """The first one behind the docstring."""
+    [definition] = ast.parse(inspect.getsource(function)).body
+    assert isinstance(definition, ast.FunctionDef)
+    return ast.unparse(definition.body[1])
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o077])

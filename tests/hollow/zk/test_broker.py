@@ -7,7 +7,7 @@ import pytest
 
 import kcore
 from kcore.controller.zk.requests.builder import ControlRequest
-from kcore.measure.hollow.zk.hollow_zk_broker import HollowBroker
+from kcore.measure.hollow.zk.receivers import Receivers
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.versions import response_of
@@ -54,8 +54,8 @@ def partitions_of(request: ControlRequest) -> Iterator[tuple[str, int]]:
 
 def test_every_partition_is_acknowledged(requests: list[ControlRequest]) -> None:
     async def run() -> None:
-        broker = HollowBroker(3)
-        await broker.open()
+        receivers = Receivers([3])
+        broker = receivers.open()[3]
         broker.registered(EPOCH)
         async with await connect("127.0.0.1", broker.port, client_id="test", ask_versions=False) as connection:
             for request in requests:
@@ -63,26 +63,27 @@ def test_every_partition_is_acknowledged(requests: list[ControlRequest]) -> None
                 assert answer.error_code == Errors.NONE
                 if request.message is not UpdateMetadataRequest:
                     assert list(errors_of(answer)) == [(*key, Errors.NONE) for key in partitions_of(request)]
-        await broker.close()
-        kinds = {each.message for each in broker.arrivals}
+        arrivals = [arrival for _, arrival in receivers.arrivals()]
+        await receivers.close()
+        kinds = {each.message for each in arrivals}
         assert kinds == {LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest}
-        assert [each.partitions for each in broker.arrivals] == [len(list(partitions_of(each))) for each in requests]
+        assert [each.partitions for each in arrivals] == [len(list(partitions_of(each))) for each in requests]
 
     asyncio.run(run())
 
 
 def test_what_is_meant_for_an_older_incarnation_is_refused(requests: list[ControlRequest]) -> None:
     async def run() -> None:
-        broker = HollowBroker(3)
-        await broker.open()
+        receivers = Receivers([3])
+        broker = receivers.open()[3]
         broker.registered(EPOCH)
         async with await connect("127.0.0.1", broker.port, client_id="test", ask_versions=False) as connection:
             for request in requests:
                 answer = await asked(connection, request, EPOCH - 1)
                 assert answer.error_code == Errors.STALE_BROKER_EPOCH
                 assert {error for _, _, error in errors_of(answer)} <= {Errors.STALE_BROKER_EPOCH}
-            assert not broker.arrivals
+            assert not receivers.arrivals()
             assert (await asked(connection, requests[0], -1)).error_code == Errors.NONE
-        await broker.close()
+        await receivers.close()
 
     asyncio.run(run())

@@ -13,7 +13,6 @@ import pytest
 import kcore
 from kcore._ext import hollow as kernel
 from kcore.controller.zk.requests.builder import ControlRequest
-from kcore.measure.hollow.zk.hollow_zk_broker import HollowBroker
 from kcore.measure.hollow.zk.layouts import constants, layouts
 from kcore.measure.hollow.zk.receivers import Receiver, Receivers
 from kcore.net.connect import connect
@@ -22,6 +21,7 @@ from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadata
 from kcore.schema.headers import RequestHeader
 from kcore.wire.codec import encode
 from net.loops import story, until
+from reference.hollow_zk_broker import HollowBroker
 
 EPOCH = 7
 CONTROL_EPOCHS = (1, 2, 3)

@@ -70,8 +70,7 @@ def _read(run: EarlierRun) -> Figures:
 
 def _speeds(rows: Sequence[Row], facts: Mapping[str, Any]) -> Figures:
     """By measure and worlds; the seeds that failed are counted, too."""
-    options = {"planted": facts.get("planted"), **facts.get("options", {})}
-    given = "".join(f", {name} {value}" for name, value in options.items() if value is not None)
+    given = "".join(f", {name} {value}" for name, value in facts.get("options", {}).items() if value is not None)
     worlds = f"{facts.get('events', 0):,} events a seed{given}"
     minutes = sum(row["seconds"] for row in rows) / 60
     figures: dict[tuple[str, ...], float] = {("seeds", worlds): len(rows)}

@@ -1,6 +1,5 @@
 """The option `--metrics` of the commands that run a server."""
 
-from contextlib import AbstractAsyncContextManager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
@@ -42,8 +41,3 @@ def metrics_page(given: str | None) -> "MetricsPage | None":
         return MetricsPage(host, port)
     except NetworkError as error:
         fail(str(error))
-
-
-def serving(page: "MetricsPage | None", module: str, server: object) -> AbstractAsyncContextManager[None]:
-    """Within it the page shows that server; what makes families of its figures is imported now."""
-    return nullcontext() if page is None else page.serving(import_module(module).collector(server))

@@ -1,8 +1,9 @@
 """`kcore broker`: a broker as a process, until it is stopped."""
 
 import asyncio
-import logging
+from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,16 +11,14 @@ import typer
 
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.cli.console import fail
-from kcore.cli.options.audit_option import AuditOption, audit_log
-from kcore.cli.options.files_option import SharedFilesOption, keep_private
+from kcore.cli.options.audit_option import AuditOption, audit_log, with_audit
+from kcore.cli.options.files_option import SharedFilesOption
 from kcore.cli.options.properties_option import option_value, read_broker_listener_settings
 from kcore.cli.options.set_aside_option import SetAsideOption
-from kcore.cli.servers.server_process import address_of, begin_log, stop_signal, use_all_descriptors
-from kcore.collector import rare_collections
+from kcore.cli.servers.server_process import address_of, begin_server, run_until_stopped
 from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
 from kcore.controller.zk.requests.versions import request_versions
-from kcore.errors import KcoreError, UnsupportedVersionError
-from kcore.measure.report.exits import Exit
+from kcore.errors import UnsupportedVersionError
 from kcore.net.request_context import PLAINTEXT
 from kcore.protocol_errors import ApiException
 from kcore.raft.membership.replicas import Address
@@ -27,7 +26,6 @@ from kcore.server.broker.topic_creation import ORDINARY_NAMES, OrdinaryTopics, o
 from kcore.server.properties.definitions import DEFINITIONS
 from kcore.server.properties.listeners import BrokerListener, BrokerListeners
 from kcore.server.properties.values import SettingsError
-from kcore.server.security.audit import AuditLog
 from kcore.server.zk_broker.migration_settings import ENABLE, MigrationSettings, feature_level, migration_settings_of
 from kcore.server.zk_broker.migration_settings import NAMES as MIGRATION_NAMES
 from kcore.server.zk_broker.zk_broker_listener_settings import ZkBrokerListenerSettings
@@ -85,9 +83,7 @@ def command(
     It serves stock producers and consumers, and coordinates neither. SIGTERM and Ctrl-C stop it once its leaders are
     moved away. Exit code: 0 stopped, 1 it or its disks failed, 2 usage, or a resource cannot be had.
     """
-    keep_private(shared_files)
-    begin_log(verbose=verbose)
-    use_all_descriptors()
+    begin_server(verbose=verbose, shared_files=shared_files)
     others, authorizer = _authorizer_of(config or [])
     others, ordinary = _ordinary_topics_of(others)
     others, migration = _migration_of(others, inter_broker_protocol, len(log_dir))
@@ -95,32 +91,36 @@ def command(
     listener_settings = _listener_settings_of(security, listen, advertise, listener_name, control_plane, authorizer)
     if migration is not None and listener_settings.listeners.of_brokers.security.protocol != PLAINTEXT:
         fail(f"--config {ENABLE}=true: brokers that migrate are plaintext among themselves, as their controllers are")
-    logs, audit_writer = Settings(set_aside=set_aside), audit_log(audit)
-    options: dict[str, Any] = {"rack": rack, "migration": migration, "ordinary_topics": ordinary, "settings": logs}
+    options: dict[str, Any] = {"rack": rack, "migration": migration, "ordinary_topics": ordinary}
     options |= {"listener_settings": listener_settings, "session_timeout_ms": session_timeout}
-    raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, audit_writer, **options)))
+    options["settings"] = Settings(set_aside=set_aside)
+    make = partial(with_audit, partial(ZkBrokerServer, made, zookeeper, log_dir, **options), audit_log(audit))
+    raise typer.Exit(asyncio.run(run_until_stopped(make, f"broker {broker_id} listens at port ")))
+
+
+def _split(given: list[str], is_own: Callable[[str], bool]) -> tuple[dict[str, str], list[str]]:
+    """The settings with such names as values by name, and all others as they are."""
+    names = [(line.partition("=")[0].strip(), line) for line in given]
+    own = {name: line.partition("=")[2].strip() for name, line in names if is_own(name)}
+    return own, [line for name, line in names if name not in own]
 
 
 def _authorizer_of(given: list[str]) -> tuple[list[str], AclAuthorizerSettings | None]:
     """The settings that are not the authorizer's, and its own."""
-    pairs = [line.partition("=")[::2] for line in given]
-    own = {name.strip(): value.strip() for name, value in pairs if name.strip() in AUTHORIZER_NAMES}
+    own, others = _split(given, AUTHORIZER_NAMES.__contains__)
     try:
-        found = acl_authorizer_settings(own)
+        return others, acl_authorizer_settings(own)
     except ApiException as error:
         fail(f"--config {error}")
-    return [line for line in given if line.partition("=")[0].strip() not in AUTHORIZER_NAMES], found
 
 
 def _ordinary_topics_of(given: list[str]) -> tuple[list[str], OrdinaryTopics]:
     """The settings that are not about topics that Metadata has created, and these: they are the broker's own."""
-    pairs = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in given)}
-    own = {name: value for name, value in pairs.items() if name in ORDINARY_NAMES}
+    own, others = _split(given, ORDINARY_NAMES.__contains__)
     try:
-        found = ordinary_topics_of({"num.partitions": "1", "default.replication.factor": "1"} | own)
+        return others, ordinary_topics_of({"num.partitions": "1", "default.replication.factor": "1"} | own)
     except SettingsError as error:
         fail(f"--config {error}")
-    return [line for line in given if line.partition("=")[0].strip() not in ORDINARY_NAMES], found
 
 
 def _listener_settings_of(
@@ -145,9 +145,7 @@ def _listener_settings_of(
 
 def _migration_of(given: list[str], protocol: str, directories: int) -> tuple[list[str], MigrationSettings | None]:
     """The settings that are not about a migration to KRaft, and what the others say."""
-    pairs = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in given)}
-    own = {name: value for name, value in pairs.items() if name.startswith(MIGRATION_NAMES)}
-    others = [line for line in given if line.partition("=")[0].strip() not in own]
+    own, others = _split(given, lambda name: name.startswith(MIGRATION_NAMES))
     if ENABLE not in own:
         return given, None
     try:
@@ -188,24 +186,3 @@ def _config_of(broker_id: int, protocol: str, given: list[str]) -> BrokerConfig:
         return BrokerConfig(broker_id, protocol, **settings)
     except UnsupportedVersionError as error:
         fail(f"--inter-broker-protocol: {error}")
-
-
-async def _run(
-    config: BrokerConfig, zookeeper: str, log_dirs: list[Path], audit: AuditLog | None, **options: Any
-) -> Exit:
-    """Until a signal comes, or no disk is left."""
-    stopped = stop_signal()
-    try:
-        made = ZkBrokerServer(config, zookeeper, log_dirs, **options)
-        made.audit = audit
-        with rare_collections():  # A collection with ten thousand connections blocks the event loop.
-            async with made as server:
-                logging.info("broker %s listens at port %s", server.config.broker_id, server.port)
-                ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]
-                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-                for task in ends:
-                    task.cancel()
-                logging.info("stopping")
-    except (OSError, KcoreError) as error:
-        fail(str(error))
-    return Exit.GOOD if stopped.is_set() else Exit.FAILED

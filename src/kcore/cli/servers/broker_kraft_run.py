@@ -1,32 +1,24 @@
 """`kcore broker kraft run`: a broker of a KRaft cluster as a process, until a signal stops it."""
 
-import logging
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from kcore.cli.console import fail
-from kcore.cli.options.audit_option import AuditOption, audit_log
-from kcore.cli.options.files_option import SharedFilesOption, keep_private
-from kcore.cli.options.metrics_option import KRAFT_BROKER, MetricsOption, metrics_page, serving
+from kcore.cli.options.audit_option import AuditOption, audit_log, with_audit
+from kcore.cli.options.files_option import SharedFilesOption
+from kcore.cli.options.metrics_option import KRAFT_BROKER, MetricsOption, metrics_page
 from kcore.cli.options.properties_option import read_broker_settings
 from kcore.cli.options.set_aside_option import SetAsideOption
-from kcore.cli.servers.server_process import begin_log, stop_signal, until_first, use_all_descriptors
-from kcore.collector import rare_collections
+from kcore.cli.servers.server_process import begin_server, run_until_stopped
 from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE
-from kcore.errors import KcoreError
-from kcore.measure.report.exits import Exit
 from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
-from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings
 from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.kraft_controller.kraft_controller_settings import OF_AUTHORIZER
 from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.properties.honoured import BY_BROKERS, warn_of_others
-from kcore.server.security.audit import AuditLog
-
-if TYPE_CHECKING:
-    from kcore.server.metrics.page import MetricsPage
 
 
 def command(
@@ -47,28 +39,13 @@ def command(
     SIGTERM and Ctrl-C stop it cleanly, its leaders moved away first. Exit code: 0 stopped so, 1 it failed, its disks
     did, or no controller has registered it, 2 usage, or the address or the directories cannot be had.
     """
-    keep_private(shared_files)
-    begin_log(verbose=verbose)
-    use_all_descriptors()
+    begin_server(verbose=verbose, shared_files=shared_files)
     if release not in FEATURES:
         fail(f"--release {release}: {', '.join(FEATURES)}")
     settings = read_broker_settings(config)
     settings = settings._replace(release=release, logs=settings.logs._replace(set_aside=set_aside))
     warn_of_others(settings.static, BY_BROKERS, OF_AUTHORIZER)
-    raise typer.Exit(run_watched(_run(settings, metrics_page(metrics), audit_log(audit))))
-
-
-async def _run(settings: KraftBrokerSettings, page: "MetricsPage | None", audit: AuditLog | None) -> Exit:
-    """Until a signal comes, or a fault."""
-    stopped = stop_signal()
-    try:
-        made = KraftBrokerServer(settings)
-        made.audit = audit
-        with rare_collections():  # A collection with ten thousand connections blocks the event loop.
-            async with made as server, serving(page, KRAFT_BROKER, server):
-                logging.info("broker %s listens at port %s", settings.node_id, server.port)
-                await until_first(stopped.wait(), server.wait_failed())
-                logging.info("stopping")
-    except (OSError, KcoreError) as error:
-        fail(str(error))
-    return Exit.GOOD if stopped.is_set() else Exit.FAILED
+    page, told = metrics_page(metrics), audit_log(audit)
+    make = partial(with_audit, partial(KraftBrokerServer, settings), told)
+    began = f"broker {settings.node_id} listens at port "
+    raise typer.Exit(run_watched(run_until_stopped(make, began, page, KRAFT_BROKER)))

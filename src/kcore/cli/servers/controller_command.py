@@ -10,10 +10,10 @@ import typer
 
 from kcore.cli.console import fail
 from kcore.cli.options.audit_option import AuditOption, audit_log
-from kcore.cli.options.files_option import SharedFilesOption, keep_private
-from kcore.cli.options.metrics_option import ZOOKEEPER, MetricsOption, metrics_page, serving
+from kcore.cli.options.files_option import SharedFilesOption
+from kcore.cli.options.metrics_option import ZOOKEEPER, MetricsOption, metrics_page
 from kcore.cli.options.properties_option import option_value, read_listener_settings
-from kcore.cli.servers.server_process import address_of, begin_log, stop_signal, use_all_descriptors
+from kcore.cli.servers.server_process import address_of, begin_server, serving, stop_signal
 from kcore.collector import rare_collections
 from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, acl_authorizer_settings
 from kcore.controller.zk.requests.versions import request_versions
@@ -89,9 +89,7 @@ def command(
     migrating the cluster, or where a znode is unreadable. Exit code: 0 stopped by a signal, 1 it failed or must not
     control any more, 2 usage, or the cluster, ZooKeeper or the address is not available.
     """
-    keep_private(shared_files)
-    begin_log(verbose=verbose)
-    use_all_descriptors()
+    begin_server(verbose=verbose, shared_files=shared_files)
     where, found = address_of("--listen", listen), _listener_settings_of(security, listener_name)
     made = _config_of(broker_id, inter_broker_protocol, found, advertise, config or [])
     page, options = metrics_page(metrics), {"session_timeout_ms": session_timeout, "take_over": take_over}

@@ -1,16 +1,16 @@
 """`kcore controller kraft format`: a controller's metadata directory, as `kafka-storage.sh format` makes it."""
 
-import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from kcore.cli.console import fail, say
+from kcore.cli.console import fail
 from kcore.cli.options.files_option import SharedFilesOption, keep_private
 from kcore.cli.options.properties_option import read_settings
 from kcore.cli.options.scram_option import FORM, scram_records
-from kcore.cli.servers.quorum_format import controllers_of
+from kcore.cli.servers.quorum_format import controllers_of, tell_formatted, voter_of
 from kcore.constants import (
     ELR_VERSION,
     GROUP_VERSION,
@@ -20,16 +20,11 @@ from kcore.constants import (
     TRANSACTION_VERSION,
 )
 from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE
-from kcore.errors import LevelError, StorageError
+from kcore.errors import LevelError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
-from kcore.raft.membership.replicas import ReplicaKey, Voter
-from kcore.raft.membership.voters import MAX_KRAFT_VERSION
-from kcore.schema.metadata_records_security import UserScramCredentialRecord
 from kcore.server.kraft_controller.apis import FEATURES
-from kcore.server.kraft_controller.kraft_controller_settings import KraftSettings
-from kcore.storage.raft.raft_dir import RaftDirectory, random_directory_id
+from kcore.storage.raft.raft_dir import random_directory_id
 from kcore.storage.raft.raft_format import format_directory
-from kcore.types import Uuid
 
 UNSTABLE: Final = "unstable.feature.versions.enable"
 SINCE: Final = {  # Below this metadata.version a feature is not on by default (Feature.defaultLevel).
@@ -41,21 +36,24 @@ SINCE: Final = {  # Below this metadata.version a feature is not on by default (
 }
 
 
+InitialControllers = Annotated[
+    str | None,
+    typer.Option(
+        "--initial-controllers",
+        "-I",
+        metavar="ID@HOST:PORT:DIRECTORY,...",
+        help="The voters that a dynamic quorum begins with.",
+    ),
+]
+
+
 def command(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
     cluster_id: Annotated[str | None, typer.Option("--cluster-id", "-t", help="Default: a new one.")] = None,
     standalone: Annotated[
         bool, typer.Option("--standalone", "-s", help="A dynamic quorum that begins with this node alone.")
     ] = False,
-    initial_controllers: Annotated[
-        str | None,
-        typer.Option(
-            "--initial-controllers",
-            "-I",
-            metavar="ID@HOST:PORT:DIRECTORY,...",
-            help="The voters that a dynamic quorum begins with.",
-        ),
-    ] = None,
+    initial_controllers: InitialControllers = None,
     release_version: Annotated[
         str | None,
         typer.Option("--release-version", "-r", help="The metadata.version to begin at, such as 3.9-IV0 or 4.0."),
@@ -84,48 +82,21 @@ def command(
     features = features_of(release, release_version, feature or [], is_unstable_allowed=unstable)
     version = MetadataVersion.of_level(features[FEATURE_NAME], release)
     credentials = scram_records(add_scram or [], version)
-    made = _formatted(settings, features, credentials, cluster_id, initial_controllers, standalone=standalone)
-    ids = {"clusterId": made.cluster_id, "nodeId": settings.node_id, "directoryId": str(made.directory_id)}
-    say(json.dumps(ids))
-
-
-def _formatted(
-    settings: KraftSettings,
-    features: dict[str, int],
-    credentials: list[UserScramCredentialRecord],
-    cluster_id: str | None,
-    initial_controllers: str | None,
-    *,
-    standalone: bool,
-) -> RaftDirectory:
-    """Ends the command where the directory cannot be made."""
     directory_id = random_directory_id() if standalone else None
-    voters: tuple[Voter, ...] = ()
-    if initial_controllers:
-        voters = controllers_of(initial_controllers, settings.listener)
-    elif directory_id is not None:
-        voters = (_own(settings, directory_id),)
-    try:
-        return format_directory(
-            settings.directory,
-            node_id=settings.node_id,
-            features=features,
-            cluster_id=cluster_id,
-            directory_id=directory_id,
-            initial_voters=voters,
-            credentials=credentials,
-        )
-    except StorageError as error:
-        fail(str(error))
-
-
-def _own(settings: KraftSettings, directory_id: Uuid) -> Voter:
-    return Voter(
-        ReplicaKey(settings.node_id, directory_id),
-        {settings.listener: settings.advertised},
-        0,
-        MAX_KRAFT_VERSION,
+    voters = controllers_of(initial_controllers, settings.listener) if initial_controllers else ()
+    if directory_id is not None:
+        voters = (voter_of(settings.node_id, settings.advertised, directory_id, settings.listener),)
+    make = partial(
+        format_directory,
+        settings.directory,
+        node_id=settings.node_id,
+        features=features,
+        cluster_id=cluster_id,
+        directory_id=directory_id,
+        initial_voters=voters,
+        credentials=credentials,
     )
+    tell_formatted(make, settings.node_id)
 
 
 def features_of(

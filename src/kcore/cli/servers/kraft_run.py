@@ -1,27 +1,25 @@
 """`kcore controller kraft run`: a KRaft controller as a process, until a signal stops it."""
 
-import logging
+from functools import partial
 from pathlib import Path
 from random import SystemRandom
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from kcore.cli.console import fail
 from kcore.cli.options.answer_loop_option import AnswerLoopOption
 from kcore.cli.options.audit_option import AuditOption, audit_log
-from kcore.cli.options.files_option import SharedFilesOption, keep_private
-from kcore.cli.options.metrics_option import KRAFT, MetricsOption, metrics_page, serving
+from kcore.cli.options.files_option import SharedFilesOption
+from kcore.cli.options.metrics_option import KRAFT, MetricsOption, metrics_page
 from kcore.cli.options.properties_option import read_settings
 from kcore.cli.options.set_aside_option import SetAsideOption
-from kcore.cli.servers.server_process import begin_log, stop_signal, until_first, use_all_descriptors
-from kcore.collector import rare_collections
+from kcore.cli.servers.server_process import begin_server, run_until_stopped
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.departures import KAFKA_WAY
 from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE, KraftControllerConfig
-from kcore.errors import DecodeError, KcoreError, StorageError
-from kcore.measure.report.exits import Exit
+from kcore.errors import DecodeError, StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.raft.raft_config import RaftConfig
 from kcore.server.kraft_controller.apis import RAFT_LEVELS
@@ -39,9 +37,6 @@ from kcore.storage.raft.raft_dir import RaftDirectory
 from kcore.storage.raft.snapshot import BOOTSTRAP, read_snapshot
 from kcore.suggestions import did_you_mean
 from kcore.wire.metadata_frames import decode_metadata_record
-
-if TYPE_CHECKING:
-    from kcore.server.metrics.page import MetricsPage
 
 Parts = tuple[DiskRaftLog, Elections, Bootstrap]
 
@@ -65,11 +60,9 @@ def command(
     The directory must be formatted. SIGTERM and Ctrl-C stop it cleanly. Exit code: 0 stopped so, 1 it failed, 2 usage,
     or the address or the directory cannot be had.
     """
-    keep_private(shared_files)
+    begin_server(verbose=verbose, shared_files=shared_files)
     if release not in RELEASES:
         fail(f"--release {release}: {', '.join(RELEASES)}")
-    begin_log(verbose=verbose)
-    use_all_descriptors()
     settings = read_settings(config)
     warn_of_others(settings.controller["static_configs"], BY_CONTROLLERS, OF_AUTHORIZER)
     departures = departures_of(kafka_way or [])
@@ -87,11 +80,34 @@ def command(
         level=RAFT_LEVELS[release][0],
         **settings.raft,
     )
+    make = partial(_server, controller, raft, settings, parts, answer_loop, told)
+    began = f"controller {settings.node_id} listens at {settings.listen[0]}:"
     try:
-        code = run_watched(_serve(controller, raft, settings, parts, page, answer_loop, audit_writer))
+        code = run_watched(run_until_stopped(make, began, page, KRAFT))
     finally:
         parts[0].close()
     raise typer.Exit(code)
+
+
+def _server(
+    config: KraftControllerConfig,
+    raft: RaftConfig,
+    settings: KraftSettings,
+    parts: Parts,
+    answer_loop: AnswerLoopKind,
+    audit: AuditLog | None,
+) -> KraftServer:
+    host, port = settings.listen
+    server = KraftServer(
+        *(config, raft, *parts),
+        host=host or "0.0.0.0",
+        port=port,
+        answer_loop=answer_loop,
+        security=settings.security,
+        limits=settings.limits,
+    )
+    server.audit_to(audit)
+    return server
 
 
 def _open(
@@ -132,35 +148,3 @@ def _bootstrap(directory: Path, release: str) -> Bootstrap:
         return Bootstrap.of_features({FEATURE_NAME: level}, "the default of the release")
     records = [Versioned(*decode_metadata_record(value)) for value in read_snapshot(path)]
     return Bootstrap(records, f"the binary bootstrap metadata file {path}")
-
-
-async def _serve(
-    config: KraftControllerConfig,
-    raft: RaftConfig,
-    settings: KraftSettings,
-    parts: Parts,
-    page: "MetricsPage | None",
-    answer_loop: AnswerLoopKind,
-    audit: AuditLog | None,
-) -> Exit:
-    """Until a signal comes, or a fault."""
-    stopped = stop_signal()
-    host, port = settings.listen
-    try:
-        with rare_collections():
-            server = KraftServer(
-                *(config, raft, *parts),
-                host=host or "0.0.0.0",
-                port=port,
-                answer_loop=answer_loop,
-                security=settings.security,
-                limits=settings.limits,
-            )
-            server.audit_to(audit)
-            async with server, serving(page, KRAFT, server):
-                logging.info("controller %s listens at %s:%s", config.node_id, host, server.port)
-                await until_first(stopped.wait(), server.wait_failed())
-                logging.info("stopping")
-    except (OSError, KcoreError) as error:
-        fail(str(error))
-    return Exit.GOOD if stopped.is_set() else Exit.FAILED

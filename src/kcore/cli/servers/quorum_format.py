@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,7 +17,7 @@ from kcore.errors import StorageError
 from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
 from kcore.raft.membership.voters import MAX_KRAFT_VERSION
 from kcore.server.kraft_controller.apis import FEATURES as SUPPORTED
-from kcore.storage.raft.raft_dir import random_directory_id
+from kcore.storage.raft.raft_dir import RaftDirectory, random_directory_id
 from kcore.storage.raft.raft_format import format_directory
 from kcore.types import Uuid
 
@@ -52,68 +54,47 @@ def command(
     Exit code: 0 good, 2 usage, or the directory is formatted already.
     """
     keep_private(shared_files)
-    run(
-        id,
-        data,
-        cluster_id=cluster_id,
-        no_cluster_id=no_cluster_id,
-        directory_id=directory_id,
-        initial_controllers=initial_controllers,
-        standalone=standalone,
-        listener=listener_name,
-        level=level,
-    )
-
-
-def run(
-    node_id: int,
-    data: Path,
-    *,
-    cluster_id: str | None,
-    no_cluster_id: bool,
-    directory_id: str | None,
-    initial_controllers: str | None,
-    standalone: str | None,
-    listener: str,
-    level: str,
-) -> None:
-    """Prints the ids as JSON; ends the command where they cannot be, or the directory is formatted."""
     if initial_controllers and standalone:
         fail("give either --initial-controllers or --standalone")
     if cluster_id and no_cluster_id:
         fail("give either --cluster-id or --no-cluster-id")
     if level not in FEATURES:
         fail(f"--level {level}: {' or '.join(FEATURES)}")
-    own = _uuid("--directory-id", directory_id) if directory_id else None
-    if cluster_id:
-        _uuid("--cluster-id", cluster_id)
+    own = _uuid("--directory-id", directory_id)
+    _uuid("--cluster-id", cluster_id)
     voters: tuple[Voter, ...] = ()
     if initial_controllers:
-        voters = controllers_of(initial_controllers, listener)
+        voters = controllers_of(initial_controllers, listener_name)
     elif standalone:
         own = own or random_directory_id()
-        voters = (_voter(node_id, Address(*address_of("--standalone", standalone)), own, listener),)
+        voters = (voter_of(id, Address(*address_of("--standalone", standalone)), own, listener_name),)
+    make = partial(
+        format_directory,
+        data,
+        node_id=id,
+        features=FEATURES[level],
+        cluster_id=cluster_id,
+        without_cluster_id=no_cluster_id,
+        directory_id=own,
+        initial_voters=voters,
+    )
+    tell_formatted(make, id)
+
+
+def tell_formatted(make: Callable[[], RaftDirectory], node_id: int) -> None:
+    """Formats a directory by `make` and prints its ids as JSON; ends the command where it cannot be formatted."""
     try:
-        made = format_directory(
-            data,
-            node_id=node_id,
-            features=FEATURES[level],
-            cluster_id=cluster_id,
-            without_cluster_id=no_cluster_id,
-            directory_id=own,
-            initial_voters=voters,
-        )
+        made = make()
     except StorageError as error:
         fail(str(error))
-    ids = {"clusterId": made.cluster_id, "nodeId": node_id, "directoryId": str(made.directory_id)}
-    say(json.dumps(ids))
+    say(json.dumps({"clusterId": made.cluster_id, "nodeId": node_id, "directoryId": str(made.directory_id)}))
 
 
 def controllers_of(text: str, listener: str) -> tuple[Voter, ...]:
     """The option --initial-controllers; ends the command where it cannot be."""
     found = [CONTROLLER.fullmatch(each.strip()) for each in text.split(",")]
     voters = tuple(
-        _voter(int(each[1]), Address(each[2].strip("[]"), int(each[3])), Uuid(each[4]), listener)
+        voter_of(int(each[1]), Address(each[2].strip("[]"), int(each[3])), Uuid(each[4]), listener)
         for each in found
         if each
     )
@@ -122,12 +103,13 @@ def controllers_of(text: str, listener: str) -> tuple[Voter, ...]:
     return voters
 
 
-def _voter(node_id: int, address: Address, directory_id: Uuid, listener: str) -> Voter:
+def voter_of(node_id: int, address: Address, directory_id: Uuid, listener: str) -> Voter:
+    """A voter of a quorum at its beginning."""
     return Voter(ReplicaKey(node_id, directory_id), {listener: address}, 0, MAX_KRAFT_VERSION)
 
 
-def _uuid(option: str, text: str) -> Uuid:
+def _uuid(option: str, text: str | None) -> Uuid | None:
     try:
-        return Uuid(text)
+        return Uuid(text) if text else None
     except ValueError:
         fail(f"{option} {text!r}: give a uuid of 22 characters, as kafka-storage.sh random-uuid prints one")

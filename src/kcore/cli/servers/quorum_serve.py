@@ -1,8 +1,8 @@
 """`kcore quorum serve`: options to a raft node's settings, and the process until a signal comes."""
 
-import logging
 from collections.abc import Callable
 from dataclasses import MISSING, fields
+from functools import partial
 from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -12,14 +12,13 @@ import typer
 from kcore.cli.console import fail, say
 from kcore.cli.options.answer_loop_option import AnswerLoopOption
 from kcore.cli.options.audit_option import AuditOption, audit_log
-from kcore.cli.options.files_option import SharedFilesOption, keep_private
+from kcore.cli.options.files_option import SharedFilesOption
 from kcore.cli.options.finite import finite
-from kcore.cli.options.metrics_option import QUORUM, MetricsOption, metrics_page, serving
+from kcore.cli.options.metrics_option import QUORUM, MetricsOption, metrics_page
 from kcore.cli.options.properties_option import option_value, read_quorum_listener_settings
 from kcore.cli.options.set_aside_option import SetAsideOption
-from kcore.cli.servers.server_process import address_of, begin_log, stop_signal, until_first, use_all_descriptors
-from kcore.collector import rare_collections
-from kcore.errors import KcoreError, StorageError
+from kcore.cli.servers.server_process import Work, address_of, begin_server, run_until_stopped
+from kcore.errors import StorageError
 from kcore.measure.report.exits import Exit
 from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.log.raft_log import RaftLog
@@ -124,9 +123,7 @@ def command(
     As a leader it appends what a leader must, and these records; it controls no brokers. SIGTERM and Ctrl-C stop it
     cleanly. Exit code: 0 stopped so, 1 it failed, 2 usage, or the address or the directory cannot be had.
     """
-    keep_private(shared_files)
-    begin_log(verbose=verbose)
-    use_all_descriptors()
+    begin_server(verbose=verbose, shared_files=shared_files)
     listener = QuorumListenerSettings() if security is None else read_quorum_listener_settings(security, listener_name)
     where = (id, data, voters, bootstrap_controller, listen, advertise, listener_name)
     plan = Plan(*where, level, cluster_id, config or [], listener, set_aside)
@@ -169,8 +166,14 @@ def run(
         **settings,
     )
     workload = AppendWorkload(rate, record_bytes, _report) if rate else None
+    make = partial(_server, config, opened, where, workload, answer_loop, plan.listener_settings, audit)
+    began = f"node {plan.node_id} listens at {where.host}:"
+
+    def work(server: QuorumServer) -> Work:
+        return () if workload is None else [workload.run(server.submit)]
+
     try:
-        return run_watched(_serve(config, opened, where, workload, page, answer_loop, plan.listener_settings, audit))
+        return run_watched(run_until_stopped(make, began, page, QUORUM, work))
     finally:
         _close(opened)
 
@@ -238,41 +241,30 @@ def _open(plan: Plan, voters: list[int], *, is_voter: bool) -> Opened:
     return Opened(directory.cluster_id, directory.directory_id, log, elections, log.close, directory.store_cluster_id)
 
 
-async def _serve(
+def _server(
     config: RaftConfig,
     opened: Opened,
     where: Address,
     workload: AppendWorkload | None,
-    page: "MetricsPage | None",
     answer_loop: AnswerLoopKind,
     listener_settings: QuorumListenerSettings,
     audit: AuditLog | None,
-) -> Exit:
-    stopped = stop_signal()
-    try:
-        server = QuorumServer(
-            config,
-            opened.log,
-            opened.elections,
-            host=where.host,
-            port=where.port,
-            machine=workload,
-            store_cluster_id=opened.store_cluster_id,
-            answer_loop=answer_loop,
-            security=listener_settings.security,
-            super_users=listener_settings.super_users,
-            limits=listener_settings.limits,
-        )
-        server.audit_to(audit)
-        with rare_collections():
-            async with server, serving(page, QUORUM, server):
-                logging.info("node %s listens at %s:%s", config.node_id, where.host, server.port)
-                work = [workload.run(server.submit)] if workload else []
-                await until_first(stopped.wait(), server.wait_failed(), *work)
-                logging.info("stopping")
-    except (OSError, KcoreError) as error:
-        fail(str(error))
-    return Exit.GOOD if stopped.is_set() else Exit.FAILED
+) -> QuorumServer:
+    server = QuorumServer(
+        config,
+        opened.log,
+        opened.elections,
+        host=where.host,
+        port=where.port,
+        machine=workload,
+        store_cluster_id=opened.store_cluster_id,
+        answer_loop=answer_loop,
+        security=listener_settings.security,
+        super_users=listener_settings.super_users,
+        limits=listener_settings.limits,
+    )
+    server.audit_to(audit)
+    return server
 
 
 def _report(stats: Stats) -> None:

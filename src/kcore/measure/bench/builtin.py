@@ -1,67 +1,32 @@
 """The built-in plans, as the TOML that `--print-plan` would show for a file."""
 
-DEFAULT = """
+_WORKLOAD = """
 [[workload]]
-name = "codec"
-partitions = [10_000, 100_000, 1_000_000]
-brokers = [100]
-repeat = 2
-
-[[workload]]
-name = "election"
-partitions = [10_000, 100_000, 1_000_000]
-brokers = [100, 1_000]
-repeat = 2
-
-[[workload]]
-name = "fan-out"
-partitions = [10_000, 100_000, 1_000_000]
-brokers = [100, 1_000]
-repeat = 2
-
-[[workload]]
-name = "divergence"
-partitions = [10_000, 100_000, 1_000_000]
-brokers = [100]
-repeat = 2
-
-[[workload]]
-name = "shapes"
-partitions = [100_000]
-brokers = [100]
-repeat = 1
+name = "{}"
+partitions = [{}]
+brokers = [{}]
+repeat = {}
 """
 
-SMOKE = """
-[[workload]]
-name = "codec"
-partitions = [1_000]
-brokers = [10]
-repeat = 2
 
-[[workload]]
-name = "election"
-partitions = [1_000, 2_000]
-brokers = [10]
-repeat = 2
+def _plan(*workloads: tuple[str, str, str, int]) -> str:
+    """The plan of these workloads, each a name, sizes in partitions and in brokers, and its repetitions."""
+    return "".join(_WORKLOAD.format(*each) for each in workloads)
 
-[[workload]]
-name = "fan-out"
-partitions = [1_000]
-brokers = [10]
-repeat = 2
 
-[[workload]]
-name = "divergence"
-partitions = [1_000, 2_000]
-brokers = [10]
-repeat = 2
-
-[[workload]]
-name = "shapes"
-partitions = [1_000]
-brokers = [10]
-repeat = 1
-"""
-
+_ALL_SIZES = "10_000, 100_000, 1_000_000"
+DEFAULT = _plan(
+    ("codec", _ALL_SIZES, "100", 2),
+    ("election", _ALL_SIZES, "100, 1_000", 2),
+    ("fan-out", _ALL_SIZES, "100, 1_000", 2),
+    ("divergence", _ALL_SIZES, "100", 2),
+    ("shapes", "100_000", "100", 1),
+)
+SMOKE = _plan(
+    ("codec", "1_000", "10", 2),
+    ("election", "1_000, 2_000", "10", 2),
+    ("fan-out", "1_000", "10", 2),
+    ("divergence", "1_000, 2_000", "10", 2),
+    ("shapes", "1_000", "10", 1),
+)
 BUILT_IN = {"default": DEFAULT, "smoke": SMOKE}

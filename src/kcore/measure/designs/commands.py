@@ -13,7 +13,7 @@ from kcore.measure.designs.designs_rows import Row
 from kcore.measure.designs.meter import read_meter
 from kcore.measure.designs.sessions import CountedClient, Work
 from kcore.measure.designs.state_queue import QueueReader, command, queue_nodes
-from kcore.measure.hollow.zk.hollow_zk_broker import HollowBroker
+from kcore.measure.hollow.zk.receivers import Receivers
 from kcore.measure.workloads.generate import generate
 from kcore.metadata.zookeeper.znode_operations import Create
 from kcore.net.connect import connect
@@ -51,9 +51,8 @@ async def _by_queue(hosts: str, address: str, row: Row, count: int) -> Row:
 
 async def _direct(row: Row, count: int) -> Row:
     """Sends a LeaderAndIsr request of one partition and waits for the answer."""
-    broker, request = HollowBroker(_BROKER), _request()
-    await broker.open()
-    fanout = request.fanout()
+    brokers, fanout = Receivers([_BROKER]), _request().fanout()
+    broker = brokers.open()[_BROKER]
     body = fanout.buffers(broker.epoch)
     try:
         async with await connect("127.0.0.1", broker.port, ask_versions=False) as connection:
@@ -63,7 +62,7 @@ async def _direct(row: Row, count: int) -> Row:
 
             ms = await _median_ms(once, count, _nothing)
     finally:
-        await broker.close()
+        await brokers.close()
     return replace(
         row, name="direct request", ms=ms, reads=0, writes=0, events=0, rpc_bytes=sum(map(len, body)) * count
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import defaultdict
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from kcore.controller.zk.events import BrokerFailed
 from kcore.controller.zk.zk_controller import ZkController
 from kcore.errors import TargetError
 from kcore.measure.designs.design import Design, done
-from kcore.measure.hollow.zk.hollow_zk_broker import HollowBroker
+from kcore.measure.hollow.zk.receivers import Arrival, Receivers
 from kcore.measure.hollow.zk.tree import write_tree
 from kcore.metadata.table.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.zookeeper import znodes
@@ -34,10 +35,9 @@ class Controlled(Design):
     name = "v3 controller, direct RPC"
 
     async def open(self) -> None:
-        self.hollow = {broker_id: HollowBroker(broker_id) for broker_id in self.table.brokers.ids.tolist()}
-        self.connections: dict[int, Connection] = {}
+        self.receivers, self.connections = Receivers(self.table.brokers.ids.tolist()), dict[int, Connection]()
+        self.hollow = self.receivers.open()
         for broker_id, hollow in self.hollow.items():
-            await hollow.open()
             self.connections[broker_id] = await connect("127.0.0.1", hollow.port, ask_versions=False)
         await super().open()
 
@@ -45,8 +45,7 @@ class Controlled(Design):
         await super().close()
         for connection in self.connections.values():
             await connection.close()
-        for hollow in self.hollow.values():
-            await hollow.close()
+        await self.receivers.close()
 
     async def write_tree(self) -> None:
         [self.client] = self.others = [await self.session()]
@@ -116,14 +115,17 @@ class Controlled(Design):
     def _learn(self, decision: Decision, led: Int32s) -> None:
         """Takes over when each broker got its LeaderAndIsr requests; TargetError if a partition is missing in them."""
         ids, replicas = self.table.brokers.ids, self.table.replicas__ps
+        orders: defaultdict[int, list[Arrival]] = defaultdict(list)
+        for broker_id, arrival in self.receivers.arrivals():
+            if arrival.message is LeaderAndIsrRequest:
+                orders[broker_id].append(arrival)
         for broker_id in self.brokers:
             row = self.table.brokers.row(broker_id)
-            orders = [each for each in self.hollow[broker_id].arrivals if each.message is LeaderAndIsrRequest]
             wanted = int((replicas[decision.changes.rows] == row).any(axis=1).sum())
-            if sum(order.partitions for order in orders) != wanted:
+            if sum(order.partitions for order in orders[broker_id]) != wanted:
                 raise TargetError(f"broker {broker_id} did not get LeaderAndIsr for {wanted} partitions")
             for each in led[(replicas[led] == row).any(axis=1)].tolist():
-                self.known.learnt(int(ids[row]), each, orders[-1].at_ns)
+                self.known.learnt(int(ids[row]), each, orders[broker_id][-1].at_ns)
 
     async def update_view(self, led: Int32s) -> None:
         """There is none: clients route by the states, and try again until the leader leads."""

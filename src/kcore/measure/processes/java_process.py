@@ -1,9 +1,10 @@
-"""Controls a Java process: starts it, awaits a line of its log, pauses, ends and restarts it, and keeps its log."""
+"""Controls a process: starts it, awaits a line of its log, pauses, ends and restarts it, and keeps its log."""
 
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -15,13 +16,13 @@ _POLL_S: Final = 0.05
 _END_OF_LOG: Final = 2_000  # Characters of the log in the error, if a process does not start.
 
 
-class JavaProcess:
+class ChildProcess:
     """One process at a time; `log` has the output of all its processes in order."""
 
-    def __init__(self, name: str, log: Path, arguments: Sequence[str], ready: str) -> None:
-        """`arguments` are java's; the process is ready once its log says `ready`."""
+    def __init__(self, name: str, log: Path, command: Sequence[str], ready: str) -> None:
+        """The process is ready once its log says `ready`."""
         self.name, self.log = name, log
-        self._command = [str(java_home() / "bin" / "java"), "-XX:-UsePerfData", *arguments]
+        self._command = [*command]
         self._ready = ready
         self._process: subprocess.Popen[bytes] | None = None
         self._begin = 0  # The size of the log before this process.
@@ -95,6 +96,15 @@ class JavaProcess:
         """SIGCONT."""
         self._signal(signal.SIGCONT)
 
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """The process does nothing for the time of a `with`, and keeps its connections."""
+        self.pause()
+        try:
+            yield
+        finally:
+            self.resume()
+
     def usage(self) -> Usage | None:
         """None once the process has ended."""
         return usage_of(self.pid) if self.is_running else None
@@ -104,7 +114,15 @@ class JavaProcess:
         self._process.send_signal(number)
 
 
-def stop_all(processes: Sequence[JavaProcess], timeout_s: float = 30.0) -> None:
+class JavaProcess(ChildProcess):
+    """A process of a Java virtual machine."""
+
+    def __init__(self, name: str, log: Path, arguments: Sequence[str], ready: str) -> None:
+        """`arguments` are java's."""
+        super().__init__(name, log, [str(java_home() / "bin" / "java"), "-XX:-UsePerfData", *arguments], ready)
+
+
+def stop_all(processes: Sequence[ChildProcess], timeout_s: float = 30.0) -> None:
     """Sends SIGTERM to all at once; kills the processes that still run after the time-out."""
     running = [process for process in processes if process.is_running]
     for process in running:

@@ -46,8 +46,6 @@ class KafkaQuorum(ControllerQuorum):
         super().__init__(
             controllers=controllers, first_node_id=first_node_id, listeners=listeners, properties=properties
         )
-        self._logging = self.folder / "log4j2.properties"
-        self._logging.write_text(LOG4J2)
 
     def format_command(self, configuration: Path, voters: str) -> list[str]:
         arguments = ("format", "-t", self.cluster_id, "-c", configuration, "--initial-controllers", voters)
@@ -57,6 +55,8 @@ class KafkaQuorum(ControllerQuorum):
         return self._command(self.heap, "kafka.Kafka", configuration, options=self._java_options)
 
     def _command(self, heap: str, main: str, *arguments: object, options: Sequence[str] = ()) -> list[str]:
-        logging = f"-Dlog4j2.configurationFile={self._logging}"
-        java = [self._java, f"-Xmx{heap}", "-XX:-UsePerfData", *options, logging, "-cp", f"{self._jars}/*", main]
+        logging = self.folder / "log4j2.properties"
+        logging.write_text(LOG4J2)
+        options = ["-XX:-UsePerfData", *options, f"-Dlog4j2.configurationFile={logging}"]
+        java = [self._java, f"-Xmx{heap}", *options, "-cp", f"{self._jars}/*", main]
         return [*java, *map(str, arguments)]

@@ -1,13 +1,12 @@
 """A quorum of kcore's own KRaft controllers for one run."""
 
-import sys
 from pathlib import Path
 from typing import ClassVar, Final
 
 from kcore.measure.processes.controller_quorum import ControllerQuorum
+from kcore.measure.processes.local_process import KCORE
 
 KCORE_KRAFT: Final = "kcore-kraft"
-_KCORE: Final = (sys.executable, "-c", "from kcore.cli import main; main()", "controller", "kraft")
 
 
 class KcoreQuorum(ControllerQuorum):
@@ -17,7 +16,7 @@ class KcoreQuorum(ControllerQuorum):
 
     def format_command(self, configuration: Path, voters: str) -> list[str]:
         options = ("-c", str(configuration), "-t", self.cluster_id, "--initial-controllers", voters)
-        return [*_KCORE, "format", *options]
+        return [*KCORE, "controller", "kraft", "format", *options]
 
     def run_command(self, configuration: Path) -> list[str]:
-        return [*_KCORE, "run", "-c", str(configuration)]
+        return [*KCORE, "controller", "kraft", "run", "-c", str(configuration)]

@@ -5,6 +5,7 @@ import fcntl
 import itertools
 import os
 import socket
+import sys
 import tempfile
 import time
 import uuid
@@ -14,6 +15,7 @@ from typing import Final
 
 from kcore.errors import TargetError
 
+KCORE: Final = (sys.executable, "-c", "from kcore.cli import main; main()")  # The command of this installation.
 _PORTS: Final = range(19_000, 32_000)  # Below Linux's ephemeral ports: one of those may be taken by a client.
 _CPU_CLOCK: Final = 2  # From clock_getcpuclockid, for a process. /proc/PID/stat counts 10 ms steps, too coarse here.
 

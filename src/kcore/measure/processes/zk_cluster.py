@@ -93,7 +93,7 @@ class ZkBroker(JavaProcess):
     ) -> None:
         self.broker_id, self.port, self.folder = broker_id, port, folder
         self.log_dirs = [folder / "data-1"]
-        self._zookeeper, self._heap, self._options = zookeeper, heap, options
+        self._zookeeper = zookeeper
         folder.mkdir()
         self.configuration = folder / "server.properties"
         self.configure(properties)

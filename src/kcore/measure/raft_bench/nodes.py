@@ -2,18 +2,16 @@
 
 import re
 import shutil
-import sys
 import tempfile
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from kcore.errors import TargetError
 from kcore.measure.processes.jars import kafka_jars
-from kcore.measure.processes.java_process import JavaProcess, stop_all
-from kcore.measure.processes.local_process import free_ports, random_uuid
+from kcore.measure.processes.java_process import ChildProcess, JavaProcess, stop_all
+from kcore.measure.processes.local_process import KCORE, free_ports, random_uuid
 from kcore.measure.processes.started import Started
 
 NODES: Final = (1, 2, 3)
@@ -67,10 +65,10 @@ class RaftNodes(Started):
         self.folder = Path(tempfile.mkdtemp(prefix="kcore-raft-"))
         self.addresses = {node: f"127.0.0.1:{port}" for node, port in zip(NODES, free_ports(len(NODES)), strict=True)}
         self.voters = ",".join(f"{node}@{address}" for node, address in self.addresses.items())
-        self.processes: list[JavaProcess] = []
+        self.processes: list[ChildProcess] = []
 
     @abstractmethod
-    def process(self, node: int, folder: Path) -> JavaProcess:
+    def process(self, node: int, folder: Path) -> ChildProcess:
         """The process of one node, ready to start in its folder."""
 
     def start(self) -> None:
@@ -113,7 +111,7 @@ class KafkaRaftNodes(RaftNodes):
         super().__init__(load)
         self.name, self._release, self._heap = f"Kafka {release}", release, heap
 
-    def process(self, node: int, folder: Path) -> JavaProcess:
+    def process(self, node: int, folder: Path) -> ChildProcess:
         logging = folder / "log4j2.properties"
         logging.write_text(_LOG4J)
         (folder / "node.properties").write_text(
@@ -132,14 +130,6 @@ class KafkaRaftNodes(RaftNodes):
         return JavaProcess(name, folder / "node.log", [*java, "kafka.tools.TestRaftServer", *options], "")
 
 
-class _Command(JavaProcess):
-    """Any process, controlled as a JavaProcess is."""
-
-    def __init__(self, name: str, log: Path, command: Sequence[str]) -> None:
-        super().__init__(name, log, [], "")
-        self._command = [*command]
-
-
 class KcoreRaftNodes(RaftNodes):
     """`kcore quorum serve --append`."""
 
@@ -149,16 +139,15 @@ class KcoreRaftNodes(RaftNodes):
         super().__init__(load)
         self._id = random_uuid()
 
-    def process(self, node: int, folder: Path) -> JavaProcess:
-        kcore = [sys.executable, "-c", "from kcore.cli import main; main()", "quorum"]
+    def process(self, node: int, folder: Path) -> ChildProcess:
+        quorum = [*KCORE, "quorum"]
         data = ["--id", str(node), "--data", str(folder / "data")]
-        made = _Command(
-            "kcore quorum format", folder / "format.log", [*kcore, "format", *data, "--cluster-id", self._id]
-        )
+        command = [*quorum, "format", *data, "--cluster-id", self._id]
+        made = ChildProcess("kcore quorum format", folder / "format.log", command, "")
         made.start(wait=False)
         if made.wait():
             raise TargetError(made.log_text())
         load = ["--append", str(self.load.rate), "--record-bytes", str(self.load.record_bytes)]
         settings = ["--config", self.load.setting] if self.load.setting else []
-        command = [*kcore, "serve", *data, "--voters", self.voters, *load, *settings]
-        return _Command(f"kcore node {node}", folder / "node.log", command)
+        command = [*quorum, "serve", *data, "--voters", self.voters, *load, *settings]
+        return ChildProcess(f"kcore node {node}", folder / "node.log", command, "")

@@ -22,6 +22,7 @@ from rich.table import Column, Table
 
 from kcore.errors import PlanError
 from kcore.measure.report import result_files
+from kcore.measure.report.exits import Exit
 from kcore.measure.report.machine import Load, facts, jvm_name
 from kcore.measure.report.result_files import with_facts
 from kcore.measure.rivals import rival_ranges
@@ -51,9 +52,6 @@ from kcore.measure.rivals.rival_targets import (
 from kcore.spark.java import cache_directory
 from kcore.suggestions import did_you_mean
 
-EXIT_GOOD: Final = 0
-EXIT_DISAGREE: Final = 1
-EXIT_PARTIAL: Final = 3
 FIRST_CALLS: Final = 9  # Fresh processes whose first call is timed.
 FURTHER_BROKER_EPOCH: Final = 381
 SOURCES: Final = Path(__file__).resolve().parents[4] / "bench" / "rivals"
@@ -133,11 +131,11 @@ class Report:
         return outcomes(self.rows)
 
     @property
-    def exit_code(self) -> int:
-        """1 if results disagree, 3 if a peer that could be tried failed, else 0."""
+    def exit_code(self) -> Exit:
+        """FAILED if results disagree, INVALID if a peer that could be tried failed."""
         if any(row["agrees"] is False for row in self.rows):
-            return EXIT_DISAGREE
-        return EXIT_PARTIAL if self.partial else EXIT_GOOD
+            return Exit.FAILED
+        return Exit.INVALID if self.partial else Exit.GOOD
 
 
 def run(options: Options, tell: Callable[[str], None] = print) -> Report:
@@ -392,7 +390,7 @@ def main(
     options: Options,
     console: Console | None = None,
     guard: Guard = lambda _: nullcontext(),
-) -> int:
+) -> Exit:
     """Run, print, keep under `options.out`; the exit code: 0 good, 1 results disagree, 3 a peer failed.
 
     Each of several runs has a folder of its own, run-1 and so on, beside `ranges.jsonl`. `guard` wraps the writing of
@@ -414,7 +412,7 @@ def main(
     if options.runs > 1:
         _show_ranges(reports, options.out, console, guard)
     codes = {report.exit_code for report in reports}
-    return EXIT_DISAGREE if EXIT_DISAGREE in codes else max(codes)
+    return Exit.FAILED if Exit.FAILED in codes else max(codes)
 
 
 def _show_ranges(reports: Sequence[Report], out: Path | None, console: Console, guard: Guard) -> None:

@@ -241,8 +241,8 @@ class _CellRun:
     async def _recovered(self, storm: Storm) -> str:
         """Empty once all brokers are back; else why not."""
         for node in self.processes.nodes if self.processes else []:
-            if self.processes and node.usage() is None:
-                self.processes.start_node(node)
+            if not node.is_running:
+                node.start(wait=False)
         try:
             await storm.restore([*storm.fleet.brokers.values()])
         except (KcoreError, OSError) as error:

@@ -109,7 +109,7 @@ class Target:
             yield quorum
         finally:
             before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
-            quorum.stop()
+            quorum.close()
             for number, handler in before.items():
                 signal.signal(number, handler)
 

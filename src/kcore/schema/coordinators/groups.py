@@ -1,5 +1,6 @@
 """Records of classic and consumer groups in `__consumer_offsets`: values by record type."""
 
+from kcore.schema.consumer_groups import TopicPartitions
 from kcore.schema.kinds import int8, int32, int64
 from kcore.schema.structure import Data, Struct, field
 from kcore.types import Uuid
@@ -140,13 +141,6 @@ class TargetAssignmentMetadataValue(Data, versions="0", flexible="0+"):
 
     assignment_epoch: int32
     assignment_timestamp: int64 = field(tag=0, tagged="0+")
-
-
-class TopicPartitions(Struct):
-    """Partitions of one topic."""
-
-    topic_id: Uuid
-    partitions: list[int32]
 
 
 class TargetAssignmentMemberValue(Data, versions="0", flexible="0+"):

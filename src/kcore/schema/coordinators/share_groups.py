@@ -1,6 +1,6 @@
 """Records of share groups in the group coordinator's topic (KIP-932)."""
 
-from kcore.schema.coordinators.groups import TopicPartitions
+from kcore.schema.consumer_groups import TopicPartitions
 from kcore.schema.kinds import int8, int32, int64
 from kcore.schema.structure import Data, Struct, field
 from kcore.types import Uuid

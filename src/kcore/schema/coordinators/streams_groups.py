@@ -1,14 +1,8 @@
 """Records of streams groups in the group coordinator's topic (KIP-1071)."""
 
-from kcore.schema.kinds import int8, int16, int32, int64, uint16
+from kcore.schema.kinds import int8, int32, int64
+from kcore.schema.streams_groups import Endpoint, KeyValue, StreamsGroupHeartbeatRequestSubtopology, TaskIds
 from kcore.schema.structure import Data, Struct, field
-
-
-class KeyValue(Struct):
-    """A setting or a client's tag."""
-
-    key: str
-    value: str
 
 
 class StreamsGroupMetadataValue(Data, versions="0", flexible="0+"):
@@ -18,13 +12,6 @@ class StreamsGroupMetadataValue(Data, versions="0", flexible="0+"):
     metadata_hash: int64
     validated_topology_epoch: int32 = field(tag=0, tagged="0+", default=-1)
     last_assignment_configs: list[KeyValue] | None = field(nullable="0+", tag=1, tagged="0+")
-
-
-class Endpoint(Struct):
-    """The endpoint of a member for interactive queries."""
-
-    host: str
-    port: uint16
 
 
 class StreamsGroupMemberMetadataValue(Data, versions="0", flexible="0+"):
@@ -39,13 +26,6 @@ class StreamsGroupMemberMetadataValue(Data, versions="0", flexible="0+"):
     process_id: str
     user_endpoint: Endpoint | None = field(nullable="0+", default=None)
     client_tags: list[KeyValue]
-
-
-class TaskIds(Struct):
-    """Tasks of one subtopology."""
-
-    subtopology_id: str
-    partitions: list[int32]
 
 
 class StreamsGroupTargetAssignmentMemberValue(Data, versions="0", flexible="0+"):
@@ -78,37 +58,8 @@ class StreamsGroupCurrentMemberAssignmentValue(Data, versions="0", flexible="0+"
     warmup_tasks_pending_revocation: list[AssignedTaskIds]
 
 
-class TopicInfo(Struct):
-    """An internal topic."""
-
-    name: str
-    partitions: int32
-    replication_factor: int16
-    topic_configs: list[KeyValue]
-
-
-class CopartitionGroup(Struct):
-    """Topics, by index in the lists of the subtopology, that must have the same number of partitions."""
-
-    source_topics: list[int16]
-    source_topic_regex: list[int16]
-    repartition_source_topics: list[int16]
-
-
-class Subtopology(Struct):
-    """A part of the topology that shares no state with the others."""
-
-    subtopology_id: str
-    source_topics: list[str]
-    source_topic_regex: list[str]
-    state_changelog_topics: list[TopicInfo]
-    repartition_sink_topics: list[str]
-    repartition_source_topics: list[TopicInfo]
-    copartition_groups: list[CopartitionGroup]
-
-
 class StreamsGroupTopologyValue(Data, versions="0", flexible="0+"):
     """The topology that a group's members run."""
 
     epoch: int32
-    subtopologies: list[Subtopology]
+    subtopologies: list[StreamsGroupHeartbeatRequestSubtopology]

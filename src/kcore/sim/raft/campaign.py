@@ -1,6 +1,6 @@
 """Runs many seeds on the cores of this machine; the result of each is a row."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kcore.collector import rare_collections
 from kcore.extras import needs
-from kcore.sim.raft.run_world import EVENTS, replay_command, run_seed
+from kcore.sim.raft.run_world import COMMAND, EVENTS, Outcome, replay_command, run_seed
 
 with needs("arrow"):
     import pyarrow as pa
@@ -39,17 +39,21 @@ SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """Seeds to run, each for so many events; `fixed` are options of the worlds, `plant` a planted bug's name."""
+    """Seeds to run, each for so many events; `fixed` are options of the worlds.
+
+    `run` runs a seed with these options, and `command` with them replays it. Tests plant bugs by a `run` of their own.
+    """
 
     seeds: range
     events: int = EVENTS
-    plant: str | None = None
     fixed: dict[str, Any] = field(default_factory=dict)
+    run: Callable[..., Outcome] = run_seed
+    command: str = COMMAND
 
     def row(self, seed: int) -> Row:
         """Runs one."""
-        outcome = asdict(run_seed(seed, self.events, self.plant, **self.fixed))
-        command = replay_command(seed, self.events, self.plant, **self.fixed)
+        outcome = asdict(self.run(seed, self.events, **self.fixed))
+        command = replay_command(seed, self.events, self.command, **self.fixed)
         return outcome | {"coverage": list(outcome["coverage"].items()), "replay": command}
 
 

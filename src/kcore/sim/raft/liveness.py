@@ -11,7 +11,6 @@ from kcore.sim.raft.world import World
 WITHIN_US: Final = 60_000_000
 MOST_EVENTS: Final = 400_000  # A quorum that is busy without progress counts as stuck.
 STEP: Final = 100  # Events between two checks.
-COMMITTED_WITHIN_US: Final = 2_000_000  # A record that a leader with all followers appends.
 KEPT_US: Final = 5_000_000  # For so long the leader must stay.
 
 

@@ -10,11 +10,11 @@ from kcore.sim.kernel.violation import RAISES, Violation
 from kcore.sim.raft.coverage import coverage_of
 from kcore.sim.raft.liveness import heal_and_demand
 from kcore.sim.raft.options import draw
-from kcore.sim.raft.planted import planted
 from kcore.sim.raft.story import story
 from kcore.sim.raft.world import World
 
 EVENTS: Final = 20_000
+COMMAND: Final = "./kcore sim raft"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,10 @@ class Outcome:
     coverage: Mapping[str, int] = field(default_factory=dict)
 
 
-def run_seed(seed: int, events: int = EVENTS, plant: str | None = None, **fixed: Any) -> Outcome:
-    """The world of the seed, with `fixed` options; `plant`: with a bug of `planted/`."""
+def run_seed(seed: int, events: int = EVENTS, **fixed: Any) -> Outcome:
+    """The world of the seed, with `fixed` options."""
     began = process_time()
-    with planted(plant):
-        world, broken, healed_us = _live(seed, events, fixed)
+    world, broken, healed_us = _live(seed, events, fixed)
     facts = world.facts
     outcome = Outcome(
         seed,
@@ -75,8 +74,8 @@ def _live(seed: int, events: int, fixed: Mapping[str, Any]) -> tuple[World, Viol
     return world, None, healed_us
 
 
-def replay_command(seed: int, events: int, plant: str | None = None, **fixed: Any) -> str:
+def replay_command(seed: int, events: int, command: str = COMMAND, **fixed: Any) -> str:
     """The command that runs the same world again."""
-    options = {"seed": seed, "events": events, "planted": plant} | fixed
+    options = {"seed": seed, "events": events} | fixed
     given = (f"--{name.replace('_', '-')} {value}" for name, value in options.items() if value is not None)
-    return " ".join(["./kcore sim raft", *given])
+    return " ".join([command, *given])

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS, RequestHead
-from kcore.measure.hollow.zk.bodies import LOWEST
 from kcore.net.versions import answer_of, for_version
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.schema.api_versions import ApiVersionsRequest
@@ -17,6 +16,7 @@ from kcore.wire.plan import Step, StructPlan, plan
 Program: TypeAlias = list[tuple[str, int]]
 Layout: TypeAlias = tuple[int, int, bool, str, Program]
 
+LOWEST: Final = {LeaderAndIsrRequest: 5, StopReplicaRequest: 3, UpdateMetadataRequest: 7}  # Kafka 2.8
 _HEAD: Final = {*RequestHead._fields}
 _LISTS: Final = {LeaderAndIsrRequest: "topics", StopReplicaRequest: "partitions", UpdateMetadataRequest: "nothing"}
 # The request fields that an answer repeats, by what the answer lists.

@@ -1,19 +1,15 @@
-"""Hollow brokers of ZooKeeper mode on the compiled loop, which takes and answers control requests without Python.
-
-`hollow_zk_broker.py` does the same in Python, for one broker.
-"""
+"""Hollow brokers of ZooKeeper mode on the compiled loop, which takes and answers control requests without Python."""
 
 import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from kcore._ext import hollow as kernel
 from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS
-from kcore.measure.hollow.zk.hollow_zk_broker import Arrival
 from kcore.measure.hollow.zk.layouts import constants, layouts
 from kcore.net.limits.connection_limits import Limits
 from kcore.schema import LeaderAndIsrRequest, UpdateMetadataRequest
@@ -27,6 +23,15 @@ OnAccepted: TypeAlias = Callable[["Receiver", Columns], None]
 
 _FIELDS: Final = 5  # An arrival has row, time (ns), API key, partitions and bytes.
 _NO_EPOCH: Final = -1
+
+
+class Arrival(NamedTuple):
+    """The arrival of a control request."""
+
+    at_ns: int  # by time.monotonic_ns, when the whole of it was here
+    message: type[Message]
+    partitions: int
+    bytes: int
 
 
 class Receiver:

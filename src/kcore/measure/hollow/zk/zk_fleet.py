@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from kcore.errors import TargetError
-from kcore.measure.hollow.zk.hollow_zk_broker import Arrival
-from kcore.measure.hollow.zk.receivers import Receiver, Receivers
+from kcore.measure.hollow.zk.receivers import Arrival, Receiver, Receivers
 from kcore.metadata.table.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.zookeeper.znode_brokers import BrokerNode, encode_broker
 from kcore.metadata.zookeeper.znode_operations import Delete, SetData

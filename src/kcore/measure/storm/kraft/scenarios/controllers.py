@@ -4,13 +4,14 @@ import asyncio
 from typing import Final
 
 from kcore.errors import TargetError
-from kcore.measure.processes.controller_quorum import ControllerQuorum, Node
+from kcore.measure.processes.controller_quorum import Node
 from kcore.measure.storm.expectations import exactly
 from kcore.measure.storm.kraft.kraft_storm import Measure, Storm
 from kcore.measure.storm.kraft.scenarios.topics import make_topics
 from kcore.measure.storm.result import ScenarioResult
 
 _POLL_S: Final = 0.1
+_STOP_S: Final = 15.0  # A standby that has not ended by then is killed.
 _REGISTERED: Final = "RegisterControllerRecord"
 _MISSED: Final = 3  # Topics: a suspended node may still read what answers the one fetch that it had sent.
 
@@ -22,17 +23,16 @@ async def controller_killed(storm: Storm) -> ScenarioResult:
     have to find that controller, know it. "elected" is the part until the new leader began its epoch. Afterwards the
     dead one starts again and catches up. TargetError unless this run started three controllers or more.
     """
-    processes = _own_processes(storm, "controller-killed")
-    active, *_ = _active_first(storm, processes)
+    active, *_ = _active_first(storm, "controller-killed")
     measure = Measure(storm, "controller-killed")
     await measure.begin(exactly(1, "a topic of one partition"))
     epoch = storm.fleet.observer.epoch
-    processes.kill(active)
+    active.kill()
     await _make_a_topic(storm)
     measure.answered()
     result = await measure.end("PartitionRecord")
     measure.elected(epoch)
-    processes.start_node(active)
+    active.start(wait=False)
     await _caught_up(storm, active)
     return result
 
@@ -46,38 +46,33 @@ async def standby_takes_over(storm: Storm) -> ScenarioResult:
     records, so that it can vote but cannot be elected. Afterwards the dead one starts again. TargetError unless there
     are three controllers, which this run started.
     """
-    processes = _own_processes(storm, "standby-takes-over")
-    active, standby, third, *_ = _active_first(storm, processes)
-    processes.stop_node(standby)
+    active, standby, third, *_ = _active_first(storm, "standby-takes-over")
+    standby.terminate(_STOP_S)
     measure = Measure(storm, "standby-takes-over")
     await measure.begin(exactly(_MISSED + 1, "topics of one partition"))
-    await _register_again(storm, processes, standby)
+    await _register_again(storm, standby)
     await measure.wave("restarted", _REGISTERED)
     await _caught_up(storm, third)
-    with processes.suspended(third):
+    with third.suspended():
         for _ in range(_MISSED):
             await _make_a_topic(storm)
         measure.begin_wave()
-        processes.kill(active)
+        active.kill()
     await _make_a_topic(storm)
     measure.answered()
     await measure.wave("took over", "PartitionRecord")
     if storm.quorum.leader_id != standby.node_id:
         raise TargetError(f"controller {storm.quorum.leader_id} took over, not {standby.node_id}, which was restarted")
     result = await measure.end("PartitionRecord")
-    await _register_again(storm, processes, active)
+    await _register_again(storm, active)
     return result
 
 
-def _own_processes(storm: Storm, scenario: str) -> ControllerQuorum:
+def _active_first(storm: Storm, scenario: str) -> list[Node]:
+    """All controllers, the active one first; TargetError unless this run started three or more."""
     processes = storm.processes
     if processes is None or len(processes.nodes) < 3:
         raise TargetError(f"{scenario} needs three controllers of a target that this run starts")
-    return processes
-
-
-def _active_first(storm: Storm, processes: ControllerQuorum) -> list[Node]:
-    """All controllers, the active one first."""
     return sorted(processes.nodes, key=lambda node: node.node_id != storm.quorum.leader_id)
 
 
@@ -86,10 +81,10 @@ async def _make_a_topic(storm: Storm) -> None:
     await make_topics(storm, [(f"{storm.prefix}{storm.named:06}", 1)])
 
 
-async def _register_again(storm: Storm, processes: ControllerQuorum, node: Node) -> None:
+async def _register_again(storm: Storm, node: Node) -> None:
     """Starts a controller that has ended, and returns when its registration as a new incarnation is known."""
     before = storm.fleet.observer.image.controllers.get(node.node_id)
-    processes.start_node(node)
+    node.start(wait=False)
     what = f"controller {node.node_id} to register as a new incarnation"
     await storm.until(what, lambda: storm.fleet.observer.image.controllers.get(node.node_id) is not before)
 

@@ -10,8 +10,8 @@ from kcore.raft.node_context import NodeContext
 from kcore.raft.states import NEVER_MS, Leader
 from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.schema.fetch import FetchRequest
-from kcore.sim.raft.planted.patches import Patches, plant
 from kcore.storage.raft.file_raft_log import DiskRaftLog
+from planted_raft.patches import Patches, plant
 
 NO_BOUND = 1 << 60
 

@@ -8,11 +8,11 @@ from kcore.raft.log.batches import split_batches
 from kcore.raft.node import RaftNode
 from kcore.raft.node_context import NodeContext
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.sim.raft.planted.patches import Patches, plant
 from kcore.storage.log.segmented_log import SegmentedLog
 from kcore.storage.raft import file_raft_log as raft_log
 from kcore.storage.raft import raft_recovery
 from kcore.storage.raft.file_raft_log import DiskRaftLog
+from planted_raft.patches import Patches, plant
 
 
 @plant("MajorityReachedHighWatermark")

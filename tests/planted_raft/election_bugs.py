@@ -13,7 +13,7 @@ from kcore.raft.quorum import Quorum
 from kcore.raft.states import NEVER_MS, Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from kcore.raft.transitions import Event
 from kcore.raft.vote_count import Election
-from kcore.sim.raft.planted.patches import Patches, plant
+from planted_raft.patches import Patches, plant
 
 
 @plant("VoteIsDurable")

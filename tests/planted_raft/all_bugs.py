@@ -1,4 +1,4 @@
-"""`kcore sim raft --planted all`: searches for every planted bug; shows and keeps each result."""
+"""`ci/sim --planted all`: searches for every planted bug; shows and keeps each result."""
 
 import json
 from contextlib import closing, suppress
@@ -6,23 +6,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 from rich.console import Console
 from rich.markup import escape
 
 from kcore.cli.console import fail, say, wide_console
 from kcore.cli.measure.results_folder import kept_whole, results_directory
-from kcore.extras import needs
 from kcore.measure.report import result_files
 from kcore.measure.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.figure_history import Figures, history_section
 from kcore.measure.report.machine import Load, facts
 from kcore.measure.report.report_page import about_the_run, html_table, page, paragraphs
-from kcore.sim.raft.hunting import BROKEN, CAUGHT, Hunt, hunt_all
-from kcore.sim.raft.planted import PLANTED
-
-with needs("report"):
-    import pyarrow as pa
+from planted_raft import PLANTED
+from planted_raft.hunting import BROKEN, CAUGHT, Hunt, hunt_all
 
 SCHEMA: Final = pa.schema(
     [
@@ -117,7 +114,7 @@ def render(found: list[Hunt], told: str, about: dict[str, Any], directory: Path 
     ]  # fmt: skip
     good = len(found) == len(PLANTED) and not _missed(found)
     body = [
-        "<h1>kcore sim raft: planted bugs</h1>",
+        "<h1>ci/sim: planted bugs</h1>",
         paragraphs([about.get("when", "")], "lead"),
         paragraphs([told], "good" if good else "bad"),
         "<h2>Planted bugs</h2>",
@@ -125,7 +122,7 @@ def render(found: list[Hunt], told: str, about: dict[str, Any], directory: Path 
         _history(found, about, directory),
         about_the_run(about),
     ]
-    return page("kcore sim raft: planted bugs", body)
+    return page("ci/sim: planted bugs", body)
 
 
 def _history(found: list[Hunt], about: dict[str, Any], directory: Path | None) -> str:

@@ -4,7 +4,6 @@ import os
 from dataclasses import replace
 from typing import Any, Final
 
-from kcore.sim.raft.planted.patches import Patches, plant
 from kcore.storage import files
 from kcore.storage.files import OS, sync_folder, write_file
 from kcore.storage.log import log_writer
@@ -12,6 +11,7 @@ from kcore.storage.log.log_writer import LogWriter
 from kcore.storage.raft import quorum_state_file as quorum_state
 from kcore.storage.raft import raft_recovery
 from kcore.storage.raft.raft_snapshots import PARTIAL, RaftSnapshots
+from planted_raft.patches import Patches, plant
 
 FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 

@@ -1,15 +1,16 @@
-"""Looks for each planted bug in one world after another, until the invariant that it names has found it."""
+"""Runs worlds with a planted bug, one after another, until the invariant that the bug names has found it."""
 
 from collections import Counter
 from collections.abc import Generator, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from kcore.sim.kernel.violation import RAISES
 from kcore.sim.raft.campaign import worker_processes
-from kcore.sim.raft.planted import PLANTED, PlantError
-from kcore.sim.raft.run_world import run_seed
+from kcore.sim.raft.run_world import EVENTS, Outcome, run_seed
+from planted_raft import PLANTED, PlantError, planting
 
 CAUGHT, NOT_CAUGHT, BROKEN = "caught", "not caught", "broken"
 
@@ -27,6 +28,22 @@ class Hunt:
     others: dict[str, int] = field(default_factory=dict)  # Invariants that found it before, with counts of worlds.
 
 
+def run_planted(seed: int, events: int = EVENTS, *, planted: str, **fixed: Any) -> Outcome:
+    """As `run_seed`, with the bug of that name in the nodes' code."""
+    with planting(planted):
+        return run_seed(seed, events, **fixed)
+
+
+def is_caught(name: str, invariant: str | None) -> bool:
+    """Whether a world failed by the invariant that the bug names."""
+    return invariant == PLANTED[name].invariant
+
+
+def is_broken(invariant: str | None) -> bool:
+    """Whether a world failed by another exception than a Violation."""
+    return invariant is not None and invariant.startswith(RAISES)
+
+
 def hunt(seeds: range, events: int, name: str) -> Hunt:
     """Looks for one bug; other invariants may find it first, another exception ends the search."""
     invariant, seconds = PLANTED[name].invariant, 0.0
@@ -34,14 +51,14 @@ def hunt(seeds: range, events: int, name: str) -> Hunt:
     seed = None
     for seed in seeds:
         try:
-            outcome = run_seed(seed, events, name)
+            outcome = run_planted(seed, events, planted=name)
         except PlantError as error:
             return Hunt(name, invariant, BROKEN, seed, seconds, str(error))
         seconds += outcome.seconds
         found = outcome.invariant
-        if found is not None and found.startswith(RAISES):
+        if is_broken(found):
             return Hunt(name, invariant, BROKEN, seed, seconds, f"{found}: {outcome.text}", dict(others))
-        if found == invariant:
+        if is_caught(name, found):
             return Hunt(name, invariant, CAUGHT, seed, seconds, outcome.text, dict(others))
         if found is not None:
             others[found] += 1

@@ -7,7 +7,7 @@ from kcore.raft import leading
 from kcore.raft.log.control_records import kraft_version_record
 from kcore.raft.membership import kraft_version, pending_change, voter_changes
 from kcore.raft.membership.voters import VoterHistory, VoterSet
-from kcore.sim.raft.planted.patches import Patches, plant
+from planted_raft.patches import Patches, plant
 
 
 @plant("VotersAreKnown")

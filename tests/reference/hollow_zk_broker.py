@@ -1,17 +1,20 @@
-"""A ZooKeeper-mode broker without replicas: it takes control requests, records when they arrive, and answers them.
+"""A hollow ZooKeeper-mode broker in Python, the slow twin of `kcore._ext.hollow.Receivers`.
 
-A storm runs its brokers on the compiled loop (`receivers.py`); this module is the slower version in Python.
+It takes control requests, records when they arrive, and answers them.
 """
 
 import time
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from kcore.broker.zk_control.broker import Broker
-from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS
+from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS, RequestHead
 from kcore.errors import FrameError
-from kcore.measure.hollow.zk.bodies import LOWEST, Bodies, Received
+from kcore.measure.hollow.zk.layouts import LOWEST
+from kcore.measure.hollow.zk.receivers import Arrival
+from kcore.net.requests import KEY_AND_VERSION
 from kcore.net.server import RequestContext, Server, serve
 from kcore.protocol_errors import Errors
 from kcore.schema import (
@@ -22,51 +25,53 @@ from kcore.schema import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from kcore.schema.headers import ResponseHeader
+from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.structure import Message
-from kcore.wire.codec import encode
-from kcore.wire.column_codec import encode_columns
+from kcore.wire.codec import decode_from, encode
+from kcore.wire.column_codec import decode_columns, encode_columns
 from kcore.wire.columns import Columns, Rows, Strings
 
+KRAFT_SINCE: Final = {LeaderAndIsrRequest: 7, StopReplicaRequest: 4, UpdateMetadataRequest: 8}  # KIP-866
+HEAD: Final = Struct(">iiq")  # Controller id, controller epoch, broker epoch
+HEAD_WITH_KRAFT: Final = Struct(">i?iq")
+RESPONSES: Final[dict[type[Message], type[Message]]] = {
+    LeaderAndIsrRequest: LeaderAndIsrResponse,
+    StopReplicaRequest: StopReplicaResponse,
+    UpdateMetadataRequest: UpdateMetadataResponse,
+}
 
-class Arrival(NamedTuple):
-    """The arrival of a control request."""
 
-    at_ns: int  # by time.monotonic_ns, when the whole of it was here
-    message: type[Message]
-    partitions: int
-    bytes: int
+class Received(NamedTuple):
+    """A control request."""
+
+    version: int
+    correlation_id: int
+    head: RequestHead
+    columns: Columns
 
 
 class HollowBroker:
     """A broker's successive incarnations at one listener."""
 
-    def __init__(self, broker_id: int, bodies: Bodies | None = None) -> None:
-        """`bodies`: shared by the brokers of a cluster."""
+    def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
         self.port = 0
         self.arrivals: list[Arrival] = []
-        self._bodies = bodies or Bodies()
-        self._mind = Broker(broker_id, -1)
+        self._broker = Broker(broker_id, -1)
         self._server: Server | None = None
 
     async def open(self) -> None:
         """Listens on the loopback interface; `port` has the port."""
-        self._server = await serve("127.0.0.1", 0, _nobody, {}, relay=self)
+        self._server = await serve("127.0.0.1", 0, nobody, {}, relay=self)
         self.port = self._server.port
 
     async def close(self) -> None:
         if self._server is not None:
             await self._server.close()
 
-    @property
-    def epoch(self) -> int:
-        """The broker epoch of the running incarnation (KIP-380)."""
-        return self._mind.broker_epoch
-
     def registered(self, epoch: int) -> None:
         """Begins a new incarnation, which refuses requests for older ones (KIP-380)."""
-        self._mind = Broker(self.broker_id, epoch)
+        self._broker = Broker(self.broker_id, epoch)
 
     # As `net.server.Relay`: whole frames, so that columns are made of requests and no object a partition.
 
@@ -76,29 +81,36 @@ class HollowBroker:
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
         """The answer to one request."""
         at_ns = time.monotonic_ns()
-        received = self._bodies.read(frame)
-        refusal = self._mind.refusal(received.head)
+        received = read(frame)
+        refusal = self._broker.refusal(received.head)
         if refusal is Errors.NONE:
-            self.arrivals.append(Arrival(at_ns, received.head.message, received.partitions, len(frame)))
-        return _answer(received, refusal)
+            partitions = len(received.columns.topic_states.partition_states)
+            self.arrivals.append(Arrival(at_ns, received.head.message, partitions, len(frame)))
+        return answer(received, refusal)
 
     def forget(self, connection_id: int) -> None:
         """Does nothing: the broker keeps no state per connection."""
 
 
-async def _nobody(context: RequestContext, message: Any) -> None:
+async def nobody(context: RequestContext, message: Any) -> None:
     raise FrameError(f"a hollow broker answers no {type(message).__name__}")
 
 
-_RESPONSES: Final[dict[type[Message], type[Message]]] = {
-    LeaderAndIsrRequest: LeaderAndIsrResponse,
-    StopReplicaRequest: StopReplicaResponse,
-    UpdateMetadataRequest: UpdateMetadataResponse,
-}
+def read(frame: bytes) -> Received:
+    """Raises DecodeError or FrameError if the frame is no control request of these versions."""
+    api_key, version = KEY_AND_VERSION.unpack_from(frame)
+    request = CONTROL_REQUESTS[api_key]
+    header, at = decode_from(RequestHeader, request.header_version(version), frame)
+    layout = HEAD_WITH_KRAFT if version >= KRAFT_SINCE[request] else HEAD
+    if len(frame) < at + layout.size:
+        raise FrameError(f"a control request of {len(frame)} bytes")
+    controller_id, *_, controller_epoch, broker_epoch = layout.unpack_from(frame, at)
+    head = RequestHead(request, controller_id, controller_epoch, broker_epoch)
+    return Received(version, header.correlation_id, head, decode_columns(request, version, memoryview(frame)[at:]))
 
 
-def _answer(received: Received, error: Errors) -> bytes:
-    response = _RESPONSES[received.head.message]
+def answer(received: Received, error: Errors) -> bytes:
+    response = RESPONSES[received.head.message]
     head = ResponseHeader(correlation_id=received.correlation_id)
     body = acknowledgement(received.columns, received.version, error)
     return encode(head, response.header_version(received.version)) + body

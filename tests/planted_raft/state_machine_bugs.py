@@ -8,7 +8,7 @@ from kcore.raft.log.accumulator import Accumulator
 from kcore.raft.log.snapshot_writing import SnapshotWriter
 from kcore.raft.node import RaftNode
 from kcore.raft.state_machine import SnapshotReader
-from kcore.sim.raft.planted.patches import Patches, plant
+from planted_raft.patches import Patches, plant
 
 
 @plant("AppendsAsExpected")
