@@ -45,7 +45,7 @@ def command(
     settings = read_broker_settings(config)
     settings = settings._replace(release=release, logs=settings.logs._replace(set_aside=set_aside))
     warn_of_others(settings.static, BY_BROKERS, OF_AUTHORIZER)
-    page, told = metrics_page(metrics), audit_log(audit)
-    make = partial(with_audit, partial(KraftBrokerServer, settings), told)
+    page, audit_writer = metrics_page(metrics), audit_log(audit)
+    make = partial(with_audit, partial(KraftBrokerServer, settings), audit_writer)
     began = f"broker {settings.node_id} listens at port "
     raise typer.Exit(run_watched(run_until_stopped(make, began, page, KRAFT_BROKER)))

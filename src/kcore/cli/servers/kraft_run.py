@@ -80,7 +80,7 @@ def command(
         level=RAFT_LEVELS[release][0],
         **settings.raft,
     )
-    make = partial(_server, controller, raft, settings, parts, answer_loop, told)
+    make = partial(_server, controller, raft, settings, parts, answer_loop, audit_writer)
     began = f"controller {settings.node_id} listens at {settings.listen[0]}:"
     try:
         code = run_watched(run_until_stopped(make, began, page, KRAFT))
