@@ -272,7 +272,7 @@ def _not_a_directory(folder: Path) -> None:
 @pytest.mark.covers("KIP-858 migration 4")
 @story
 async def test_a_directory_that_fails_stops_the_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failed directory ends the broker: the quorum's controller reads neither its responses nor its znodes."""
+    """A failed directory ends the broker: its controller reads no LeaderAndIsr response and no znode about it."""
     async with brokers_in(tmp_path, monkeypatch) as brokers:
         broker = brokers.broker(1)
         directory = broker.logs.directories[1]
