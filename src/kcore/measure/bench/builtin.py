@@ -5,25 +5,25 @@ DEFAULT = """
 name = "codec"
 partitions = [10_000, 100_000, 1_000_000]
 brokers = [100]
-repeat = 2
+repeat = 1
 
 [[workload]]
 name = "election"
 partitions = [10_000, 100_000, 1_000_000]
-brokers = [100, 1_000]
-repeat = 2
+brokers = [100]
+repeat = 1
 
 [[workload]]
 name = "fan-out"
 partitions = [10_000, 100_000, 1_000_000]
-brokers = [100, 1_000]
-repeat = 2
+brokers = [100]
+repeat = 1
 
 [[workload]]
 name = "divergence"
 partitions = [10_000, 100_000, 1_000_000]
 brokers = [100]
-repeat = 2
+repeat = 1
 
 [[workload]]
 name = "shapes"
