@@ -1,7 +1,9 @@
 """Checks before a cluster measures anything: masters, executors, and the command's messages about them."""
 
+import signal
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -9,6 +11,7 @@ from typer.testing import CliRunner
 from kcore.cli.commands import app
 from kcore.cli.options import spark_options
 from kcore.errors import SparkError
+from kcore.spark import preflight, session
 from kcore.spark.pieces import Outcome
 from kcore.spark.preflight import check_master, judge
 from kcore.version import __version__
@@ -85,3 +88,19 @@ def test_03_rows_are_missing_only_if_the_work_of_a_lost_executor_was_not_done_ag
     found = spark_options.gather(iter(healed), rows)
     assert (rows, found) == ([1, 2], (["executor lost: 1; its work was done again"], False))
     assert spark_options.gather(iter([Outcome(0, None, "ValueError: x")]), rows) == (["ValueError: x"], True)
+
+
+def test_ctrl_c_is_handled_after_a_session_as_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's handler asks its Java, which has ended: a storm behind the session would not be interrupted."""
+
+    def start(master: str) -> SimpleNamespace:
+        signal.signal(signal.SIGINT, lambda *_: None)
+        return SimpleNamespace(stop=lambda: None)
+
+    monkeypatch.setattr(preflight, "check_master", lambda master: None)
+    monkeypatch.setattr(session, "start", start)
+    monkeypatch.setattr(session, "runs_this_kcore", lambda master: True)
+    before = signal.getsignal(signal.SIGINT)
+    with spark_options.session_on(spark_options.settings_of("local[1]")):
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from kcore.cli.measure.storm_command import verdict
+from kcore.cli.measure.measured_storm import verdict
 from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
 from kcore.measure.storm import report_table
@@ -125,6 +125,17 @@ def test_failed_ones_are_no_figures_but_troubles():
     failed = failed_row(CELL, "rack-lost", 1, 1, "the end")
     assert merged([failed]) == []
     assert "failed: rack-lost on kafka-4.3.1, 3 x 100: the end" in report_table.troubles([failed], [])
+
+
+def test_scenarios_that_ended_with_the_same_error_of_a_cluster_are_one_line() -> None:
+    rows = [failed_row(CELL, name, 1, 1, "no port") for name in ("register", "create")]
+    again = [failed_row(replace(CELL, repetition=1), "create", 1, 1, error) for error in ("no port", "the end")]
+    assert report_table.troubles(rows, []) == ["failed: register, create on kafka-4.3.1, 3 x 100: no port"]
+    assert report_table.troubles([*rows, *again], []) == [
+        "failed: register, create on kafka-4.3.1, 3 x 100, repetition 1: no port",
+        "failed: create on kafka-4.3.1, 3 x 100, repetition 2: no port",
+        "failed: create on kafka-4.3.1, 3 x 100, repetition 2: the end",
+    ]
 
 
 def test_a_failed_repetition_is_counted_where_the_others_have_figures():

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from kcore.cli.measure.storm_command import verdict
+from kcore.cli.measure.measured_storm import verdict
 from kcore.measure.hollow.zk.receivers import Arrival
 from kcore.measure.processes.zk_controllers import KAFKA_ZK, KCORE_ZK
 from kcore.measure.report.exits import Exit

@@ -42,7 +42,7 @@ def java_home() -> Path:
     except ImportError:
         raise NoJavaError(
             f"Spark and Kafka need Java {OLDEST_JAVA} or newer: set JAVA_HOME, or {install_command('java')}; "
-            "kcore bench can do without it: --no-spark"
+            "kcore bench can do without it: --no-spark, and no --with-kafka"
         ) from None
     return wrapped(Path(JAVA))
 

@@ -1,10 +1,11 @@
 """`kcore bench`: from options to an exit code."""
 
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import pyarrow as pa
 import typer
@@ -24,14 +25,22 @@ from kcore.measure.bench.bench_plan import Plan
 from kcore.measure.bench.builtin import BUILT_IN
 from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
+from kcore.measure.report.machine import Load
 from kcore.measure.report.units import parse_counts
 from kcore.measure.workloads.catalog import WORKLOADS, operations_of
 from kcore.spark.progress import Progress
 
+if TYPE_CHECKING:
+    from kcore.measure.storm.storm_plan import StormPlan
+
+HERE: Final = "local[*]"  # Spark on this machine.
+STORM: Final = "storm"  # The folder of the storm's results, in that of the run's.
+_SECTION: Final = "<!-- the storm's section -->"  # In the page until the storm has ended: charts are drawn once.
+
 
 def command(
     plan: Annotated[str, typer.Argument(help="A plan file (TOML) or a built-in plan: default, smoke.")] = "default",
-    master: Annotated[str, typer.Option(help="Spark's master URL.")] = "local[*]",
+    master: Annotated[str, typer.Option(help="Spark's master URL.")] = HERE,
     partitions: bench_options.Partitions = None,
     brokers: bench_options.Brokers = None,
     replication_factor: bench_options.Factor = None,
@@ -51,12 +60,17 @@ def command(
     archives: Archives = None,
     no_spark: Annotated[bool, typer.Option("--no-spark", help="Run the cells in this process.")] = False,
     json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
+    storm: bench_options.Storm = None,
+    with_kafka: bench_options.WithKafka = False,
     print_plan: Annotated[bool, typer.Option("--print-plan", help="Show the plan as TOML and stop.")] = False,
     names: bench_options.Names = False,
 ) -> None:
     """Measure the workloads of a plan over Spark; print the results and draw charts.
 
-    Exit code: 0 good, 1 a cell failed, 2 usage, 3 a partial run or results that disagree.
+    The default plan ends with a storm of kcore's KRaft controller: how long until the last broker knows its new leaders
+    after a broker is lost. Its results are those of `kcore storm`, in the folder storm/ of the run's.
+
+    Exit code: 0 good, 1 a cell or a scenario failed, 2 usage, 3 a partial or invalid run, or results that disagree.
     """
     if names:
         list_workloads(json)
@@ -70,7 +84,9 @@ def command(
         say(wanted.to_toml().removesuffix("\n"))
         return
     spark = None if no_spark else settings_of(master, conf, archives)
-    raise typer.Exit(run(wanted, spark, out, json, overwrite=overwrite))
+    is_default = wanted == Plan.of("default") and spark in (None, SparkSettings(HERE, {}))
+    ending = storm_plan(storm, with_kafka, is_default, repeat, seed)
+    raise typer.Exit(run(wanted, spark, out, json, overwrite=overwrite, storm=ending))
 
 
 def list_workloads(as_json: bool) -> None:
@@ -113,14 +129,40 @@ def _counts(option: str, text: str | None) -> tuple[int, ...] | None:
         raise PlanError(f"--{option}: {text!r} is no list of counts such as 10k,100k,1M") from None
 
 
-def run(plan: Plan, spark: SparkSettings | None, out: Path | None, as_json: bool, *, overwrite: bool = False) -> Exit:
-    """Run, show and keep; without `spark` in this process."""
+def storm_plan(
+    asked: bool | None, with_kafka: bool, is_default: bool, repeat: int | None, seed: int | None
+) -> "StormPlan | None":
+    """The storm at the end; None without one. `asked`: --with-storm or --no-storm; by default the default plan has one.
+
+    Ends the command with exit code 2 for options that contradict each other.
+    """
+    if with_kafka and asked is False:
+        fail("--no-storm leaves out the storm that --with-kafka is for: choose one")
+    if not (with_kafka or (is_default if asked is None else asked)):
+        return None
+    from kcore.cli.measure import bench_storm  # A run without a storm loads no hollow brokers.
+
+    return bench_storm.plan_of(with_kafka, repeat, seed)
+
+
+def run(
+    plan: Plan,
+    spark: SparkSettings | None,
+    out: Path | None,
+    as_json: bool,
+    *,
+    overwrite: bool = False,
+    storm: "StormPlan | None" = None,
+) -> Exit:
+    """Run, show and keep; without `spark` in this process. The storm begins once the plan's results are kept."""
     console = wide_console(stderr=as_json)
     directory = results_directory(out, "bench", overwrite)
+    if storm is not None:
+        results_directory(directory / STORM, "storm", overwrite)
     try:
         if plan.cluster is not None:
             job.read_cluster(plan.cluster)  # A wrong invocation ends here, with one line.
-        load_before()
+        load = load_before()
         table = _measure(plan, spark, console)
     except (PlanError, ClusterFileError) as error:
         fail(str(error))
@@ -130,11 +172,19 @@ def run(plan: Plan, spark: SparkSettings | None, out: Path | None, as_json: bool
     for summary in summaries if as_json else ():
         sys.stdout.write(dumps(summary.as_row()) + "\n")
     if missing := results.missing(rows, plan.cells()):
-        console.print(f"[bold red]partial run[/] {len(missing)} of {len(plan.cells())} cells are missing")
+        no_storm = ": no storm" if storm is not None else ""
+        console.print(f"[bold red]partial run[/] {len(missing)} of {len(plan.cells())} cells are missing{no_storm}")
+        storm = None
     with kept_whole(directory):
-        _keep(table, plan, directory)
-    console.print(f"Results in {directory}: results.parquet, results.jsonl, plan.toml, report.html", soft_wrap=True)
-    return results.verdict(rows, plan.cells())
+        if overwrite:
+            _forget_storm(directory / STORM)
+        page = _keep(table, plan, directory, "" if storm is None else _SECTION)
+    kept, found = "results.parquet, results.jsonl, plan.toml, report.html", results.verdict(rows, plan.cells())
+    if storm is not None:
+        found = max(found, _end_with(storm, page, directory, load, console, as_json))
+        kept += f", {STORM}/"
+    console.print(f"Results in {directory}: {kept}", soft_wrap=True)
+    return found
 
 
 def _measure(plan: Plan, wanted: SparkSettings | None, console: Console) -> pa.Table:
@@ -155,7 +205,28 @@ def _measure(plan: Plan, wanted: SparkSettings | None, console: Console) -> pa.T
     return table
 
 
-def _keep(table: pa.Table, plan: Plan, directory: Path) -> None:
+def _keep(table: pa.Table, plan: Plan, directory: Path, section: str) -> str:
+    """Writes all files; returns the page."""
     result_files.write(table, directory)
     result_files.write_text(directory / "plan.toml", plan.to_toml())
-    result_files.write_text(directory / "report.html", report.render(table, plan.cells(), directory))
+    page = report.render(table, plan.cells(), directory, section)
+    result_files.write_text(directory / "report.html", page)
+    return page
+
+
+def _end_with(storm: "StormPlan", page: str, directory: Path, load: Load, console: Console, as_json: bool) -> Exit:
+    """The storm; afterwards the page of the run has a section on it."""
+    from kcore.cli.measure import bench_storm
+
+    ending = bench_storm.run(storm, directory / STORM, load, console, as_json)
+    with kept_whole(directory):
+        result_files.write_text(directory / "report.html", page.replace(_SECTION, ending.section))
+    return ending.exit
+
+
+def _forget_storm(folder: Path) -> None:
+    """Removes the results of an earlier storm: no two runs' files stand side by side."""
+    if folder.is_dir():
+        result_files.clear(folder)
+        with suppress(OSError):
+            folder.rmdir()

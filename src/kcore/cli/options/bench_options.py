@@ -1,4 +1,4 @@
-"""The options of `kcore bench` that change a plan, each in all its workloads."""
+"""The options of `kcore bench` that change its plan, each in all workloads, and those of the storm at its end."""
 
 from typing import Annotated
 
@@ -33,6 +33,21 @@ Cluster = Annotated[
         metavar="FILE",
         help="A ZooKeeper dump or a raw request with its header, in place of generated clusters; "
         "--partitions and --brokers scale it up.",
+    ),
+]
+Storm = Annotated[
+    bool | None,
+    typer.Option(
+        "--with-storm/--no-storm",
+        show_default=False,
+        help="End with a storm of kcore's KRaft controller: 20 hollow brokers, 10,000 partitions, one broker is lost. "
+        "Without either option only the default plan, unchanged and on this machine, ends with a storm.",
+    ),
+]
+WithKafka = Annotated[
+    bool,
+    typer.Option(
+        "--with-kafka", help="The same storm of Kafka's controller, too. Needs Java; fetches Kafka's jars once (44 MB)."
     ),
 ]
 Names = Annotated[

@@ -1,6 +1,7 @@
 """Shared by all commands that take `--master`: Spark's options, its session, and its failures in one sentence."""
 
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -60,6 +61,7 @@ def session_on(wanted: SparkSettings) -> Iterator["SparkSession"]:
 
     from kcore.spark import preflight, session
 
+    on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         preflight.check_master(wanted.master)
         spark = session.start(wanted.master, **wanted.settings)
@@ -75,6 +77,7 @@ def session_on(wanted: SparkSettings) -> Iterator["SparkSession"]:
     finally:
         with suppress(Py4JError, OSError):  # A signal, or the loss of the master, may have ended Java before.
             spark.stop()
+        signal.signal(signal.SIGINT, on_interrupt)  # Spark has put a handler of its own in its place.
 
 
 class Gathered(NamedTuple):

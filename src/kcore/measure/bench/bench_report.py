@@ -65,14 +65,18 @@ NOTES = (
 )
 
 
-def render(table: pa.Table, cells: Sequence[Cell], directory: Path | None = None) -> str:
-    """Renders the page for a run of `cells`; earlier runs may lie beside `directory`."""
+def render(table: pa.Table, cells: Sequence[Cell], directory: Path | None = None, storm: str = "") -> str:
+    """Renders the page for a run of `cells`; earlier runs may lie beside `directory`.
+
+    `storm`: the section of the storm that ended the run.
+    """
     rows, facts = table.to_pylist(), facts_of(table)
     summaries = summarise(rows)
     history = History(directory, facts, summaries)
     past = history.section()
     names = list(dict.fromkeys(summary.workload for summary in summaries))
-    anchors = [*names, *(["history"] if past else []), "workers", "plan", "machine", "method"]
+    later = [*(["history"] if past else []), "workers", "plan", "machine", "method"]
+    anchors = [*(["storm"] if storm else []), *names, *later]
     title = f"kcore bench: {facts.get('title', 'plan')}"
     body = (
         f"<h1>{escape(title)}</h1>",
@@ -82,6 +86,7 @@ def render(table: pa.Table, cells: Sequence[Cell], directory: Path | None = None
         paragraphs(history.verdict()),
         paragraphs([*about_the_machine(facts), *_noise(summaries)], "warn"),
         navigation(anchors),
+        storm,
         _overview(summaries),
         *(_workload(name, list(group)) for name, group in groupby(summaries, lambda summary: summary.workload)),
         past,

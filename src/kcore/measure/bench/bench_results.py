@@ -171,7 +171,7 @@ def verdict(rows: Sequence[Row], cells: Sequence[Cell]) -> Exit:
 def in_order(table: pa.Table) -> pa.Table:
     """Rows of one cell stay in the workload's order; cells come by workload and size."""
     order = sorted(range(len(table)), key=_sort_key(table.to_pylist()))
-    return table.take(order)
+    return table.take(pa.array(order, pa.int64()))  # Arrow finds no type for an empty list.
 
 
 def _sort_key(rows: Sequence[Row]) -> Any:

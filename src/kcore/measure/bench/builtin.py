@@ -16,10 +16,10 @@ def _plan(*workloads: tuple[str, str, str, int]) -> str:
 
 _ALL_SIZES = "10_000, 100_000, 1_000_000"
 DEFAULT = _plan(
-    ("codec", _ALL_SIZES, "100", 2),
-    ("election", _ALL_SIZES, "100, 1_000", 2),
-    ("fan-out", _ALL_SIZES, "100, 1_000", 2),
-    ("divergence", _ALL_SIZES, "100", 2),
+    ("codec", _ALL_SIZES, "100", 1),
+    ("election", _ALL_SIZES, "100", 1),
+    ("fan-out", _ALL_SIZES, "100", 1),
+    ("divergence", _ALL_SIZES, "100", 1),
     ("shapes", "100_000", "100", 1),
 )
 SMOKE = _plan(

@@ -42,7 +42,7 @@ class ResultKind:
     schema: pa.Schema  # Columns that older versions did not write are null.
     needed: Sequence[str]  # The columns without which a history cannot be made of them.
     own: Sequence[str]  # Columns that distinguish these results from other commands' results.
-    file: str = FILE
+    file: str = FILE  # In the folder of a run; in a folder of its own there, if the results are a part of the run's.
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def earlier_runs(directory: Path | None, facts: Mapping[str, Any], kind: ResultK
     """Runs of the same machine before the one with these facts, in folders beside its own."""
     runs, passed_over = [], []
     for folder in [] if directory is None else _newest(directory, kind.file):
-        found = _read(folder / kind.file, facts, kind)
+        found = _read(folder, facts, kind)
         if isinstance(found, EarlierRun):
             runs.append(found)
         elif found:
@@ -73,17 +73,20 @@ def is_same_machine(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def _newest(directory: Path, file: str) -> list[Path]:
     """Folders with results beside this one, without it."""
-    here = directory.resolve()
+    here, depth = directory.resolve(), len(Path(file).parents) - 1
     try:
-        files = [path for path in here.parent.glob(f"*/{file}") if path.is_file() and path.parent.resolve() != here]
+        files = [
+            path for path in here.parent.glob(f"*/{file}") if path.is_file() and path.parents[depth].resolve() != here
+        ]
         files.sort(key=lambda path: path.stat().st_mtime)
     except OSError:
         return []
-    return [path.parent for path in files[-_MOST_FOLDERS:]]
+    return [path.parents[depth] for path in files[-_MOST_FOLDERS:]]
 
 
-def _read(path: Path, now: Mapping[str, Any], kind: ResultKind) -> EarlierRun | str | None:
+def _read(folder: Path, now: Mapping[str, Any], kind: ResultKind) -> EarlierRun | str | None:
     """The run; or why it is passed over; or None for a file that is no earlier run of this kind and machine."""
+    path = folder / kind.file
     try:
         schema = pq.read_schema(path)
         if not set(kind.own) <= set(schema.names) or METADATA_KEY not in (schema.metadata or {}):
@@ -94,6 +97,6 @@ def _read(path: Path, now: Mapping[str, Any], kind: ResultKind) -> EarlierRun | 
     except (OSError, ValueError, pa.ArrowException):
         return None
     try:
-        return EarlierRun(path.parent, facts, filled(pq.read_table(path), kind.schema, kind.needed))
+        return EarlierRun(folder, facts, filled(pq.read_table(path), kind.schema, kind.needed))
     except (OSError, ValueError, pa.ArrowException) as error:
-        return f"{path.parent.name} ({facts.get('when', '')}) is passed over: {error}."
+        return f"{folder.name} ({facts.get('when', '')}) is passed over: {error}."

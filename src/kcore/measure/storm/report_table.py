@@ -194,13 +194,11 @@ def findings(rows: Sequence[Row]) -> list[str]:
 
 def troubles(rows: Sequence[Row], missing: Sequence[str]) -> list[str]:
     """Faults, a line each: failed, invalid or partial results, false fencings, and scenarios that never ran."""
-    lines = []
     is_repeated = any(row["repetition"] for row in rows)
+    lines = _failures(rows, is_repeated)
     for row in rows:
-        what = _what(row) + (f", repetition {row['repetition'] + 1}" if is_repeated else "")
-        if row["error"] is not None:
-            lines.append(f"failed: {what}: {row['error']}")
-        elif not is_good(row):
+        what = _what(row, is_repeated)
+        if row["error"] is None and not is_good(row):
             lines.append(f"{'partial' if row['partial'] else 'invalid'}: {what}: {row['invalid']}")
         if row["false_fencings"]:
             lines.append(f"false fencings: {what}: {row['false_fencings']:,} running brokers")
@@ -209,8 +207,22 @@ def troubles(rows: Sequence[Row], missing: Sequence[str]) -> list[str]:
     return [*lines, *different_ends(rows), *(f"missing: {line}" for line in missing)]
 
 
-def _what(row: Row) -> str:
-    return f"{row['scenario']} on {row['target']}, {row['wanted_brokers']:,} x {row['wanted_partitions']:,}"
+def _failures(rows: Sequence[Row], is_repeated: bool) -> list[str]:
+    """A line for each error of a cluster, with the scenarios that ended with it: all of them if it did not start."""
+    scenarios: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row["error"] is not None:
+            scenarios.setdefault((_where(row, is_repeated), row["error"]), []).append(row["scenario"])
+    return [f"failed: {', '.join(names)} on {where}: {error}" for (where, error), names in scenarios.items()]
+
+
+def _what(row: Row, is_repeated: bool = False) -> str:
+    return f"{row['scenario']} on {_where(row, is_repeated)}"
+
+
+def _where(row: Row, is_repeated: bool) -> str:
+    again = f", repetition {row['repetition'] + 1}" if is_repeated else ""
+    return f"{row['target']}, {row['wanted_brokers']:,} x {row['wanted_partitions']:,}{again}"
 
 
 def expected(rows: Sequence[Row]) -> list[str]:

@@ -1,6 +1,7 @@
 """A storm beside earlier storms of the same machine."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -21,9 +22,15 @@ _ABOUT: Final = (
 )
 
 
-def section(directory: Path | None, facts: Mapping[str, Any], rows: Sequence[Row]) -> str:
-    """The section on earlier runs in the page of these rows; empty without earlier runs."""
-    earlier = earlier_runs(directory, facts, _KIND)
+def section(directory: Path | None, facts: Mapping[str, Any], rows: Sequence[Row], is_part: bool) -> str:
+    """The section on earlier runs in the page of these rows; empty without earlier runs.
+
+    `is_part`: the folder is inside that of a run of another command, and earlier runs have one of the same name.
+    """
+    kind = _KIND
+    if directory is not None and is_part:
+        directory, kind = directory.parent, replace(kind, file=f"{directory.name}/{kind.file}")
+    earlier = earlier_runs(directory, facts, kind)
     profiled = is_profiled(rows)
     return history_section(
         _HEAD, _works(rows), earlier, lambda run: _read(run, profiled), lambda ms: duration(ms * _NS), _ABOUT

@@ -83,15 +83,17 @@ def render(
     missing: Sequence[str],
     directory: Path | None = None,
     profile: str = "",
+    *,
+    is_part: bool = False,
 ) -> str:
     """The page for all rows of a run; `missing`: what was to run and did not; earlier runs lie beside `directory`.
 
-    `profile`: the section of a profiled storm.
+    `profile`: the section of a profiled storm; `is_part`: of a run of another command, whose folder has `directory`.
     """
     together = merged(rows)
     targets = facts.get("targets", [])
     notes = (*NOTES, *(OF_KCORE if KCORE_KRAFT in targets else ()))
-    past = history.section(directory, facts, rows)
+    past = history.section(directory, facts, rows, is_part)
     scenarios = list(dict.fromkeys(row["scenario"] for row in together))
     curves = _curve(together)
     later = [name for name, text in (("profile", profile), ("history", past)) if text]
@@ -115,6 +117,19 @@ def render(
         f'<h2 id="method">How it was measured</h2>{paragraphs(notes)}',
     ]
     return page("kcore storm", body)
+
+
+def section(rows: Sequence[Row], facts: dict[str, Any], missing: Sequence[str], whole_page: str) -> str:
+    """The storm in the page of another command's run, which it has ended; `whole_page`: the address of its own page."""
+    together = merged(rows)
+    parts = [
+        '<h2 id="storm">storm</h2>',
+        answer.first_screen(rows, facts),
+        _verdict(troubles(rows, missing)),
+        *(f"<h3>{escape(headline)}</h3>{_table(group, TIMES)}" for headline, group in sizes_of(together)),
+        f'<p>All figures, charts and the method: <a href="{escape(whole_page)}">{escape(whole_page)}</a></p>',
+    ]
+    return "".join(parts)
 
 
 def _verdict(lines: Sequence[str]) -> str:

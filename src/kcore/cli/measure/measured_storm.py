@@ -1,0 +1,140 @@
+"""A storm as a command runs it: measured with progress a line at a time, then shown, kept and judged."""
+
+import json
+import logging
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from kcore.cli.console import fail
+from kcore.cli.options.spark_options import SparkSettings, session_on
+from kcore.measure.report import result_files
+from kcore.measure.report.exits import Exit
+from kcore.measure.report.machine import Load, facts
+from kcore.measure.storm import report_table
+from kcore.measure.storm import run_storm as storms
+from kcore.measure.storm import storm_report as report
+from kcore.measure.storm.profile import profile_files, profile_page
+from kcore.measure.storm.profile.profile_cell import CellProfile
+from kcore.measure.storm.report_rows import BULKY, Row, different_ends, medians, merged, missing, table_of
+from kcore.measure.storm.storm_plan import StormPlan
+from kcore.measure.storm.targets import Target
+from kcore.printable import printable
+from kcore.spark.java import NoJavaError, jvm
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredStorm:
+    """The results of a storm that ran to its end, or until Ctrl-C or SIGTERM."""
+
+    plan: StormPlan
+    rows: Sequence[Row]
+    profiles: Sequence[CellProfile]
+    left: Sequence[str]  # on clusters of others, a line each
+    is_whole: bool
+    facts: dict[str, Any]
+
+    @property
+    def lacking(self) -> list[str]:
+        """The cells and scenarios of the plan without a row."""
+        expected = [(cell, name) for cell in self.plan.cells() for name in self.plan.scenarios_of(cell.target)]
+        return missing(self.rows, expected)
+
+    @property
+    def exit(self) -> Exit:
+        """The exit code of the run."""
+        return verdict(self.rows, self.lacking) if self.is_whole and not self.left else Exit.INVALID
+
+    def show(self, console: Console, as_json: bool) -> None:
+        """The tables; with `as_json` the rows on stdout, too."""
+        report_table.show(console, merged(self.rows), [*report_table.troubles(self.rows, self.lacking), *self.left])
+        for row in self.rows if as_json else ():
+            sys.stdout.write(json.dumps({name: value for name, value in row.items() if name not in BULKY}) + "\n")
+
+    def keep(self, directory: Path, *, is_part: bool = False) -> profile_files.Written:
+        """Writes all files of the results; OSError if one cannot be written.
+
+        `is_part`: the folder is inside that of another command's run.
+        """
+        result_files.write(result_files.with_facts(table_of(self.rows), self.facts), directory)
+        result_files.write_text(directory / "plan.toml", self.plan.to_toml())
+        told = json.dumps({"facts": self.facts, "medians": medians(self.rows)}, indent=1)
+        result_files.write_text(directory / "medians.json", f"{told}\n")
+        found = profile_files.write(self.profiles, directory) if self.plan.profile else profile_files.Written()
+        section = profile_page.section(found.rows, found.drawn, found.costs)
+        text = report.render(self.rows, self.facts, self.lacking, directory, section, is_part=is_part)
+        result_files.write_text(directory / "report.html", text)
+        return found
+
+
+def measure(plan: StormPlan, console: Console, before: Load, spark: SparkSettings | None = None) -> MeasuredStorm:
+    """Runs the plan, with progress on the console; `before`: how busy the machine was. Ctrl-C ends it early."""
+    logging.getLogger("kazoo").setLevel(logging.ERROR)  # The end of a server at the end of the run is not logged.
+    rows: list[Row] = []
+    profiles: list[CellProfile] = []
+    is_whole, left = _run(plan, rows, console, spark, profiles if plan.profile else None)
+    about = facts(before) | _jvm(plan) | {"plan": plan.to_toml(), "targets": list(dict.fromkeys(plan.targets))}
+    return MeasuredStorm(plan, rows, profiles, left, is_whole, about)
+
+
+def print_line(console: Console, line: str) -> None:
+    """One line. An error in it may have the text of a controller."""
+    console.print(escape(printable(line)), soft_wrap=True)
+
+
+def verdict(rows: Sequence[Row], lacking: Sequence[str]) -> Exit:
+    """What the rows of a run come to."""
+    if lacking or any(row["partial"] or not row["valid"] for row in rows):
+        return Exit.INVALID
+    is_wrong = any(row["error"] is not None for row in rows) or different_ends(rows)
+    return Exit.FAILED if is_wrong else Exit.GOOD
+
+
+def _run(
+    plan: StormPlan,
+    rows: list[Row],
+    console: Console,
+    wanted: SparkSettings | None,
+    profiles: list[CellProfile] | None,
+) -> tuple[bool, list[str]]:
+    """Whether it came to its end, and what it has left on clusters of others, a line each."""
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        with _spark(wanted) as spark:
+            left = storms.run(plan, rows, partial(print_line, console), spark, profiles)
+    except KeyboardInterrupt:
+        console.print("interrupted: all is stopped", soft_wrap=True)
+        return False, []
+    except NoJavaError as error:
+        fail(str(error))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return True, left
+
+
+@contextmanager
+def _spark(wanted: SparkSettings | None) -> "Iterator[SparkSession | None]":
+    """A Spark session if one is wanted; none: the brokers run in this process."""
+    if wanted is None:
+        yield None
+        return
+    with session_on(wanted) as spark:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own cuts the clearing away short.
+        yield spark
+
+
+def _jvm(plan: StormPlan) -> dict[str, str | None]:
+    """The Java virtual machine of Kafka's controllers, or of ZooKeeper, that the run started; empty if none of it."""
+    started = any(target.release or target.in_zookeeper for target in map(Target.parse, plan.targets))
+    return {"jvm": jvm()} if started else {}
