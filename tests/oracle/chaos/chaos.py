@@ -56,7 +56,9 @@ KCORE_BROKERS = (
     *("--config", "min.insync.replicas=2", "--config", "replica.lag.time.max.ms=5000"),
 )
 # What no blow excuses, of kcore's processes. Around one that slept, somebody is told that his epoch is stale.
-FAULT = re.compile(r"^(?:Traceback|.* resigns$|.* ERROR (?!ALARM|.*STALE_(?:CONTROLLER|BROKER)_EPOCH)).*", re.MULTILINE)
+FAULT = re.compile(
+    r"^(?:Traceback|.* this controller resigns|.* ERROR (?!ALARM|.*STALE_(?:CONTROLLER|BROKER)_EPOCH)).*", re.MULTILINE
+)
 
 
 class Blow(NamedTuple):
