@@ -56,7 +56,9 @@ KCORE_BROKERS = (
     *("--config", "min.insync.replicas=2", "--config", "replica.lag.time.max.ms=5000"),
 )
 # Lines in the logs of kcore's processes that no kill or pause explains. A pause explains a stale epoch.
-FAULT = re.compile(r"^(?:Traceback|.* resigns$|.* ERROR (?!ALARM|.*STALE_(?:CONTROLLER|BROKER)_EPOCH)).*", re.MULTILINE)
+FAULT = re.compile(
+    r"^(?:Traceback|.* this controller resigns|.* ERROR (?!ALARM|.*STALE_(?:CONTROLLER|BROKER)_EPOCH)).*", re.MULTILINE
+)
 
 
 class Blow(NamedTuple):

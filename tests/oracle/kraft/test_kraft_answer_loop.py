@@ -15,15 +15,15 @@ PROGRAM: Final = """
 import json, os, signal
 from kcore.server.quorum_node.answer_loop import AnswerLoop
 
-fronts, begin = [], AnswerLoop.begin
+answer_loops, begin = [], AnswerLoop.begin
 
-def begun(front, feeds):
-    fronts.append(front)
-    begin(front, feeds)
+def begun(answer_loop, *arguments):
+    answer_loops.append(answer_loop)
+    begin(answer_loop, *arguments)
 
 def tell(*_):
     with open({path!r} + ".new", "w") as file:
-        json.dump(fronts[0].loop.counters(), file)
+        json.dump(answer_loops[0].loop.counters(), file)
     os.replace({path!r} + ".new", {path!r})
 
 AnswerLoop.begin = begun

@@ -174,7 +174,7 @@ async def decided(server: ControllerServer, who: str, request: Message, version:
     session = ClientSession("PLAINTEXT", "127.0.0.1")
     session.authenticated(KafkaPrincipal(who))
     context = RequestContext("a test", 0, RequestHeader(request_api_version=version), session)
-    response: Any = await server._front._handle(context, request)
+    response: Any = await server._handlers._handle(context, request)
     assert response.error_code == Errors.NONE
     return response
 

@@ -298,7 +298,7 @@ async def test_a_user_of_scram_comes_in_and_sees_its_token_as_a_broker_writes_th
             session.authenticated(KafkaPrincipal("al ice"))
             header = RequestHeader(request_api_version=3)
             context = RequestContext("a test", 0, header, session)
-            ours: Any = await server._front._handle(context, request)
+            ours: Any = await server._handlers._handle(context, request)
             assert ours.error_code == Errors.NONE
             nodes = await client.read_nodes([token_path(each.token_id) for each in (ours, theirs)])
             texts = [re.sub(rb"\d{13}", b"TIME", node.data) for node in nodes if node is not None]
