@@ -107,7 +107,7 @@ def hunts(*, until_interrupted: int | None = None) -> Callable[..., Iterator[Hun
     return hunt_all
 
 
-def test_07_ctrl_c_keeps_the_planted_bugs_that_were_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_keeps_the_planted_bugs_that_were_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sim_planted, "hunt_all", hunts(until_interrupted=3))
     done = kcore("--planted", "all", "--out", str(tmp_path / "some"), "--json")
     assert done.exit_code == 3
@@ -153,7 +153,7 @@ def test_usage() -> None:
     assert kcore("--level", "2.8").exit_code == 2
 
 
-def test_07_a_piece_of_spark_is_some_seconds_of_work() -> None:
+def test_a_piece_of_spark_is_some_seconds_of_work() -> None:
     """Ctrl-C loses the pieces that are not done."""
     assert pieces_of(Campaign(range(3_000), events=4_000), cores=2) == 120
     assert pieces_of(Campaign(range(10), events=4_000), cores=2) == 10

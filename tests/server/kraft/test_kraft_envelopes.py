@@ -60,14 +60,14 @@ def enclosed(forwarded: Forwarded, response: Message) -> EnvelopeResponse:
         (CreateAclsRequest(), 3, CreateAclsResponse(results=[AclCreationResult(error_code=42), ELSEWHERE])),
     ],
 )
-def test_d1_another_controller_is_the_envelope_s_error(request_: Message, version: int, response: Message) -> None:
+def test_not_controller_becomes_the_envelope_s_error(request_: Message, version: int, response: Message) -> None:
     """KAFKA-12677: a broker found a good envelope, and asked the controller of before until its time was up."""
     told = enclosed(opened(request_, version), response)
     assert (told.error_code, told.response_data) == (Errors.NOT_CONTROLLER, None)
 
 
 @pytest.mark.covers("KRaft D1")
-def test_d1_elect_leaders_0_says_so_though_it_has_no_error_at_its_top() -> None:
+def test_not_controller_in_items_of_elect_leaders_becomes_the_envelope_s_error() -> None:
     request = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="t", partitions=[0])])
     told = enclosed(opened(request, 0), refused(request, Errors.NOT_CONTROLLER))
     assert (told.error_code, told.response_data) == (Errors.NOT_CONTROLLER, None)
@@ -76,14 +76,14 @@ def test_d1_elect_leaders_0_says_so_though_it_has_no_error_at_its_top() -> None:
 
 
 @pytest.mark.covers("KRaft D1")
-def test_d1_other_errors_are_within() -> None:
+def test_other_errors_stay_within_the_envelope() -> None:
     failed = CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_code=Errors.TOPIC_ALREADY_EXISTS)])
     told = enclosed(opened(CREATION, 7), failed)
     assert told.error_code == Errors.NONE and told.response_data
 
 
 @pytest.mark.covers("KRaft D6")
-def test_d6_questions_about_the_quorum_are_handed_on() -> None:
+def test_describe_quorum_is_taken_from_an_envelope() -> None:
     """KAFKA-12967: brokers advertised DescribeQuorum, and nobody answered it."""
     assert isinstance(opened(DescribeQuorumRequest(topics=[]), 2).request, DescribeQuorumRequest)
 
@@ -135,14 +135,14 @@ def test_what_is_no_envelope_is_told_so_and_is_no_fault_of_ours(changed: dict[st
 
 
 @pytest.mark.covers("KRaft D8")
-def test_d8_the_request_is_its_client_s() -> None:
+def test_the_principal_and_the_address_of_an_envelope_are_its_client_s() -> None:
     """KAFKA-12294, KIP-590: rights and quotas are those of the client, not of the broker that hands it on."""
     found = opened(ListPartitionReassignmentsRequest(topics=None), 0)
     assert (found.principal, found.client_address) == (KafkaPrincipal("alice"), "10.0.0.1")
 
 
 @pytest.mark.covers("KRaft D9")
-def test_d9_a_large_response_is_in_the_envelope_as_a_small_one_is() -> None:
+def test_a_large_response_is_in_the_envelope_as_a_small_one_is() -> None:
     """KAFKA-10684: it is encoded in several parts, and no part of it is copied."""
     results = [CreatableTopicResult(name=f"topic-{number:06}", error_message="x" * 500) for number in range(4_000)]
     response = CreateTopicsResponse(topics=results)

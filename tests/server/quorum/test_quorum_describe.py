@@ -210,7 +210,7 @@ async def test_an_answer_about_something_else() -> None:
 
 @pytest.mark.parametrize(("host", "port"), [("a" * 64, 9092), ("nul\0", 9092), ("", 1)])
 @story
-async def test_14_a_leader_that_is_told_to_be_where_nobody_can_be(host: str, port: int) -> None:
+async def test_a_leader_at_an_impossible_address_ends_in_one_printable_line(host: str, port: int) -> None:
     """The node that named this leader may name another later; until then the command prints one line."""
     other = Controller(answer(0, 5, Errors.NOT_LEADER_OR_FOLLOWER, [at(0, Address(host, port))]))
     with pytest.raises(RequestTimeoutError, match="no connection to") as caught:

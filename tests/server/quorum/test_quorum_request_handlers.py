@@ -134,7 +134,7 @@ async def test_who_waits_when_it_closes_learns_it() -> None:
 
 
 @story
-async def test_15_nothing_is_kept_of_a_client_that_is_gone() -> None:
+async def test_nothing_is_kept_of_a_client_that_is_gone() -> None:
     """A fetch may wait as long as its client says; who leaves and comes again would leave one each time."""
     async with handlers() as (made, raft, connection):
         call = connection.send(VoteRequest())
