@@ -49,6 +49,7 @@ from kcore.schema.raft_voters import RemoveRaftVoterRequest
 from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
+from kcore.server.kraft_controller import kraft_controller_request_handlers
 from kcore.server.kraft_controller.apis import APIS, FEATURES
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.quorum_node.quorum_server import MemoryElections
@@ -357,6 +358,23 @@ def test_a_large_request_in_an_envelope_is_read_beside_the_event_loop(port: int)
         assert Errors((await large).error_code) is Errors.UNSUPPORTED_VERSION, "of unknown kinds"
 
     served(story, port)
+
+
+@pytest.mark.parametrize("has_authorizer", [True, False])
+def test_a_client_s_values_in_an_envelope_are_fewer_where_there_is_an_authorizer(
+    port: int, has_authorizer: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each value needs an authorization."""
+    monkeypatch.setattr(kraft_controller_request_handlers, "CLIENT_VALUES", 2)
+    settings = {"has_authorizer": True, "super_users": ("User:ANONYMOUS",)} if has_authorizer else {}
+
+    async def story(server: KraftServer, connection: Connection) -> None:
+        for count in (2, 3):
+            told = await connection.send(enveloped(DeleteTopicsRequest(topic_names=["t"] * count), 1))
+            is_refused = has_authorizer and count > 2
+            assert Errors(told.error_code) is (Errors.UNSUPPORTED_VERSION if is_refused else Errors.NONE)
+
+    served(story, port, **settings)
 
 
 def test_acls_of_unknown_kinds_are_no_request(port: int) -> None:
