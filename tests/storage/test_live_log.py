@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections import OrderedDict
 from pathlib import Path
 from random import Random
 
@@ -298,6 +299,7 @@ def test_a_batch_that_is_far_more_than_its_bytes_is_not_searched(
 def test_so_many_segments_are_open_for_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients may read any segment: descriptors must be left for the log that is written."""
     monkeypatch.setattr(live_segment, "MOST_OPEN", 4)
+    monkeypatch.setattr(live_segment, "_OPEN", OrderedDict())  # Without the segments of earlier tests.
     before = len(os.listdir("/proc/self/fd"))
     with LiveLog(tmp_path / "t-0", settings=Settings(segment_bytes=100)) as log:
         data = [building.batch(k, [bytes(50)]) for k in range(20)]
@@ -309,6 +311,7 @@ def test_so_many_segments_are_open_for_reading(tmp_path: Path, monkeypatch: pyte
         for k in (0, 1, 2, 0, 3, 4):
             log.read(k, 1, 20, at_least_one=True)
         assert log._log.segments[0]._file >= 0 > log._log.segments[1]._file, "the one that was read longest ago goes"
+        assert len(live_segment._OPEN) == 4
         assert len(os.listdir("/proc/self/fd")) <= before + 4 + 1, "the segment that is written to is the last one"
 
 

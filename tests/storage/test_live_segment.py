@@ -10,8 +10,9 @@ from kcore.errors import StorageError
 from kcore.raft.log.batches import split_batches
 from kcore.storage.files import OsFileSystem
 from kcore.storage.log import live_segment
+from kcore.storage.log.live_log import LiveLog, Settings
 from kcore.storage.log.live_segment import FEW_BYTES, LiveSegment
-from kcore.wire.record_batch import NO_TIMESTAMP, scan_batches
+from kcore.wire.record_batch import NO_TIMESTAMP, RecordBatches, scan_batches
 from storage import building
 
 INTERVAL = 400  # Bytes: two batches, and a part of the third one.
@@ -108,7 +109,10 @@ def test_a_cut_forgets_what_was_known(tmp_path: Path) -> None:
     disk = Disk()
     segment = segment_of(tmp_path, *BATCHES, files=disk)
     for offset in range(12):
-        assert read(segment, offset, 1) == BATCHES[offset]
+        assert read(segment, offset, 1) == BATCHES[offset] and len(segment._read_to) == min(
+            offset, live_segment.READERS
+        )
+        assert read(segment, offset, len(BATCHES[offset])) == BATCHES[offset]
     assert segment.first_timestamp == building.TIME_MS
     segment.cut(12)
     assert (disk.syncs, segment.size) == (0, len(b"".join(BATCHES)))
@@ -161,6 +165,42 @@ def test_readers_of_few_batches_go_on_where_they_ended(tmp_path: Path) -> None:
     assert [segment._entry_before(offset) for offset in (5, 6, 7)] == [ends[5], ends[6], ends[7]]
     assert segment._entry_before(4) <= ends[4]
     assert segment._entry_before(11) == max(each for each in (*segment._positions, ends[7]) if each <= ends[11])
+
+
+@pytest.mark.parametrize("few_bytes", [FEW_BYTES, -1])
+def test_a_read_begins_with_the_batch_that_reaches_its_offset(
+    tmp_path: Path, few_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_segment, "FEW_BYTES", few_bytes)
+    batches = [building.batch(first, [b"a", b"b", b"c"]) for first in range(0, 12, 3)]
+    segment = segment_of(tmp_path, *batches)
+    for offset in range(12):
+        assert read(segment, offset, 10_000) == b"".join(batches[offset // 3 :])
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_trusted_indexes_spare_the_scan(tmp_path: Path, indexed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one of the two indexes the whole segment is scanned."""
+    with LiveLog(tmp_path / "t-0", settings=Settings(index_interval_bytes=INTERVAL)) as log:
+        for offset in range(12):
+            data = building.batch(offset, [bytes(100)], time_ms=9_000 if offset == 1 else offset)
+            log.append(data, scan_batches(data))
+    [path] = (tmp_path / "t-0").glob("*.log")
+    starts: list[int] = []
+    real = live_segment.scan_batches
+
+    def noted(data: bytes, *, start: int = 0, check_crc: bool, stop: bool) -> RecordBatches:
+        starts.append(start)
+        return real(data, start=start, check_crc=check_crc, stop=stop)
+
+    monkeypatch.setattr(live_segment, "scan_batches", noted)
+    for is_there in (True, False):
+        if not is_there:
+            path.with_suffix(".timeindex").unlink()
+        starts.clear()
+        segment = LiveSegment(path, INTERVAL, indexed=indexed)
+        assert (segment.end_offset, segment.max_timestamp) == (12, 9_000)
+        assert [start > 0 for start in starts] == [indexed and is_there]
 
 
 def test_bytes_that_are_no_batch_have_no_size(tmp_path: Path) -> None:
