@@ -150,3 +150,13 @@ def test_logs_of_different_ends_are_not_taken_over(tmp_path: Path) -> None:
         append(one, building.batch(0))
         with pytest.raises(AssertionError):
             other.take_over(one)
+
+
+def test_a_log_that_takes_over_another_keeps_its_own_start(tmp_path: Path) -> None:
+    one, batches = filled(tmp_path / "t-0")
+    one.high_watermark = 41
+    with LiveLog(tmp_path / "u-0", start_offset=30) as other:
+        append(other, *batches[30:])
+        other.take_over(one)
+        assert (other.start_offset, other.high_watermark, other.epochs.entries) == (30, 41, [(3, 30)])
+    one.abandon()

@@ -21,6 +21,7 @@ from kcore.measure.processes.local_process import free_ports
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
+from kcore.net.limits.gradual_release import LONG
 from kcore.net.requests import FEW_VALUES
 from kcore.protocol_errors import Errors
 from kcore.raft.log.memory_log import MemoryLog
@@ -375,6 +376,26 @@ def test_a_client_s_values_in_an_envelope_are_fewer_where_there_is_an_authorizer
             assert Errors(told.error_code) is (Errors.UNSUPPORTED_VERSION if is_refused else Errors.NONE)
 
     served(story, port, **settings)
+
+
+def test_a_large_request_in_an_envelope_and_its_response_are_freed_in_parts(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freed: list[list[int]] = []
+
+    async def noted(lists: list[list[Any]]) -> None:
+        freed.append([*map(len, lists)])
+
+    monkeypatch.setattr(kraft_controller_request_handlers, "let_go", noted)
+    monkeypatch.setattr(kraft_controller_request_handlers, "PIECE_BYTES", 1_000)
+    topics = [CreatableTopic(name=f"t{each}", num_partitions=1, replication_factor=1) for each in range(LONG + 1)]
+
+    async def story(server: KraftServer, connection: Connection) -> None:
+        for request in (CreateTopicsRequest(topics=topics[:1]), CreateTopicsRequest(topics=topics)):
+            assert (await connection.send(enveloped(request, 7))).error_code == Errors.NONE
+
+    served(story, port)
+    assert freed == [[LONG + 1, LONG + 1]]
 
 
 def test_acls_of_unknown_kinds_are_no_request(port: int) -> None:
