@@ -37,7 +37,7 @@ def lagging() -> tuple[Cluster, list[int]]:
 
 
 @pytest.mark.covers("B4")
-def test_b4_a_commit_by_an_isr_answer_answers_all_who_wait() -> None:
+def test_a_commit_by_an_isr_answer_answers_all_who_wait() -> None:
     """KAFKA-13254: the thread that did so held the partition's lock, and waited for another's."""
     cluster, waiting = lagging()
     assert not any(map(cluster.fetched, waiting))
@@ -47,7 +47,7 @@ def test_b4_a_commit_by_an_isr_answer_answers_all_who_wait() -> None:
 
 
 @pytest.mark.covers("B4")
-def test_b4_each_is_answered_once_though_answering_one_ends_the_leadership() -> None:
+def test_each_waiting_fetch_is_answered_once_though_answering_one_ends_the_leadership() -> None:
     """The commit answers a consumer, whose read finds the disk broken, which answers all consumers."""
     cluster, waiting = lagging()
     cluster.log(1).fails = True
@@ -57,7 +57,7 @@ def test_b4_each_is_answered_once_though_answering_one_ends_the_leadership() -> 
 
 
 @pytest.mark.covers("B4")
-def test_b4_the_same_when_their_time_is_up() -> None:
+def test_each_waiting_fetch_is_answered_once_when_its_time_is_up_and_the_disk_fails() -> None:
     cluster, waiting = lagging()
     cluster.log(1).fails = True
     cluster.pass_time(100_000)
@@ -86,7 +86,7 @@ def came_back_empty() -> Cluster:
 
 
 @pytest.mark.covers("B8")
-def test_b8_a_fetch_of_an_earlier_incarnation_does_not_extend_the_isr() -> None:
+def test_a_fetch_of_an_earlier_incarnation_does_not_extend_the_isr() -> None:
     """KAFKA-15221: it was looked at before the newer one's and noted after it."""
     cluster = came_back_empty()
     assert fetch_of_3(cluster, 1, 800).error_code == Errors.NOT_LEADER_OR_FOLLOWER
@@ -96,7 +96,7 @@ def test_b8_a_fetch_of_an_earlier_incarnation_does_not_extend_the_isr() -> None:
 
 
 @pytest.mark.covers("B7", "B8")
-def test_b8_the_request_has_the_epoch_of_the_caught_up_incarnation() -> None:
+def test_an_alter_partition_request_has_the_epoch_of_the_caught_up_incarnation() -> None:
     """KIP-903: of the one that fetched, even if the next one has fetched before the request leaves."""
     cluster = came_back_empty()
     assert fetch_of_3(cluster, 1, 900).error_code == Errors.NONE
@@ -118,7 +118,7 @@ def test_a_new_leader_knows_of_no_incarnation_yet() -> None:
 
 
 @pytest.mark.covers("B9")
-def test_b9_who_shuts_down_holds_no_commit_back() -> None:
+def test_a_broker_that_shuts_down_holds_no_commit_back() -> None:
     """KAFKA-15021: it is out of the ISR, has stopped to fetch, and lives; it had everything a moment ago."""
     cluster = led()
     cluster.produce(1, b"a")
@@ -131,7 +131,7 @@ def test_b9_who_shuts_down_holds_no_commit_back() -> None:
 
 
 @pytest.mark.covers("B9")
-def test_b9_nor_does_one_that_is_gone() -> None:
+def test_a_broker_that_is_gone_holds_no_commit_back() -> None:
     cluster = joining()
     cluster.answer_isr(1, Errors.INELIGIBLE_REPLICA)
     cluster.update_metadata([1, 2])
@@ -168,7 +168,7 @@ def test_one_who_may_be_in_holds_the_commit_back_however_far_it_is() -> None:
 
 @pytest.mark.covers("B1")
 @pytest.mark.parametrize("isr", [[1], [1, 2]])
-def test_b1_an_answer_to_a_change_that_is_not_in_flight_any_more(isr: list[int]) -> None:
+def test_an_answer_to_an_isr_change_that_is_not_in_flight_any_more_changes_nothing(isr: list[int]) -> None:
     """KAFKA-12686: a LeaderAndIsr ended it, and the answer has the epochs of what the LeaderAndIsr said."""
     cluster = joining()
     cluster.elect(1, isr)
@@ -179,7 +179,7 @@ def test_b1_an_answer_to_a_change_that_is_not_in_flight_any_more(isr: list[int])
 
 
 @pytest.mark.covers("B1")
-def test_b1_what_is_not_in_flight_any_more_is_not_asked_again() -> None:
+def test_an_isr_change_that_is_not_in_flight_any_more_is_not_asked_again() -> None:
     """An error that is retried, unless a LeaderAndIsr came in between."""
     cluster = joining()
     cluster.elect(1, [1, 2])

@@ -60,7 +60,7 @@ def is_moved_away(cluster: Cluster) -> None:
 
 @pytest.mark.covers("B10")
 @pytest.mark.parametrize("what", [dies, shuts_down, loses_its_disk, is_moved_away])
-def test_b10_a_smaller_isr_comes_with_a_leader_epoch_that_the_leader_takes(what: Callable[[Cluster], None]) -> None:
+def test_a_smaller_isr_comes_with_a_leader_epoch_that_the_leader_takes(what: Callable[[Cluster], None]) -> None:
     """KAFKA-15109: brokers in ZooKeeper mode pass over a LeaderAndIsr whose leader epoch they know already."""
     world = World()
     assert world.brokers[1].replicas["t", 0].isr == (1, 2, 3)
@@ -75,7 +75,7 @@ def test_b10_a_smaller_isr_comes_with_a_leader_epoch_that_the_leader_takes(what:
 
 
 @pytest.mark.covers("B10")
-def test_b10_so_does_a_larger_set_of_replicas() -> None:
+def test_a_larger_set_of_replicas_comes_with_a_leader_epoch_that_the_leader_takes() -> None:
     world = World()
     world.brokers[4] = Broker(4, world.cluster.register(4))
     world.cluster.run()

@@ -199,7 +199,7 @@ def test_the_table_of_states() -> None:
 @pytest.mark.parametrize("state", [STARTING, RECOVERY, RUNNING, PENDING])
 @pytest.mark.parametrize("failure", [None, Errors.NOT_CONTROLLER, Errors.UNKNOWN_SERVER_ERROR])
 @pytest.mark.covers("C14")
-def test_c14_a_failed_heartbeat_goes_again_after_the_interval(state: BrokerState, failure: Errors | None) -> None:
+def test_a_failed_heartbeat_goes_again_after_the_interval(state: BrokerState, failure: Errors | None) -> None:
     life = Life().until(state)
     life.wake()
     life.fail(DIRECTORIES[1])  # It would go at once behind an answer.
@@ -210,7 +210,7 @@ def test_c14_a_failed_heartbeat_goes_again_after_the_interval(state: BrokerState
 
 
 @pytest.mark.covers("C14")
-def test_c14_what_is_asked_at_once_is_one_heartbeat() -> None:
+def test_requests_for_a_heartbeat_at_once_are_one_heartbeat() -> None:
     life = Life().until(RUNNING)
     life.wake()
     for directory in DIRECTORIES[:2]:

@@ -24,7 +24,7 @@ def test_help_names_every_command():
     assert all(f" {name} " in said for name in ("bench", "compare", "rivals", "test"))
 
 
-def test_02_version():
+def test_version_prints_the_version_of_the_package():
     assert kcore("--version").stdout == f"kcore {__version__}\n"
 
 

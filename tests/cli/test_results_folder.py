@@ -24,9 +24,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))
 @pytest.mark.parametrize("folder", ["mine.toml", "mine.toml/below", "/proc/kcore"])
-def test_01_a_folder_that_cannot_be_written_is_found_before_anything_is_measured(
-    command: list[str], folder: str
-) -> None:
+def test_a_folder_that_cannot_be_written_is_found_before_anything_is_measured(command: list[str], folder: str) -> None:
     done = kcore(*command, "--out", folder)
     assert done.exit_code == 2
     said = [line for line in done.stderr.splitlines() if not line.startswith("left out: ")]
@@ -34,7 +32,7 @@ def test_01_a_folder_that_cannot_be_written_is_found_before_anything_is_measured
 
 
 @pytest.mark.parametrize("folder", ["mine.toml", "mine.toml/below", "link"])
-def test_01_what_is_no_folder_is_named(folder: str) -> None:
+def test_a_path_that_is_no_folder_is_named(folder: str) -> None:
     Path("link").symlink_to("nowhere")
     for out in (Path(folder), Path(folder).absolute()):
         named = f"{out}: {out.parent}" if out.name == "below" else out
@@ -42,7 +40,7 @@ def test_01_what_is_no_folder_is_named(folder: str) -> None:
         assert kcore("rivals", "codec", "--out", out).stderr == message
 
 
-def test_01_permissions_are_tried_since_they_tell_root_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_tried_by_a_write_since_root_has_every_permission(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(**_: object) -> None:
         raise OSError(30, os.strerror(30), "here")
 
@@ -53,7 +51,7 @@ def test_01_permissions_are_tried_since_they_tell_root_nothing(monkeypatch: pyte
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))
 @pytest.mark.parametrize("name", ["results.parquet", "report.html", "rivals.jsonl"])
-def test_01_results_are_not_overwritten_unasked(command: list[str], name: str) -> None:
+def test_results_are_not_overwritten_unasked(command: list[str], name: str) -> None:
     Path("here").mkdir()
     Path("here", name).write_text("mine")
     done = kcore(*command, "--out", "here")
@@ -62,7 +60,7 @@ def test_01_results_are_not_overwritten_unasked(command: list[str], name: str) -
     assert Path("here", name).read_text() == "mine"
 
 
-def test_01_overwrite_replaces_all_of_an_earlier_run_and_nothing_else() -> None:
+def test_overwrite_replaces_all_of_an_earlier_run_and_nothing_else() -> None:
     Path("here").mkdir()
     for name in (*RESULT_FILES, "notes.txt"):
         Path("here", name).write_text("mine")
@@ -73,7 +71,7 @@ def test_01_overwrite_replaces_all_of_an_earlier_run_and_nothing_else() -> None:
     assert len(results.read(Path("here"))) == 4 and Path("here/notes.txt").read_text() == "mine"
 
 
-def test_01_a_folder_named_as_a_result_is_not_replaced() -> None:
+def test_a_folder_named_as_a_result_is_not_replaced() -> None:
     Path("here/results.parquet").mkdir(parents=True)
     done = kcore("bench", "mine.toml", "--no-spark", "--out", "here", "--overwrite")
     assert done.exit_code == 2 and "here/results.parquet is a folder" in done.stderr

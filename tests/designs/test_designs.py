@@ -202,7 +202,7 @@ def test_wrong_options_are_exit_code_2(arguments: list[str], said: str):
         ("", "--zookeeper '': give HOST:PORT, such as localhost:2181"),
     ],
 )
-def test_06_a_zookeeper_that_does_not_listen_is_told_before_anything_is_tried(
+def test_a_zookeeper_that_does_not_listen_is_told_before_anything_is_tried(
     zookeeper: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(run, "CountedClient", None)

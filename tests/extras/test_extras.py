@@ -78,7 +78,7 @@ def run(code: str, hidden: str, *arguments: str) -> subprocess.CompletedProcess[
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_02_the_library_needs_numpy_alone() -> None:
+def test_the_library_needs_numpy_alone() -> None:
     """Every public name, the names that need an extra included: they tell which one."""
     assert "numba" in hidden_but().split(",") and "pyarrow" in hidden_but().split(",")
     for program in ([str(WORKS_WITH), "none"], [str(USER_PROGRAM)]):
@@ -93,7 +93,7 @@ ALL_BUT_JAVA = [
 
 
 @pytest.mark.parametrize("extra", ALL_BUT_JAVA)
-def test_02_each_extra_works_by_itself(extra: str) -> None:
+def test_each_extra_works_by_itself(extra: str) -> None:
     done = run(RUN, hidden_but(*EXTRAS[extra].packages), str(WORKS_WITH), extra)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"kcore works with {extra}\n"
@@ -112,7 +112,7 @@ for module in pkgutil.walk_packages(kcore.__path__, "kcore.", onerror=lambda nam
 """
 
 
-def test_02_every_module_of_the_library_names_the_extra_that_it_lacks() -> None:
+def test_every_module_of_the_library_names_the_extra_that_it_lacks() -> None:
     done = run(HIDING + MODULES, hidden_but())
     assert done.returncode == 0, done.stderr
     assert [name for name in done.stdout.split() if not name.startswith(OF_THE_COMMAND)] == []
@@ -130,7 +130,7 @@ LIBRARY = {
 
 
 @pytest.mark.parametrize(("extra", "code"), LIBRARY.items())
-def test_02_the_library_names_the_missing_extra_in_one_sentence(extra: str, code: str) -> None:
+def test_the_library_names_the_missing_extra_in_one_sentence(extra: str, code: str) -> None:
     done = run(f"{HIDING}\nimport kcore, kcore.schema\n{code}", hidden_but())
     subject, packages = EXTRAS[extra]
     assert done.stderr.splitlines()[-1] == (
@@ -148,7 +148,7 @@ ALONE = 'kcore: the command needs typer: pip install "kcore[cli]"\n'
 
 
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("decode", "--help")])
-def test_02_the_command_without_its_extra_is_one_line_and_exit_code_2(arguments: tuple[str, ...]) -> None:
+def test_the_command_without_its_extra_is_one_line_and_exit_code_2(arguments: tuple[str, ...]) -> None:
     done = run(COMMAND, hidden_but(), *arguments)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", ALONE)
 
@@ -181,7 +181,7 @@ def test_the_command_s_extra_has_all_that_reports_need() -> None:
     assert done.returncode == 0 and "Run a plan's workloads" in done.stdout
 
 
-def test_02_a_storm_in_zookeeper_mode_names_its_extra_before_it_starts_anything(tmp_path: Path) -> None:
+def test_a_storm_in_zookeeper_mode_names_its_extra_before_it_starts_anything(tmp_path: Path) -> None:
     """One of a quorum does without kazoo."""
     hidden = hidden_but(*EXTRAS["cli"].packages)
     done = run(COMMAND, hidden, "storm", "--target", "kcore-zk", "--brokers", "3", "--out", str(tmp_path))
@@ -194,7 +194,7 @@ def test_02_a_storm_in_zookeeper_mode_names_its_extra_before_it_starts_anything(
     assert all("busy" in line for line in before), "a busy machine is named first"
 
 
-def test_02_a_log_as_arrow_names_the_extra(tmp_path: Path) -> None:
+def test_a_log_as_arrow_names_the_extra(tmp_path: Path) -> None:
     log = tmp_path / "00000000000000000000.log"
     log.write_bytes(kcore.wire.encode_records([kcore.wire.Record(0, 1, None, b"value")]))
     arrow = str(tmp_path / "out.arrow")

@@ -192,7 +192,7 @@ async def registering_anew() -> AsyncIterator[tuple[Controller, Fleet, Any, asyn
 
 
 @story
-async def test_19_a_broker_killed_while_it_registers_anew_stays_dead() -> None:
+async def test_a_broker_killed_while_it_registers_anew_stays_dead() -> None:
     async with registering_anew() as (node, fleet, broker, release):
         fleet.kill([broker])
         release.set()
@@ -206,7 +206,7 @@ async def test_19_a_broker_killed_while_it_registers_anew_stays_dead() -> None:
 
 
 @story
-async def test_19_a_broker_started_again_while_its_old_registration_waits_is_the_new_one() -> None:
+async def test_a_broker_started_again_while_its_old_registration_waits_is_the_new_one() -> None:
     async with registering_anew() as (node, fleet, broker, release):
         fleet.kill([broker])
         starting = asyncio.create_task(fleet.start([broker]))

@@ -28,7 +28,7 @@ NOBODY = [
 
 @pytest.mark.parametrize(("host", "port"), NOBODY)
 @story
-async def test_14_nobody_can_be_there(host: str, port: int) -> None:
+async def test_an_address_that_no_host_can_have_is_refused_in_a_printable_line(host: str, port: int) -> None:
     assert address_flaw(host, port)
     with pytest.raises(DisconnectedError, match="no connection to") as caught:
         await connect(host, port)
@@ -37,7 +37,9 @@ async def test_14_nobody_can_be_there(host: str, port: int) -> None:
 
 @pytest.mark.parametrize("error", [UnicodeError("x"), ValueError("x"), OverflowError("x"), OSError("x")])
 @story
-async def test_14_whatever_connecting_raises(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_any_error_of_connecting_is_a_disconnected_error(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def fails(*_: Any, **__: Any) -> None:
         raise error
 

@@ -30,7 +30,7 @@ MIB = 1 << 20
 
 
 @story
-async def test_15_for_one_connection_too_many_an_idle_one_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+async def test_for_one_connection_too_many_an_idle_one_is_closed(caplog: pytest.LogCaptureFixture) -> None:
     async with await serve("127.0.0.1", 0, fenced, APIS, limits=Limits(connections=3)) as server:
         async with await connect("127.0.0.1", server.port) as polite:
             for _ in range(10):
@@ -47,7 +47,7 @@ async def test_15_for_one_connection_too_many_an_idle_one_is_closed(caplog: pyte
 
 
 @story
-async def test_15_no_connection_is_closed_while_its_request_runs() -> None:
+async def test_no_connection_is_closed_while_its_request_runs() -> None:
     release = asyncio.Event()
 
     async def handler(context: RequestContext, message: Any) -> Any:
@@ -74,7 +74,7 @@ class KeptConnection:
         self.address, self.rank = address, rank
 
 
-def test_15_who_is_closed_for_a_newcomer() -> None:
+def test_a_new_connection_closes_silent_ones_then_those_of_the_address_with_most() -> None:
     admission: Admission[KeptConnection] = Admission(5)
     assert admission.victim() is None
     modest, greedy = KeptConnection("10.0.0.1"), [KeptConnection("10.0.0.2") for _ in range(3)]
@@ -95,7 +95,7 @@ def test_15_who_is_closed_for_a_newcomer() -> None:
     admission.leave(known)  # Once more does no harm.
 
 
-def test_15_a_request_that_runs_keeps_its_place_and_rest_begins_anew() -> None:
+def test_a_connection_whose_request_runs_is_kept_and_waits_anew_afterwards() -> None:
     admission: Admission[KeptConnection] = Admission(5)
     first, second = KeptConnection("10.0.0.1"), KeptConnection("10.0.0.1")
     admission.join(first)
@@ -153,7 +153,7 @@ async def test_a_request_whose_client_has_gone_counts_until_it_is_over() -> None
             await asked
 
 
-def test_15_a_quarter_of_the_descriptors_is_kept_for_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quarter_of_the_descriptors_is_kept_for_files(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 1_024
     monkeypatch.setattr("resource.getrlimit", lambda kind: (limit, 4_096))
     assert may_be_connections(767) and not may_be_connections(768)
@@ -180,7 +180,7 @@ async def starved(descriptors: int) -> AsyncIterator[tuple[int, asyncio.subproce
 
 
 @story
-async def test_15_1_100_idle_connections_leave_descriptors_for_files_and_lines_for_others() -> None:
+async def test_idle_connections_leave_descriptors_for_files_and_log_lines_for_others() -> None:
     """With 256 descriptors in all, a client is served, a file can be opened, and the log stays short."""
     use_all_descriptors()  # For this end of the connections.
     async with starved(256) as (port, process):
@@ -201,7 +201,9 @@ async def test_15_1_100_idle_connections_leave_descriptors_for_files_and_lines_f
 
 
 @story
-async def test_15_accept_errors_back_off(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_accept_errors_back_off_and_their_log_lines_are_bounded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr("kcore.net.listener.AGAIN_S", 0.01)
     failures, tries = 30, []
 
@@ -230,7 +232,7 @@ def announced(size: int, sent: int) -> bytes:
 
 
 @story
-async def test_15_half_frames_are_bounded_over_all_connections() -> None:
+async def test_half_frames_are_bounded_over_all_connections() -> None:
     limits = Limits(received_bytes=16 * MIB)
     async with (
         await serve("127.0.0.1", 0, fenced, APIS, limits=limits) as server,
@@ -256,7 +258,7 @@ async def test_15_half_frames_are_bounded_over_all_connections() -> None:
 
 
 @story
-async def test_15_six_frames_of_100_mib_do_not_take_600() -> None:
+async def test_large_frames_of_several_clients_take_bounded_memory() -> None:
     async with starved(256) as (port, process):
         clients = [await asyncio.open_connection("127.0.0.1", port) for _ in range(6)]
 
@@ -280,7 +282,7 @@ async def test_15_six_frames_of_100_mib_do_not_take_600() -> None:
 
 
 @story
-async def test_15_answers_that_nobody_takes_are_bounded_over_all_connections() -> None:
+async def test_answers_that_nobody_takes_are_bounded_over_all_connections() -> None:
     async def handler(context: RequestContext, message: Any) -> Any:
         return s.BrokerHeartbeatResponse(unknown_tagged_fields=((99, bytes(8 * MIB)),))
 
@@ -304,7 +306,7 @@ async def test_15_answers_that_nobody_takes_are_bounded_over_all_connections() -
 
 
 @story
-async def test_15_a_request_that_runs_is_weighed_until_it_is_answered() -> None:
+async def test_the_bytes_of_a_request_count_until_it_is_answered() -> None:
     release = asyncio.Event()
 
     async def handler(context: RequestContext, message: Any) -> Any:
@@ -325,7 +327,7 @@ async def test_15_a_request_that_runs_is_weighed_until_it_is_answered() -> None:
 
 
 @story
-async def test_15_a_small_frame_of_many_values_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_small_frame_of_many_values_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     """Two megabytes of topics without a name would be a hundred of objects."""
     apis = {"FindCoordinator": (4, 4)}
     many = s.FindCoordinatorRequest(key_type=0, coordinator_keys=[""] * 11)
@@ -345,7 +347,7 @@ class Holder:
         self.address, self.may_end = address, may_end
 
 
-def test_15_who_pays_for_too_many_bytes() -> None:
+def test_too_many_bytes_close_the_largest_connections_of_the_address_that_holds_most() -> None:
     ended: list[tuple[Holder, int]] = []
     held: HeldBytes[Holder] = HeldBytes(1_000, lambda holder, count: ended.append((holder, count)))
     modest, running = Holder("10.0.0.1"), Holder("10.0.0.2", may_end=False)
@@ -367,7 +369,7 @@ def test_15_who_pays_for_too_many_bytes() -> None:
 
 
 @story
-async def test_18_garbage_costs_a_line_at_a_bounded_rate(caplog: pytest.LogCaptureFixture) -> None:
+async def test_garbage_costs_a_line_at_a_bounded_rate(caplog: pytest.LogCaptureFixture) -> None:
     async with await serve("127.0.0.1", 0, fenced, APIS) as server:
         for _ in range(100):
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -381,7 +383,7 @@ async def test_18_garbage_costs_a_line_at_a_bounded_rate(caplog: pytest.LogCaptu
 
 
 @story
-async def test_15_what_waits_for_a_client_ends_with_it() -> None:
+async def test_a_request_that_waits_ends_with_its_client() -> None:
     """A request that may wait for years, sent again and again by clients that leave, would fill the memory."""
     waiting: set[object] = set()
 

@@ -169,7 +169,7 @@ def test_one_voter_of_3_9_among_three() -> None:
 
 @pytest.mark.covers("E1", "E5", "KIP-595 progress 2")
 @pytest.mark.parametrize("seed", range(4))
-def test_e1_a_leader_in_a_minority_leads_no_more(seed: int) -> None:
+def test_a_leader_in_a_minority_leads_no_more(seed: int) -> None:
     """KAFKA-15489 (E1): the leader progress time-out was forgotten until 3.7; such a leader was believed for ever."""
     cluster = Cluster((1, 2, 3, 4, 5), seed=seed)
     zombie = cluster.elect()
@@ -185,7 +185,7 @@ def test_e1_a_leader_in_a_minority_leads_no_more(seed: int) -> None:
 
 
 @pytest.mark.covers("E2")
-def test_e2_a_restarted_leader_writes_in_another_epoch() -> None:
+def test_a_restarted_leader_writes_in_another_epoch() -> None:
     """KAFKA-10527 (E2): a record that was lost in a crash, and another one at its offset in the same epoch."""
     cluster = Cluster()
     leader = cluster.elect()
@@ -203,7 +203,7 @@ def test_e2_a_restarted_leader_writes_in_another_epoch() -> None:
 
 
 @pytest.mark.covers("E5")
-def test_e5_a_state_machine_that_resigns_gets_another_leader_for_the_quorum() -> None:
+def test_a_state_machine_that_resigns_gets_another_leader_for_the_quorum() -> None:
     """KAFKA-13104 (E5): raft did not notice, and went on as the leader without a controller."""
     cluster = Cluster()
     first = cluster.elect()
@@ -214,7 +214,7 @@ def test_e5_a_state_machine_that_resigns_gets_another_leader_for_the_quorum() ->
 
 
 @pytest.mark.covers("E6")
-def test_e6_a_resigned_node_does_not_tell_its_state_machine_that_it_leads() -> None:
+def test_a_resigned_node_does_not_tell_its_state_machine_that_it_leads() -> None:
     """KAFKA-17333 (E6)."""
     cluster = Cluster()
     first = cluster.elect()
@@ -229,7 +229,7 @@ def test_e6_a_resigned_node_does_not_tell_its_state_machine_that_it_leads() -> N
 
 @pytest.mark.covers("E7")
 @LEVELS
-def test_e7_an_observer_is_never_a_candidate(level: str) -> None:
+def test_an_observer_is_never_a_candidate(level: str) -> None:
     """KAFKA-17067 (E7): an observer never stands, without a leader, after EndQuorumEpoch, or with a voter's id."""
     cluster = Cluster(level=level)
     cluster.add(9)
@@ -244,7 +244,7 @@ def test_e7_an_observer_is_never_a_candidate(level: str) -> None:
 
 
 @pytest.mark.covers("E22")
-def test_e22_a_removed_voter_that_missed_it_disturbs_nobody() -> None:
+def test_a_removed_voter_that_missed_it_disturbs_nobody() -> None:
     """KAFKA-17030 (E22): it stands for election for ever; its pre-votes are denied, and the epoch stays."""
     cluster = Cluster()
     leader = cluster.elect()
@@ -261,7 +261,7 @@ def test_e22_a_removed_voter_that_missed_it_disturbs_nobody() -> None:
 @pytest.mark.covers("E23")
 @LEVELS
 @pytest.mark.parametrize("seed", range(4))
-def test_e23_no_deadline_is_in_the_past(level: str, seed: int) -> None:
+def test_no_deadline_is_in_the_past(level: str, seed: int) -> None:
     """KAFKA-17751 (E23): a timer that was not set anew made a follower spin at 100% CPU.
 
     Through elections, cuts, deaths and a clean stop, every node that has done what was due sleeps at least 1 ms, which
@@ -283,7 +283,7 @@ def test_e23_no_deadline_is_in_the_past(level: str, seed: int) -> None:
 
 
 @pytest.mark.covers("E28")
-def test_e28_no_epochs_go_by_without_a_majority() -> None:
+def test_no_epochs_go_by_without_a_majority() -> None:
     """bitnami/charts 20403 (E28): Unattached to Unattached for ever, epoch +1 every half second, no leader.
 
     Pre-votes first: an epoch is used only by an election that can be won (KIP-996).
@@ -301,14 +301,14 @@ def test_e28_no_epochs_go_by_without_a_majority() -> None:
 @pytest.mark.covers("E28")
 @LEVELS
 @pytest.mark.parametrize("seed", range(8))
-def test_e28_jitter_ends_split_votes(level: str, seed: int) -> None:
+def test_jitter_ends_split_votes(level: str, seed: int) -> None:
     """Five that all begin at once agree within a few time-outs."""
     cluster = Cluster((1, 2, 3, 4, 5), seed=seed, level=level)
     assert cluster.elect(8000).epoch <= 6
 
 
 @pytest.mark.covers("E24")
-def test_e24_a_clean_stop_of_a_quorum_of_five() -> None:
+def test_a_clean_stop_in_a_quorum_of_five_elects_within_the_longest_back_off() -> None:
     """KAFKA-20895 (E24), as 4.3.1 is: the first successor's pre-vote is denied, and the next leader takes longer.
 
     It is elected within the longest back-off and an election, as the others' fetch time-outs were cut, too.
@@ -323,7 +323,7 @@ def test_e24_a_clean_stop_of_a_quorum_of_five() -> None:
 @pytest.mark.covers("E24")
 @pytest.mark.parametrize("count", [5, 7])
 @pytest.mark.parametrize("seed", range(3))
-def test_e24_the_first_successor_is_elected_at_once(count: int, seed: int) -> None:
+def test_the_first_successor_is_elected_at_once(count: int, seed: int) -> None:
     """KAFKA-20895 (E24): with the option, since all who follow know that the leader resigned; without, it loses."""
     for option in (False, True):
         cluster = Cluster(range(1, count + 1), seed=seed, pre_votes_after_resignation=option)
@@ -343,7 +343,7 @@ def test_e24_the_first_successor_is_elected_at_once(count: int, seed: int) -> No
 
 
 @pytest.mark.covers("E24")
-def test_e24_a_leader_that_does_not_resign_keeps_its_followers() -> None:
+def test_a_leader_that_does_not_resign_keeps_its_followers() -> None:
     """The option is about EndQuorumEpoch alone: who is cut off still disturbs nobody (KIP-996)."""
     cluster = Cluster((1, 2, 3, 4, 5), pre_votes_after_resignation=True)
     first = cluster.elect()

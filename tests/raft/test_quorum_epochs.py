@@ -273,7 +273,7 @@ def test_an_end_of_another_epoch_ends_nothing() -> None:
 
 
 @pytest.mark.covers("E24")
-def test_e24_pre_votes_behind_a_graceful_resignation() -> None:
+def test_a_follower_of_a_leader_that_resigned_denies_pre_votes() -> None:
     """KAFKA-20895 (E24), open in 4.3.1: who has fetched from the leader that resigned still denies pre-votes.
 
     With three voters the first successor wins, because the resigned leader grants. With five voters it needs one more
@@ -295,7 +295,7 @@ def test_e24_pre_votes_behind_a_graceful_resignation() -> None:
 
 
 @pytest.mark.covers("E24")
-def test_e24_the_option_grants_them_once_the_leader_has_resigned() -> None:
+def test_an_option_grants_pre_votes_once_the_leader_has_resigned() -> None:
     """KAFKA-20895 (E24): not before, not for what another node says, and only to a log that is up to date."""
     node = follower(1, voters=(1, 2, 3, 4, 5), log=log_of(1, 1), pre_votes_after_resignation=True)
     assert isinstance(node.state, Follower)

@@ -37,7 +37,7 @@ def test_the_very_first_start() -> None:
 
 
 @pytest.mark.covers("E2")
-def test_e2_a_restarted_leader_does_not_lead_its_epoch() -> None:
+def test_a_restarted_leader_does_not_lead_its_epoch() -> None:
     """KAFKA-10527 (E2): else it gives an offset of its epoch twice, to a record that it lost and to another one."""
     node, effects = started(election=ElectionState(5, 1), log=log_of(5))
     assert state(node) == ("Resigned", 5, 1)
@@ -48,7 +48,7 @@ def test_e2_a_restarted_leader_does_not_lead_its_epoch() -> None:
 
 
 @pytest.mark.covers("E3")
-def test_e3_a_restarted_leader_does_not_vote_in_its_epoch() -> None:
+def test_a_restarted_leader_does_not_vote_in_its_epoch() -> None:
     """KAFKA-10661 (E3): two leaders of one epoch could come of it."""
     node, _ = started(election=ElectionState(5, 1))
     effects = node.on_request(vote_request(5, last=(4, 9)), 2, "a", 0)

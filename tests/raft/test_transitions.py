@@ -54,7 +54,7 @@ def test_the_ways_are_kafkas(pre_vote: bool, kafka: dict[str, set[str]], unsaid:
 
 @pytest.mark.covers("E7")
 @pytest.mark.parametrize("pre_vote", [True, False])
-def test_e7_the_ways_of_observers(pre_vote: bool) -> None:
+def test_no_transition_of_an_observer_leads_to_an_election(pre_vote: bool) -> None:
     """KAFKA-17067 (E7): none of them leads to an election; whoever is no voter any more gets out of all others."""
     ways = [way for way in transitions(pre_vote=pre_vote) if not way.voters_only]
     reached, new = set(), {START}

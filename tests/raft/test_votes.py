@@ -225,7 +225,7 @@ def test_who_knows_its_leader_but_not_where_votes_for_nobody_else() -> None:
 
 
 @pytest.mark.covers("E22")
-def test_e22_who_follows_a_live_leader_denies_pre_votes() -> None:
+def test_a_follower_of_a_live_leader_denies_pre_votes() -> None:
     """KAFKA-17030 (E22): a removed voter that missed its removal asks for ever, and moves nobody and no epoch."""
     node = follower()
     node.state.has_fetched_from_leader = True  # type: ignore[union-attr]
@@ -300,7 +300,7 @@ def test_a_voter_counts_once() -> None:
 
 
 @pytest.mark.covers("E25")
-def test_e25_an_answer_of_the_pre_vote_is_no_vote() -> None:
+def test_an_answer_of_the_pre_vote_is_no_vote() -> None:
     """E25: an answer does not say which round it is of: a late pre-vote would make a leader of a minority."""
     node, _ = started(voters=(1, 2, 3, 4, 5))
     effects = node.on_timer(1000)
@@ -314,7 +314,7 @@ def test_e25_an_answer_of_the_pre_vote_is_no_vote() -> None:
 
 
 @pytest.mark.covers("E25")
-def test_e25_every_vote_request_names_its_voter() -> None:
+def test_every_vote_request_names_its_voter() -> None:
     """E25: Kafka's voters were seen to refuse voter id -1; with directories where they are known (KIP-853)."""
     voters = [voter(1, directory(1)), voter(2, directory(2)), voter(3, directory(3))]
     node = raft_node(voters=voters)

@@ -105,7 +105,7 @@ def test_the_run_is_kept_with_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "p75 27.1 ms, p99 38.2 ms, p99.9 51.2 ms" in page and 'data-name="p99.9 ms">51.2</td>' in page
 
 
-def test_07_what_was_measured_before_ctrl_c_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_measured_before_ctrl_c_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(raft_bench, "run", measured([FAULT], KeyboardInterrupt))
     done = quorum("--rate", "20000", "--linger", "default", "--out", str(tmp_path))
     assert done.exit_code == 3 and "partial run: 1 of 2 measurements are done" in done.stderr

@@ -163,7 +163,7 @@ def test_the_cluster() -> None:
 
 
 @pytest.mark.parametrize("version", range(10, 13))
-def test_18_a_topic_without_a_name_or_an_id_is_refused_with_all_that_were_asked_for(version: int) -> None:
+def test_a_topic_without_a_name_or_an_id_is_refused_with_all_that_were_asked_for(version: int) -> None:
     """As KafkaApis refuses it below version 12; 12 has names that are null, for topics that are asked for by id."""
     topics = metadata(asked("a", None, "b"), version).topics
     assert [(each.error_code, each.name) for each in topics] == [

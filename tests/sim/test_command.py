@@ -94,7 +94,7 @@ def test_usage() -> None:
     assert kcore("--level", "2.8").exit_code == 2
 
 
-def test_07_a_piece_of_spark_is_some_seconds_of_work() -> None:
+def test_a_piece_of_spark_is_some_seconds_of_work() -> None:
     """Ctrl-C loses the pieces that are not done."""
     assert pieces_of(Campaign(range(3_000), events=4_000), cores=2) == 120
     assert pieces_of(Campaign(range(10), events=4_000), cores=2) == 10

@@ -54,7 +54,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.mark.long
-def test_02_executors_whose_python_has_no_package_use_the_archive(packed: tuple[Path, str], tmp_path: Path) -> None:
+def test_executors_whose_python_has_no_package_use_the_archive(packed: tuple[Path, str], tmp_path: Path) -> None:
     """So does the Python that plans a read for the driver, from a folder into which the archive was unpacked."""
     bare, unpacked, log = tmp_path / "bare", tmp_path / "unpacked", tmp_path / "t-0" / "00000000000000000000.log"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
@@ -75,7 +75,7 @@ PLAN = '[[workload]]\nname = "election"\npartitions = [1000]\nbrokers = [5]\nrep
 
 
 @pytest.mark.long
-def test_02_bench_runs_on_executors_whose_python_has_no_package(packed: tuple[Path, str], tmp_path: Path) -> None:
+def test_bench_runs_on_executors_whose_python_has_no_package(packed: tuple[Path, str], tmp_path: Path) -> None:
     """With the options that the command printed."""
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
@@ -120,7 +120,7 @@ def run_python(
 
 
 @pytest.mark.long
-def test_02_it_holds_what_executors_import_and_no_machine_s_paths(packed: tuple[Path, str]) -> None:
+def test_an_archive_holds_what_executors_import_and_no_machine_s_paths(packed: tuple[Path, str]) -> None:
     with tarfile.open(packed[0]) as packed_files:
         names = packed_files.getnames()
     assert {"kcore/__init__.py", "numpy/__init__.py", "pyarrow/__init__.py"} <= set(names)
@@ -128,7 +128,7 @@ def test_02_it_holds_what_executors_import_and_no_machine_s_paths(packed: tuple[
     assert not [name for name in names if name.startswith(("/", "..", "pyspark/")) or name.endswith((".pyx", ".rs"))]
 
 
-def test_02_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
+def test_an_archive_does_not_overwrite_a_file(tmp_path: Path) -> None:
     taken = tmp_path / "kcore.tar.gz"
     taken.write_text("mine")
     with pytest.raises(TargetError, match="is there already"):

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.long  # Each starts a Spark whose executors are process
 CLUSTER = "local-cluster[1,1,1024]"
 
 
-def test_03_executors_whose_python_has_no_kcore_are_told_in_one_line(tmp_path: Path) -> None:
+def test_executors_whose_python_has_no_kcore_are_told_in_one_line(tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
     command = ["-m", "kcore", "sim", "raft", "--seeds", "2", "--master", CLUSTER]
@@ -59,7 +59,7 @@ class EndsItsExecutor(Cell):
         return exec, (END_EXECUTOR,)
 
 
-def test_03_a_lost_executor_costs_no_other_cell_its_row(cluster: SparkSession) -> None:
+def test_a_lost_executor_costs_no_other_cell_its_row(cluster: SparkSession) -> None:
     cells = [Cell("election", 500, 7, 1, 0), EndsItsExecutor("election", 500, 7, 1, 1), Cell("election", 500, 7, 1, 2)]
     assert [each.result for each in outcomes(cluster, abs, [-5])] == [5] and executors(cluster.sparkContext) == 1
     seen: list[Progress] = []
@@ -72,7 +72,9 @@ def test_03_a_lost_executor_costs_no_other_cell_its_row(cluster: SparkSession) -
     assert "\n" not in failed["error"]
 
 
-def test_03_without_any_executor_the_rest_is_given_up(cluster: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_executor_the_other_cells_are_given_up(
+    cluster: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("kcore.spark.pieces.executors", lambda context: 0)
     found = list(outcomes(cluster, time.sleep, [600, 600], no_executor_s=0.5))
     assert [each.number for each in found] == [0, 1]

@@ -29,7 +29,7 @@ WORKER = "\n  An exception was thrown from the Python worker. Please see the sta
         ("something else\n\tat org.apache", "something else"),
     ],
 )
-def test_03_a_failure_is_one_sentence_with_its_cause(text: str, said: str) -> None:
+def test_a_failure_is_one_sentence_with_its_cause(text: str, said: str) -> None:
     found = sentence(RuntimeError(text))
     assert found.startswith(said) and "\n" not in found
 

@@ -25,7 +25,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_03_a_dead_master_is_one_line_and_leaves_no_folder(
+def test_a_dead_master_is_one_line_and_leaves_no_folder(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -35,7 +35,7 @@ def test_03_a_dead_master_is_one_line_and_leaves_no_folder(
     assert "Traceback" not in done.output and done.output.count("\n") <= 2
 
 
-def test_03_one_of_several_masters_is_enough() -> None:
+def test_one_of_several_masters_is_enough() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         check_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
@@ -44,7 +44,7 @@ def test_03_one_of_several_masters_is_enough() -> None:
 
 
 @pytest.mark.parametrize("master", ["", "foo", "local[x]", "spark:/h:1", "spark://h", "spark://h:99999", "http://h:1"])
-def test_03_what_is_no_master_is_not_tried(master: str) -> None:
+def test_an_invalid_master_is_refused_untried(master: str) -> None:
     with pytest.raises(SparkError, match=f"--master {master.replace('[', '.')}"):
         check_master(master)
 
@@ -54,7 +54,7 @@ def test_masters_without_an_address_of_their_own(master: str) -> None:
     check_master(master)
 
 
-def test_03_executors_without_kcore_or_with_another_one() -> None:
+def test_executors_without_kcore_or_with_another_version_are_refused() -> None:
     judge({("a", __version__, "")}, __version__)
     with pytest.raises(
         SparkError, match=r"executors without kcore: b \(No module named 'kcore'\): .*kcore spark archive"
@@ -82,7 +82,7 @@ def test_settings_and_archives() -> None:
     assert wanted.settings == {"spark.a": "b=c", "spark.archives": "x.zip,k.tar.gz#k"}
 
 
-def test_03_rows_are_missing_only_if_the_work_of_a_lost_executor_was_not_done_again() -> None:
+def test_rows_are_missing_only_if_the_work_of_a_lost_executor_was_not_done_again() -> None:
     rows: list[int] = []
     healed = [Outcome(0, [1]), Outcome(1, None, "executor lost: 1", again=True), Outcome(1, [2])]
     found = spark_options.gather(iter(healed), rows)

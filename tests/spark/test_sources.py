@@ -95,7 +95,7 @@ def encoded(base: int) -> bytearray:
     )
 
 
-def test_04_a_flipped_bit_in_another_partition_fails_no_filtered_count(spark: SparkSession, logs: Path) -> None:
+def test_a_flipped_bit_in_another_partition_fails_no_filtered_count(spark: SparkSession, logs: Path) -> None:
     def count(where: str) -> int:
         return int(spark.read.format("kcore.log").option("where", where).load(str(logs)).count())
 
@@ -107,7 +107,7 @@ def test_04_a_flipped_bit_in_another_partition_fails_no_filtered_count(spark: Sp
     assert permissive.where("partition = 0").count() == 60
 
 
-def test_04_files_that_where_excludes_are_no_tasks(spark: SparkSession, logs: Path) -> None:
+def test_files_that_where_excludes_are_no_tasks(spark: SparkSession, logs: Path) -> None:
     wanted = {"": 3, "partition = 0": 2, "partition = 0 and offset >= 30": 1, "topic like 't%' and offset < 30": 2}
     for where, tasks in wanted.items():
         frame = spark.read.format("kcore.log").option("where", where).load(str(logs))
@@ -231,12 +231,12 @@ def test_paths_that_cannot_be_read(spark: SparkSession, logs: Path) -> None:
         ("columns", "ofset", "there is no column 'ofset'; did you mean 'offset'?"),
     ],
 )
-def test_04_unknown_options_are_refused(option: str, value: str, said: str) -> None:
+def test_unknown_options_are_refused(option: str, value: str, said: str) -> None:
     with pytest.raises(StorageError, match=re.escape(f"kcore.log: {said}")):
         LogSource({"path": "x", option: value})
 
 
-def test_04_spark_tells_of_an_unknown_option(spark: SparkSession, logs: Path) -> None:
+def test_spark_tells_of_an_unknown_option(spark: SparkSession, logs: Path) -> None:
     for name in ("kcore.log", "kcore.metadata"):
         with pytest.raises(Exception, match="there is no option 'bogus'"):
             spark.read.format(name).option("bogus", "1").load(str(logs)).collect()
@@ -271,7 +271,7 @@ spark.stop()
 
 
 @pytest.mark.long
-def test_03_a_program_of_a_user_needs_no_pyspark_python(logs: Path) -> None:
+def test_a_program_of_a_user_needs_no_pyspark_python(logs: Path) -> None:
     """The first python3 on PATH has none of this environment's packages."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
     environment |= {"PATH": "/usr/bin:/bin", "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1"}

@@ -312,6 +312,7 @@ def test_so_many_segments_are_open_for_reading(tmp_path: Path, monkeypatch: pyte
         for k in (0, 1, 2, 0, 3, 4):
             log.read(k, 1, 20, at_least_one=True)
         assert log._log.segments[0]._file >= 0 > log._log.segments[1]._file, "the one that was read longest ago goes"
+        assert len(live_segment._OPEN) == 4
         assert len(os.listdir("/proc/self/fd")) <= before + 4 + 1, "the segment that is written to is the last one"
 
 

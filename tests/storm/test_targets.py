@@ -68,6 +68,7 @@ def test_what_is_left_is_named_with_how_it_goes_away():
         "here:9093 --id of each)"
     )
     assert str(Left("here:9093", [], [4001])).startswith("brokers 4001 (")
+    assert str(Left("here:9093", ["storm-a"], [])).endswith("--bootstrap-server of a broker)")
 
 
 def test_what_a_target_does_not_allow_is_left_out_with_the_reason():
@@ -149,6 +150,14 @@ def test_counts_in_pairs_are_sizes_of_their_own():
         ({"lost_replicas": 1_501, "partitions": (10_000, 100_000)}, "--lost-replicas 1501 is not from 0 to 1,500"),
         ({"brokers": (3, 20), "paired": True}, "as many --brokers as --partitions, and has 2 and 1"),
         ({"repeat": 0}, "--repeat 0"),
+        ({"seed": -1}, "--seed -1 is not from 0"),
+        ({"targets": ()}, "name a --target"),
+        (
+            {"targets": ("kcore-zk",), "scenarios": ("limit-create",)},
+            "nothing is left to run: limit-create on kcore-zk",
+        ),
+        ({"targets": ("kcore-zk",), "controllers": 3}, "--target kcore-zk has one controller"),
+        ({"targets": ("kcore-zk",), "master": "local"}, "--target kcore-zk has one controller"),
         ({"targets": ("kcore-kraft", "kcore-kraft")}, "--target kcore-kraft is given twice.*--repeat 2"),
         ({"targets": ("h:1,h:2", "h:2, h:1")}, "--target h:1,h:2 is given twice"),
         ({"targets": ("h:1",), "pids": (7, 7)}, "--pid 7 is given twice"),
@@ -209,6 +218,13 @@ def test_a_refusal_has_its_reason(monkeypatch: pytest.MonkeyPatch):
 def test_what_is_gone_already_is_no_problem(monkeypatch: pytest.MonkeyPatch):
     there = Left("here:9093", ["storm-a"], [7])
     assert cleared(monkeypatch, Refusing(3, 102), there, Left("here:9093", [], [])) == []
+    again = [there] * 4
+    assert cleared(monkeypatch, Refusing(*[3, 102] * 3), *again) == [f"left behind: {there}"], "no refusal is named"
+
+
+@pytest.mark.parametrize("there", [Left("here:9093", ["storm-a"], []), Left("here:9093", [], [7])])
+def test_topics_or_brokers_that_stay_are_left_behind(there: Left, monkeypatch: pytest.MonkeyPatch):
+    assert cleared(monkeypatch, Refusing(0, 0, 0), *[there] * 4) == [f"left behind: {there}"]
 
 
 def test_a_target_without_a_listener_is_refused_before_anything_runs() -> None:
@@ -251,7 +267,7 @@ async def _says(data: bytes, reader: asyncio.StreamReader, writer: asyncio.Strea
         (b"SSH-2.0-server\r\n", "does not answer as a controller: .*a frame of 1397966893 bytes"),
         (b"\0\0\0\x0a\0\0\0\x63" + bytes(6), "the answer has correlation id 99, not 0"),
         (b"\0\0\0\x0c" + bytes(6) + b"\1" + bytes(5), "is no controller of a KRaft quorum: the peer does not know"),
-        (b"", "is not ready within 0.2 s"),
+        (b"", r"^127\.0\.0\.1:\d+ is not ready within 0\.2 s: "),
     ],
 )
 @story

@@ -262,14 +262,14 @@ def crate_of(path: Path) -> str:
 RUST = [path for path in sources(".rs") if "target" not in path.relative_to(PACKAGE).parts]
 
 
-def test_24_crates_are_pure_but_for_those_of_the_edge() -> None:
+def test_crates_are_pure_but_for_those_of_the_edge() -> None:
     pure = [path for path in RUST if crate_of(path) not in EDGE_CRATES]
     assert pure
     assert [path for path in pure if EDGE_OF_RUST.search(path.read_text("utf-8"))] == []
 
 
 @pytest.mark.parametrize(("crate", "importer"), EDGE_CRATES.items())
-def test_24_a_crate_of_the_edge_is_imported_by_the_edge(crate: str, importer: str) -> None:
+def test_a_crate_of_the_edge_is_imported_by_the_edge(crate: str, importer: str) -> None:
     assert any(EDGE_OF_RUST.search(path.read_text("utf-8")) for path in RUST if crate_of(path) == crate)
     assert LAYER[importer] > CORE
     name = f"kcore._ext.{crate}"
@@ -277,7 +277,7 @@ def test_24_a_crate_of_the_edge_is_imported_by_the_edge(crate: str, importer: st
     assert found == {importer}
 
 
-def test_17_deadlines_know_no_wall_clock() -> None:
+def test_deadlines_do_not_depend_on_the_wall_clock() -> None:
     """Callers of time.time or time.time_ns give their purpose in WALL_CLOCK."""
     found = set()
     for path in sources(".py"):

@@ -58,7 +58,7 @@ def test_an_old_flat_name_works_and_names_its_group() -> None:
         assert name == "elect" or old is getattr(import_module(f"kcore.{group}"), name)
 
 
-def test_07_the_public_names_are_listed_by_dir_and_by_help() -> None:
+def test_the_public_names_are_listed_by_dir_and_by_help() -> None:
     """With the sentence that each function's docstring begins with. Packages are public, too, but no names of `*`."""
     errors = {name for name, each in vars(kcore).items() if isinstance(each, type) and issubclass(each, Exception)}
     assert set(kcore.__all__) == {"__version__", *errors, *kcore._MODULE_OF}
@@ -68,7 +68,7 @@ def test_07_the_public_names_are_listed_by_dir_and_by_help() -> None:
     assert f"VERSION\n    {kcore.__version__}" in said
 
 
-def test_02_the_version_has_one_place_and_the_licence_is_in_the_package() -> None:
+def test_the_version_has_one_place_and_the_licence_is_in_the_package() -> None:
     assert metadata.version("kcore") == kcore.__version__
     facts = metadata.metadata("kcore")
     assert (facts["License-Expression"], facts.get_all("License-File")) == ("Apache-2.0", ["LICENSE"])

@@ -110,7 +110,7 @@ def test_the_limit_is_kafkas() -> None:
 
 
 @pytest.mark.covers("C5")
-def test_c5_nothing_is_sent_before_the_metadata_version_allows_it() -> None:
+def test_nothing_is_sent_before_the_metadata_version_allows_it() -> None:
     queue = a_queue(an_image(1))
     queue.is_supported = False
     queue.enqueue(p(0), A, "test", 0)
@@ -121,7 +121,7 @@ def test_c5_nothing_is_sent_before_the_metadata_version_allows_it() -> None:
 
 
 @pytest.mark.covers("C18")
-def test_c18_nothing_is_sent_before_the_broker_is_registered_and_then_with_its_epoch() -> None:
+def test_nothing_is_sent_before_the_broker_is_registered_and_then_with_its_epoch() -> None:
     queue = AssignmentQueue(BROKER, an_image(1), lambda: 1.0)
     queue.is_supported = True
     queue.enqueue(p(0), A, "test", 0)
@@ -132,7 +132,7 @@ def test_c18_nothing_is_sent_before_the_broker_is_registered_and_then_with_its_e
 
 
 @pytest.mark.covers("C7")
-def test_c7_a_replica_that_is_reassigned_away_is_not_assigned_for_ever() -> None:
+def test_a_replica_that_is_reassigned_away_is_not_assigned_for_ever() -> None:
     image = an_image(2)
     queue = a_queue(image)
     queue.enqueue(p(0), A, "test", 0, ticket=1)
@@ -148,7 +148,7 @@ def test_c7_a_replica_that_is_reassigned_away_is_not_assigned_for_ever() -> None
 
 @pytest.mark.covers("C8")
 @pytest.mark.parametrize("error", [Errors.UNKNOWN_TOPIC_ID, Errors.UNKNOWN_TOPIC_OR_PARTITION])
-def test_c8_a_topic_that_came_and_went_is_not_assigned_for_ever(error: Errors) -> None:
+def test_a_topic_that_came_and_went_is_not_assigned_for_ever(error: Errors) -> None:
     queue = a_queue(an_image(2))
     queue.enqueue(p(0), A, "test", 0, ticket=1)
     queue.enqueue(p(1), A, "test", 0, ticket=2)
@@ -158,7 +158,7 @@ def test_c8_a_topic_that_came_and_went_is_not_assigned_for_ever(error: Errors) -
 
 
 @pytest.mark.covers("C9")
-def test_c9_the_newest_wins_and_each_completion_comes_once_and_not_early() -> None:
+def test_the_newest_assignment_wins_and_each_completion_comes_once_and_not_early() -> None:
     queue = a_queue(an_image(1))
     queue.enqueue(p(0), A, "test", 0, ticket=1)
     queue.enqueue(p(0), A, "again", 0, ticket=2)
@@ -178,7 +178,7 @@ def test_c9_the_newest_wins_and_each_completion_comes_once_and_not_early() -> No
 
 
 @pytest.mark.covers("C9")
-def test_c9_who_asks_again_for_what_is_in_flight_waits_for_an_answer_of_its_own() -> None:
+def test_an_assignment_asked_again_in_flight_waits_for_an_answer_of_its_own() -> None:
     """The replica may have been removed and added again between the two images."""
     queue = a_queue(an_image(1))
     queue.enqueue(p(0), A, "test", 0, ticket=1)
@@ -192,7 +192,7 @@ def test_c9_who_asks_again_for_what_is_in_flight_waits_for_an_answer_of_its_own(
 
 @pytest.mark.covers("C9")
 @pytest.mark.parametrize("response", [None, refused_whole(Errors.NOT_CONTROLLER)])
-def test_c9_what_was_not_answered_goes_again_unless_something_newer_waits(
+def test_an_unanswered_assignment_goes_again_unless_a_newer_one_waits(
     response: AssignReplicasToDirsResponse | None,
 ) -> None:
     queue = a_queue(an_image(3))

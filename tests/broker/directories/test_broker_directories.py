@@ -78,7 +78,7 @@ def test_all_replicas_of_a_broker_are_compared_and_differences_reported() -> Non
 
 
 @pytest.mark.covers("C5")
-def test_c5_below_3_7_iv2_no_replica_is_queued() -> None:
+def test_below_3_7_iv2_no_replica_is_queued() -> None:
     image = Image({p(0): MIGRATING_UUID, p(1): MIGRATING_UUID})
     made = directories(image)
     made.queue.is_supported = False
@@ -91,7 +91,7 @@ def test_c5_below_3_7_iv2_no_replica_is_queued() -> None:
 
 
 @pytest.mark.covers("C12")
-def test_c12_a_dead_directorys_replicas_are_not_made_elsewhere_and_a_topic_of_that_name_is() -> None:
+def test_a_dead_directorys_replicas_are_not_made_elsewhere_and_a_topic_of_that_name_is() -> None:
     image = Image({p(0): A, p(1): UNASSIGNED_UUID})
     made = directories(image)
     made.on_found(p(0), FoundReplica(A, None))
@@ -179,7 +179,7 @@ def test_a_new_replica_goes_where_the_fewest_are_and_not_where_it_is_cordoned() 
 
 
 @pytest.mark.covers("C13")
-def test_c13_an_assignment_that_is_not_accepted_stops_a_broker_that_leads_there() -> None:
+def test_an_assignment_that_is_not_accepted_stops_a_broker_that_leads_there() -> None:
     image = Image({p(0): UNASSIGNED_UUID})
     made = directories(image)
     made.on_found(p(0), FoundReplica(A, None))
@@ -243,7 +243,7 @@ def test_the_real_controller_gets_what_the_broker_has() -> None:
 
 
 @pytest.mark.covers("C10", "KIP-858 request lost")
-def test_c10_the_real_controller_takes_a_lost_replica_out_of_leadership_and_isr() -> None:
+def test_the_real_controller_takes_a_lost_replica_out_of_leadership_and_isr() -> None:
     context, made = placed()
     partition = PARTITIONS[0]
     assert made.alter_replica_log_dir(KEY, partition, B, 0) is Errors.NONE
@@ -259,7 +259,7 @@ def test_c10_the_real_controller_takes_a_lost_replica_out_of_leadership_and_isr(
 
 
 @pytest.mark.covers("C7", "C8")
-def test_c8_the_real_controller_does_not_know_a_topic_that_the_image_still_has() -> None:
+def test_the_real_controller_does_not_know_a_topic_that_the_image_still_has() -> None:
     context, made = placed()
     stale = Image(dict.fromkeys(PARTITIONS, C))
     late = directories(stale)

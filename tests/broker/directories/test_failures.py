@@ -66,7 +66,7 @@ def test_a_broker_that_migrates_stops_with_any_directory() -> None:
 
 
 @pytest.mark.covers("C13", "KIP-858 failures timeout")
-def test_c13_a_leader_without_an_acknowledgement_stops() -> None:
+def test_a_leader_without_an_acknowledgement_stops() -> None:
     made = failures()
     made.on_failed(A, 5)
     assert made.next_deadline_ms == 5 + TIMEOUT_MS
@@ -75,7 +75,7 @@ def test_c13_a_leader_without_an_acknowledgement_stops() -> None:
 
 
 @pytest.mark.covers("C13", "KIP-858 failures timeout")
-def test_c13_a_broker_with_an_acknowledged_failure_continues() -> None:
+def test_a_broker_with_an_acknowledged_failure_continues() -> None:
     made = failures()
     made.on_failed(A, 0)
     made.on_heartbeat_accepted([A])
@@ -83,7 +83,7 @@ def test_c13_a_broker_with_an_acknowledged_failure_continues() -> None:
 
 
 @pytest.mark.covers("C13")
-def test_c13_an_answer_to_a_heartbeat_that_did_not_name_the_directory_says_nothing_of_it() -> None:
+def test_an_answer_to_a_heartbeat_that_did_not_name_the_directory_says_nothing_of_it() -> None:
     made = failures()
     made.on_failed(A, 0)
     sent = made.offline_log_dirs
@@ -93,7 +93,7 @@ def test_c13_an_answer_to_a_heartbeat_that_did_not_name_the_directory_says_nothi
 
 
 @pytest.mark.covers("C13", "KIP-858 failures timeout")
-def test_c13_an_assignment_into_the_failed_directory_must_be_accepted_too() -> None:
+def test_an_assignment_into_the_failed_directory_must_be_accepted_too() -> None:
     made = failures()
     made.on_failed(A, 0)
     made.on_heartbeat_accepted([A])

@@ -24,7 +24,7 @@ def test_one_log_or_a_current_and_a_future_one_are_what_they_are(assigned: Uuid)
 
 
 @pytest.mark.covers("C11")
-def test_c11_of_a_move_whose_source_is_gone_the_future_replica_is_left() -> None:
+def test_a_move_whose_source_is_gone_leaves_its_future_replica() -> None:
     assert found(B, future=(B,)) == FoundReplica(None, B)
 
 

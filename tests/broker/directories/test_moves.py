@@ -131,7 +131,7 @@ def test_the_target_fails_at_each_step(count: int) -> None:
 
 @AT_EACH_STEP
 @pytest.mark.covers("C10", "KIP-858 move failure of the source")
-def test_c10_the_source_fails_at_each_step(count: int) -> None:
+def test_a_move_survives_a_failure_of_the_source_at_each_step(count: int) -> None:
     """The replica is assigned LOST if the controller may have the target: it is offline."""
     world = at_step(count)
     world.fail(A)
@@ -202,7 +202,7 @@ def test_the_replica_is_deleted_at_each_step(count: int) -> None:
 
 @AT_EACH_STEP
 @pytest.mark.covers("C11")
-def test_c11_a_crash_and_the_sources_disk_does_not_come_back(count: int) -> None:
+def test_a_crash_and_the_sources_disk_does_not_come_back(count: int) -> None:
     """The future replica takes its place where the controller has it; nothing is made elsewhere otherwise."""
     world = at_step(count)
     world.disks[A].has_failed = True

@@ -97,14 +97,14 @@ def test_migrating_what_is_here_is_reported_and_what_is_not_may_be_offline() -> 
 
 @pytest.mark.covers("C11")
 @EITHER
-def test_c11_a_future_replica_whose_source_is_gone_becomes_the_current_one(offline: bool) -> None:
+def test_a_future_replica_whose_source_is_gone_becomes_the_current_one(offline: bool) -> None:
     """Nothing empty is made beside it in the same directory, into which it could never be renamed."""
     assert actions(A, None, A, offline=offline) == [PROMOTE]
 
 
 @pytest.mark.covers("C12")
 @pytest.mark.parametrize("assigned", [UNASSIGNED_UUID, A, GONE, LOST_UUID, MIGRATING_UUID])
-def test_c12_what_a_dead_directory_has_is_not_made_anew_elsewhere(assigned: Uuid) -> None:
+def test_replicas_of_a_dead_directory_are_not_made_anew_elsewhere(assigned: Uuid) -> None:
     """KAFKA-16234; a topic that is created again has another id, of which this broker has nothing (KAFKA-16157)."""
     dead = case_of(assigned, ONLINE, None, None, has_offline=True, is_failed=True)
     assert decide(dead).actions == (WITHHOLD,)

@@ -113,7 +113,7 @@ def test_format_leaves_the_cluster_s_id_to_the_first_leader(tmp_path: Path) -> N
 
 
 @pytest.mark.long
-def test_15_a_voter_with_1_100_idle_connections_and_256_descriptors_votes_and_is_described(tmp_path: Path) -> None:
+def test_a_voter_with_more_idle_connections_than_descriptors_votes_and_is_described(tmp_path: Path) -> None:
     """Its quorum-state can be written, and who asks is answered; the log stays short."""
     use_all_descriptors()  # For this end of the connections.
     data, log = tmp_path / "data", tmp_path / "log"

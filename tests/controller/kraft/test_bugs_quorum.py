@@ -61,7 +61,7 @@ def code_of(answer: Any) -> Errors:
 
 
 @pytest.mark.covers("KRaft E5")
-def test_e5_a_controller_that_cannot_begin_does_not_lead_on() -> None:
+def test_a_controller_that_cannot_write_its_first_records_ends() -> None:
     """KAFKA-13104: raft led, and no controller answered. A node that cannot write its first records ends."""
     first = Active(bootstrap=Bootstrap.of_features({"metadata.version": 7}, "a test"))
     log = first.log + batches_of(first.controller.image.end_offset, BeginTransactionRecord(name="of a later level"))
@@ -70,7 +70,7 @@ def test_e5_a_controller_that_cannot_begin_does_not_lead_on() -> None:
 
 
 @pytest.mark.covers("KRaft E5")
-def test_e5_a_controller_whose_node_lost_the_majority_leads_no_more() -> None:
+def test_a_controller_whose_node_lost_the_majority_leads_no_more() -> None:
     """KAFKA-13104, the other way round: clients of a zombie waited for commits that never came."""
     stage = Stage()
     stage.commit()
@@ -101,7 +101,7 @@ class Restarted(Stage):
 
 
 @pytest.mark.covers("KRaft E6")
-def test_e6_a_controller_that_led_before_its_restart_is_not_told_that_it_leads() -> None:
+def test_a_controller_that_led_before_its_restart_is_not_told_that_it_leads() -> None:
     """KAFKA-17333: the resigned node named itself, and its controller claimed the epoch once more."""
     before = Stage()
     before.commit()
@@ -123,7 +123,7 @@ def test_e6_a_controller_that_led_before_its_restart_is_not_told_that_it_leads()
 @pytest.mark.parametrize(
     "record", [EndTransactionRecord(), PartitionChangeRecord(topic_id=Uuid(b"x" * 16), partition_id=0, leader=1)]
 )
-def test_e16_a_standby_ends_at_a_record_that_it_cannot_apply(record: MetadataRecord) -> None:
+def test_a_standby_ends_at_a_record_that_it_cannot_apply(record: MetadataRecord) -> None:
     """KAFKA-14275: it went on with a hole in its state, and led with it later."""
     active = Active()
     standby = controller_of()
@@ -134,7 +134,7 @@ def test_e16_a_standby_ends_at_a_record_that_it_cannot_apply(record: MetadataRec
 
 
 @pytest.mark.covers("E16")
-def test_e16_the_active_controller_appends_only_what_it_could_apply(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_active_controller_appends_only_what_it_could_apply(monkeypatch: pytest.MonkeyPatch) -> None:
     """KAFKA-14124: what it wrote first brought down every standby, and itself after the restart."""
     active = Active()
     active.commit()
@@ -159,7 +159,7 @@ def with_a_broker() -> Active:
 
 
 @pytest.mark.covers("E17")
-def test_e17_nothing_is_told_that_is_not_committed() -> None:
+def test_no_log_line_or_answer_shows_what_is_not_committed() -> None:
     """KAFKA-14457: operators saw topics that were undone a moment later."""
     active = with_a_broker()
     active.commit()
@@ -183,7 +183,7 @@ def snapshot_of(image: ClusterImage) -> Iterator[bytes]:
 
 
 @pytest.mark.covers("KRaft E18")
-def test_e18_what_was_deleted_is_gone_behind_a_snapshot() -> None:
+def test_a_deleted_topic_is_gone_behind_a_snapshot() -> None:
     """KAFKA-14894: a standby kept topics, and their settings, that the snapshot it loaded did not have."""
     active = with_a_broker()
     active.answer(created("gone"))
@@ -203,7 +203,7 @@ def test_e18_what_was_deleted_is_gone_behind_a_snapshot() -> None:
 
 
 @pytest.mark.covers("KRaft E19")
-def test_e19_a_snapshot_of_more_than_40_mb_is_written_and_read_in_pieces() -> None:
+def test_a_large_snapshot_is_written_and_read_in_pieces() -> None:
     """KAFKA-14222: beyond five batches of 8 MB there was no buffer left, and the controller had no snapshot."""
     context = a_cluster()
     a_topic(context, 300_000, [1, 2, 3])

@@ -165,7 +165,7 @@ def test_a_broker_that_shuts_down_still_gets_leader_and_isr() -> None:
 
 
 @pytest.mark.covers("B9")
-def test_b9_who_shuts_down_leaves_the_isrs_in_a_new_leader_epoch() -> None:
+def test_a_broker_that_shuts_down_leaves_the_isrs_in_a_new_leader_epoch() -> None:
     # KAFKA-15021: by it a leader knows at once that it need not wait for this follower.
     made = cluster()
     shut_down(made, 3, epoch_of(made, 3))

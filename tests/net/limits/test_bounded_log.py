@@ -30,7 +30,17 @@ def test_a_kind_of_line_is_written_at_a_bounded_rate(caplog: pytest.LogCaptureFi
     now_s += 1_000
     for peer in range(5):
         log.warning("%s: garbage", peer)
-    assert len(lines(caplog)) == 8
+    assert lines(caplog)[5:] == ["0: garbage (1 more of this kind are left out)", "1: garbage", "2: garbage"]
+
+
+def test_a_line_of_a_level_that_is_off_takes_no_place(caplog: pytest.LogCaptureFixture) -> None:
+    log = BoundedLog(LOGGER, burst=1, every_s=10.0, clock=lambda: 100.0)
+    caplog.set_level(logging.WARNING)
+    for _ in range(5):
+        log.info("a client came")
+    caplog.set_level(logging.INFO)
+    log.info("a client came")
+    assert lines(caplog) == ["a client came"]
 
 
 def test_levels_and_tracebacks(caplog: pytest.LogCaptureFixture) -> None:

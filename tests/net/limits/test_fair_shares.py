@@ -86,6 +86,20 @@ async def test_one_that_disconnects_takes_no_place() -> None:
 
 
 @story
+async def test_a_request_that_is_cancelled_when_it_gets_its_place_gives_it_back() -> None:
+    large, here = LargeRequests(at_once=1), asyncio.get_running_loop().create_future()
+    await large.enter("a", here)
+    waiting = asyncio.create_task(large.enter("a", here))
+    await asyncio.sleep(0)
+    large.leave()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    async with asyncio.timeout(10):
+        await large.enter("b", here)
+
+
+@story
 async def test_large_requests_of_strangers_are_few_at_once_until_they_are_answered() -> None:
     """Those that wait give way when they hold too much; nodes of the cluster do not wait for strangers' answers."""
     running, most, may_answer = 0, 0, asyncio.Event()

@@ -112,7 +112,7 @@ async def test_one_side_has_tls_and_the_other_has_not(files: Files) -> None:
 
 
 @story
-async def test_15_who_begins_no_handshake_makes_room_for_others(
+async def test_a_client_that_begins_no_handshake_makes_room_for_others(
     files: Files,
 ) -> None:
     tls = server_tls(files.server, files.server_key, client_ca=files.ca)

@@ -39,7 +39,7 @@ def leader_with_large_snapshot(folder: Path, mebibytes: int) -> Any:
 
 
 @pytest.mark.covers("E19")
-def test_e19_a_snapshot_is_written_batch_by_batch(tmp_path: Path) -> None:
+def test_a_large_snapshot_is_written_batch_by_batch(tmp_path: Path) -> None:
     """However large it is, what is in memory is no more than a few batches."""
     tracemalloc.start()
     try:
@@ -57,7 +57,7 @@ def test_e19_a_snapshot_is_written_batch_by_batch(tmp_path: Path) -> None:
 
 
 @pytest.mark.covers("E19")
-def test_e19_it_is_served_and_loaded_piece_by_piece(tmp_path: Path) -> None:
+def test_a_large_snapshot_is_served_and_loaded_piece_by_piece(tmp_path: Path) -> None:
     node = leader_with_large_snapshot(tmp_path / "leader", 48)
     log = disk_log(tmp_path / "follower")
     behind, _ = started(2, log=log)

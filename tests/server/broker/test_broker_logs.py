@@ -49,9 +49,7 @@ def lead(manager: ControlledManager, leader_epoch: int) -> None:
 
 
 @pytest.mark.covers("A23")
-def test_a23_the_checkpoint_is_read_once_and_not_for_each_replica(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_checkpoint_is_read_once_and_not_for_each_replica(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """KAFKA-8333: a file with a line a replica, read once a replica, in every LeaderAndIsr."""
     manager = ControlledManager(BrokerConfig(1), 1, BrokerLogs([tmp_path]))
     lead(manager, 0)

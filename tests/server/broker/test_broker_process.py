@@ -231,7 +231,7 @@ async def test_a_lost_session_is_followed_by_a_new_epoch(tmp_path: Path) -> None
 
 @pytest.mark.covers("A12")
 @story
-async def test_a12_a_leader_and_isr_that_zookeeper_cut_short_is_taken_when_it_comes_again(
+async def test_a_leader_and_isr_that_zookeeper_cut_short_is_taken_when_it_comes_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """KAFKA-9769: its leader epoch must not be known already, or the broker would pass over it."""

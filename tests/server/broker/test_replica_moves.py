@@ -126,7 +126,9 @@ def test_the_target_fails_at_each_step(count: int, tmp_path: Path, monkeypatch: 
 
 @AT_EACH_STEP
 @pytest.mark.covers("C10", "KIP-858 move failure of the source")
-def test_c10_the_source_fails_at_each_step(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_move_survives_a_failure_of_the_source_at_each_step(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broker = at_step(count, tmp_path, monkeypatch)
     broker.fail(broker.logs.directories[0], "a test")
     broker.heal()
@@ -175,7 +177,7 @@ def test_another_directory_is_asked_for_at_each_step(
     broker.check_healed(name)
 
 
-def test_c11_the_source_is_gone_at_the_start_and_the_controller_has_the_target(
+def test_the_source_is_gone_at_the_start_and_the_controller_has_the_target(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The future log is promoted as it is, though it lacks a record: as in Kafka (recoverAbandonedFutureLogs).

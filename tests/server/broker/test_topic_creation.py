@@ -132,7 +132,7 @@ async def test_a_topic_is_asked_for_once_at_a_time() -> None:
 
 @pytest.mark.covers("KRaft D8")
 @story
-async def test_d8_an_ordinary_topic_is_asked_for_as_the_client_who_names_it() -> None:
+async def test_an_ordinary_topic_is_created_as_the_client_that_names_it() -> None:
     """KAFKA-12294: it was created with the rights of the broker, whatever the client may do."""
 
     async def response(controller: Controller, creation: TopicCreation) -> None:

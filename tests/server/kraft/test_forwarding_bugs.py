@@ -65,7 +65,7 @@ def at(port: int) -> Endpoint:
 
 @pytest.mark.covers("KRaft D2")
 @story
-async def test_d2_what_no_controller_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_forwarded_request_that_no_controller_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """KAFKA-10667: a broker looked for a controller on behalf of a client for ever."""
     monkeypatch.setattr(forwarding, "WITHIN_S", 0.05)
     monkeypatch.setattr(controller_client, "RETRY_S", 0.005)
@@ -137,7 +137,7 @@ def test_the_envelope_of_the_largest_request_is_a_frame() -> None:
 
 
 @pytest.mark.covers("KRaft D3", "KRaft D4")
-def test_d3_what_is_handed_on_counts_for_its_clients_quota() -> None:
+def test_a_forwarded_request_counts_for_its_clients_quota() -> None:
     """KAFKA-14215: forwarded requests escaped every quota. KAFKA-14032: they had been dequeued at no time."""
 
     async def create(connection: Connection, name: str) -> Errors:
@@ -170,7 +170,7 @@ def test_d3_what_is_handed_on_counts_for_its_clients_quota() -> None:
 
 @pytest.mark.covers("KRaft D5")
 @story
-async def test_d5_the_controller_alone_counts_brokers() -> None:
+async def test_the_controller_alone_checks_the_replication_factor_of_a_forwarded_request() -> None:
     """KAFKA-12381: a broker that knew of fewer brokers refused what the controller would have done."""
     frame = frame_of(creation("t", replication_factor=3), 7)
     seen: list[EnvelopeRequest] = []
@@ -188,7 +188,7 @@ async def test_d5_the_controller_alone_counts_brokers() -> None:
 
 @pytest.mark.covers("KRaft D7")
 @story
-async def test_d7_one_lost_answer_costs_a_broker_one_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_lost_answer_costs_a_broker_one_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
     """KAFKA-14392: a broker waited for a heartbeat's answer as long as for any, and its session ended meanwhile."""
     monkeypatch.setattr(peers, "LIMITS", Limits(connect_s=10.0, request_s=GENEROUS_S, in_flight=1))
     beats: list[BrokerHeartbeatRequest] = []
@@ -217,7 +217,7 @@ async def test_d7_one_lost_answer_costs_a_broker_one_heartbeat(monkeypatch: pyte
 
 @pytest.mark.covers("ZooKeeper D1")
 @story
-async def test_d1_who_controls_no_more_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_controller_that_answered_not_controller_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """KAFKA-12677: NOT_CONTROLLER passed for an answer, and the controller of before was asked until the time-out."""
     monkeypatch.setattr(controller_client, "RETRY_S", 0.001)
     asked: list[str] = []
@@ -240,7 +240,7 @@ async def test_d1_who_controls_no_more_is_not_asked_again(monkeypatch: pytest.Mo
 
 @pytest.mark.covers("ZooKeeper D2")
 @story
-async def test_d2_each_broker_is_asked_once_in_a_controllers_place() -> None:
+async def test_each_broker_is_asked_once_in_a_controllers_place() -> None:
     """KAFKA-10667: what is handed on was tried without end."""
     came: list[int] = []
 
@@ -259,7 +259,7 @@ async def test_d2_each_broker_is_asked_once_in_a_controllers_place() -> None:
 
 @pytest.mark.covers("ZooKeeper D6")
 @story
-async def test_d6_a_broker_names_no_request_about_a_quorum(tmp_path: Any) -> None:
+async def test_a_broker_without_a_quorum_advertises_no_describe_quorum(tmp_path: Any) -> None:
     """KAFKA-12967: brokers advertised DescribeQuorum, and nobody answered it. Here there is no quorum."""
     async with brokers_in(tmp_path) as brokers, brokers.connected(1) as connection:
         assert connection.versions is not None

@@ -253,7 +253,7 @@ async def test_a_copy_that_is_not_the_assigned_one_is_not_served_while_a_directo
 
 @story
 @pytest.mark.covers("C12")
-async def test_c12_a_topic_made_again_while_its_disk_is_away(tmp_path: Path) -> None:
+async def test_a_topic_made_again_while_its_disk_is_away(tmp_path: Path) -> None:
     """Its replica is made in the other directory; what the disk has of the old topic goes when it comes back."""
     async with cluster_in(tmp_path, brokers=0) as cluster:
         await two_brokers(cluster)
@@ -280,7 +280,7 @@ async def test_c12_a_topic_made_again_while_its_disk_is_away(tmp_path: Path) -> 
 
 @story
 @pytest.mark.covers("C5")
-async def test_c5_assignments_are_sent_once_the_metadata_version_allows_it(tmp_path: Path) -> None:
+async def test_assignments_are_sent_once_the_metadata_version_allows_it(tmp_path: Path) -> None:
     """At 3.7-IV1 no directory is known; at 3.7-IV2 the broker registers again and tells all."""
     async with cluster_in(tmp_path, brokers=1, levels={"metadata.version": 16}, **of(1)) as cluster:
         await cluster.create("t", *[[1]] * 4)
@@ -407,7 +407,7 @@ def small_disk(path: Path) -> Iterator[bool]:
 
 @pytest.mark.covers("C16")
 @story
-async def test_c16_a_log_without_its_partition_metadata_stops_nothing(tmp_path: Path) -> None:
+async def test_a_log_without_its_partition_metadata_stops_nothing(tmp_path: Path) -> None:
     """A crash between the folder and that file, or a disk that lost it: the broker starts, and nothing else is lost."""
     async with cluster_in(tmp_path, brokers=1, log_dirs="{folder}/a,{folder}/b") as cluster:
         await cluster.create("t", *[[1]] * 2)

@@ -21,6 +21,7 @@ from kcore.measure.processes.local_process import free_ports
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
+from kcore.net.limits.gradual_release import LONG
 from kcore.net.requests import FEW_VALUES
 from kcore.protocol_errors import Errors
 from kcore.raft.log.memory_log import MemoryLog
@@ -49,6 +50,7 @@ from kcore.schema.raft_voters import RemoveRaftVoterRequest
 from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
+from kcore.server.kraft_controller import kraft_controller_request_handlers
 from kcore.server.kraft_controller.apis import APIS, FEATURES
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.quorum_node.quorum_server import MemoryElections
@@ -360,6 +362,43 @@ def test_a_large_request_in_an_envelope_is_read_beside_the_event_loop(port: int)
         assert Errors((await large).error_code) is Errors.UNSUPPORTED_VERSION, "of unknown kinds"
 
     served(story, port)
+
+
+@pytest.mark.parametrize("has_authorizer", [True, False])
+def test_a_client_s_values_in_an_envelope_are_fewer_where_there_is_an_authorizer(
+    port: int, has_authorizer: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each value needs an authorization."""
+    monkeypatch.setattr(kraft_controller_request_handlers, "CLIENT_VALUES", 2)
+    settings = {"has_authorizer": True, "super_users": ("User:ANONYMOUS",)} if has_authorizer else {}
+
+    async def story(server: KraftServer, connection: Connection) -> None:
+        for count in (2, 3):
+            told = await connection.send(enveloped(DeleteTopicsRequest(topic_names=["t"] * count), 1))
+            is_refused = has_authorizer and count > 2
+            assert Errors(told.error_code) is (Errors.UNSUPPORTED_VERSION if is_refused else Errors.NONE)
+
+    served(story, port, **settings)
+
+
+def test_a_large_request_in_an_envelope_and_its_response_are_freed_in_parts(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freed: list[list[int]] = []
+
+    async def noted(lists: list[list[Any]]) -> None:
+        freed.append([*map(len, lists)])
+
+    monkeypatch.setattr(kraft_controller_request_handlers, "let_go", noted)
+    monkeypatch.setattr(kraft_controller_request_handlers, "PIECE_BYTES", 1_000)
+    topics = [CreatableTopic(name=f"t{each}", num_partitions=1, replication_factor=1) for each in range(LONG + 1)]
+
+    async def story(server: KraftServer, connection: Connection) -> None:
+        for request in (CreateTopicsRequest(topics=topics[:1]), CreateTopicsRequest(topics=topics)):
+            assert (await connection.send(enveloped(request, 7))).error_code == Errors.NONE
+
+    served(story, port)
+    assert freed == [[LONG + 1, LONG + 1]]
 
 
 def test_acls_of_unknown_kinds_are_no_request(port: int) -> None:

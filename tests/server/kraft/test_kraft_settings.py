@@ -139,3 +139,25 @@ def test_static_voters() -> None:
         (7, Address("a", 1)),
         (8, Address("::1", 2)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("voters", "told"),
+    [
+        ("7@a:1,7@b:2", "give ID@HOST:PORT,..., each id once"),
+        ("7@a:1,8@b", "give ID@HOST:PORT,..., each id once"),
+        ("7@a:1,8@b:70000", "port 70000 is not in"),
+        ("", "give either controller.quorum.voters or controller.quorum.bootstrap.servers"),
+    ],
+)
+def test_static_voters_that_cannot_be_are_reported(voters: str, told: str) -> None:
+    given = {key: value for key, value in MINIMAL.items() if "bootstrap" not in key}
+    with pytest.raises(SettingsError, match=told):
+        settings_of(given | {"controller.quorum.voters": voters})
+
+
+@pytest.mark.parametrize(("given", "allows"), [(None, False), ("false", False), ("TRUE", True)])
+def test_a_resource_without_acls_is_for_everyone_only_if_the_setting_says_so(given: str | None, allows: bool) -> None:
+    more = {} if given is None else {"allow.everyone.if.no.acl.found": given}
+    config = settings_of(MINIMAL | more).controller_config("a cluster", "4.3.1", frozenset())
+    assert config.allow_everyone_if_no_acl_found is allows

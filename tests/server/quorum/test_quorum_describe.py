@@ -22,7 +22,7 @@ from kcore.schema.describe_quorum import (
     Node,
     ReplicaState,
 )
-from kcore.server.quorum_node.describe import QuorumDescription, describe_quorum
+from kcore.server.quorum_node.describe import HOPS, QuorumDescription, describe_quorum
 from net.loops import story
 
 pytestmark = pytest.mark.usefixtures("either_front")
@@ -175,6 +175,32 @@ async def test_two_nodes_that_point_at_each_other_are_left_for_the_next_try() ->
 
 
 @story
+async def test_the_next_address_is_asked_after_a_few_hops() -> None:
+    """Two nodes that name each other for ever do not keep the search from the others."""
+    one, two, leader = Controller(None), Controller(None), Controller(answer(3, 7))
+
+    async def asking() -> QuorumDescription:
+        one.answers = [answer(2, 5, Errors.NOT_LEADER_OR_FOLLOWER, [at(2, two.address)])]
+        two.answers = [answer(1, 5, Errors.NOT_LEADER_OR_FOLLOWER, [at(1, one.address)])]
+        return await ask(one.address, leader.address)
+
+    found = await served([one, two, leader], asking)
+    assert (found.partition.leader_epoch, one.asked + two.asked, leader.asked) == (7, HOPS, 1)
+
+
+@story
+async def test_a_node_that_names_itself_and_does_not_lead_is_asked_once() -> None:
+    one, leader = Controller(None), Controller(answer(3, 7))
+
+    async def asking() -> QuorumDescription:
+        one.answers = [answer(1, 5, Errors.NOT_LEADER_OR_FOLLOWER, [at(1, one.address)])]
+        return await ask(one.address, leader.address)
+
+    assert (await served([one, leader], asking)).partition.leader_epoch == 7
+    assert (one.asked, leader.asked) == (1, 1)
+
+
+@story
 async def test_permanent_errors_are_reported_at_once() -> None:
     refusing = Controller(DescribeQuorumResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED.value))
     with pytest.raises(ApiException, match="DescribeQuorum to 127"):
@@ -214,7 +240,7 @@ async def test_an_answer_about_something_else() -> None:
 
 @pytest.mark.parametrize(("host", "port"), [("a" * 64, 9092), ("nul\0", 9092), ("", 1)])
 @story
-async def test_14_a_leader_that_is_told_to_be_where_nobody_can_be(host: str, port: int) -> None:
+async def test_a_leader_at_an_impossible_address_ends_in_one_printable_line(host: str, port: int) -> None:
     """The node that named this leader may name another later; until then the command prints one line."""
     other = Controller(answer(0, 5, Errors.NOT_LEADER_OR_FOLLOWER, [at(0, Address(host, port))]))
     with pytest.raises(RequestTimeoutError, match="no connection to") as caught:

@@ -192,7 +192,7 @@ async def test_a_name_with_several_addresses_that_all_refuse() -> None:
 
 @pytest.mark.parametrize(("host", "port"), [("a" * 64, 9092), ("nul\0", 9092), ("\ud800", 1), ("127.0.0.1", 65_536)])
 @story
-async def test_14_a_voter_told_at_an_address_that_cannot_be(
+async def test_a_voter_at_an_impossible_address_loses_each_request_and_is_logged_once(
     host: str, port: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As AddRaftVoter may have it: each request is lost in its time, and the log says why, once."""
@@ -208,7 +208,7 @@ async def test_14_a_voter_told_at_an_address_that_cannot_be(
 
 
 @story
-async def test_14_whatever_goes_wrong_a_peer_is_not_connecting_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unexpected_error_of_connecting_ends_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     async def fails(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
 
@@ -225,7 +225,7 @@ async def test_14_whatever_goes_wrong_a_peer_is_not_connecting_for_ever(monkeypa
 
 
 @story
-async def test_14_what_waits_for_a_connection_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_requests_that_wait_for_a_connection_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(*_: Any, **__: Any) -> None:
         await asyncio.Event().wait()
 

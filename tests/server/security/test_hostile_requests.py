@@ -47,7 +47,9 @@ CONTROL = {"LeaderAndIsr", "StopReplica", "UpdateMetadata"}
 
 @pytest.mark.parametrize("seed", seeds(1, 2))
 @story
-async def test_18_a_broker(seed: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_broker_answers_random_requests_and_goes_on(
+    seed: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with AsyncExitStack() as stack:
         brokers = await Brokers(stack, tmp_path).open()
         await brokers.elect(1)
@@ -68,7 +70,9 @@ async def test_18_a_broker(seed: int, tmp_path: Path, caplog: pytest.LogCaptureF
 
 @pytest.mark.parametrize("seed", seeds(1, 2))
 @story
-async def test_18_a_controller(seed: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_controller_answers_random_requests_and_stays_active(
+    seed: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     for name, stand_in in {"ZookeeperClient": Client, "elect": elect, "take_over": take_over}.items():
         monkeypatch.setattr(process, name, stand_in)
     zookeeper = Zookeeper()
@@ -90,7 +94,9 @@ async def test_18_a_controller(seed: int, monkeypatch: pytest.MonkeyPatch, caplo
 @pytest.mark.parametrize("level", ["3.9", "4.3"])
 @pytest.mark.parametrize("seed", seeds(1, 2))
 @story
-async def test_18_a_node_of_a_quorum(seed: int, level: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_node_of_a_quorum_answers_random_requests_and_its_quorum_has_a_leader(
+    seed: int, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with started(3, level) as nodes:
         leader = await nodes.leader()
         hostile = Hostile(Random(seed), KNOWN_OF_QUORUM, last_epochs=False)  # tests/raft tests the largest epochs.
@@ -102,7 +108,7 @@ async def test_18_a_node_of_a_quorum(seed: int, level: str, caplog: pytest.LogCa
 
 @pytest.mark.parametrize("seed", seeds(2, 4))
 @story
-async def test_18_a_controller_among_brokers_that_answer_nonsense(
+async def test_a_controller_among_brokers_that_answer_nonsense_stays_active(
     seed: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Their answers are well encoded and say what cannot be; the controller stays, and tells them on."""

@@ -285,7 +285,7 @@ async def test_a_fault_without_a_remedy_is_logged(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.covers("article D.1")
 @pytest.mark.parametrize(("hours", "timeout_ms", "error"), [(1, 600_000, None), (-1, 300, Errors.REQUEST_TIMED_OUT)])
 @story
-async def test_17_a_step_of_the_wall_clock_moves_no_deadline(
+async def test_a_step_of_the_wall_clock_moves_no_deadline(
     hours: int, timeout_ms: int, error: Errors | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A DeleteTopics waits as long as it says: one replica is on a broker that does not live."""

@@ -201,7 +201,7 @@ async def test_two_clients_get_each_its_own_answer() -> None:
 
 
 @story
-async def test_15_so_many_requests_are_passed_on_decoded_at_once() -> None:
+async def test_the_requests_that_are_passed_on_decoded_at_once_are_bounded() -> None:
     """Each has a connection of its own to a broker: clients may not take all descriptors by asking."""
     release, waiting = asyncio.Event(), 0
 
@@ -362,7 +362,7 @@ async def test_a_broker_that_goes_takes_the_clients_connection_with_it() -> None
 
 
 @story
-async def test_14_a_broker_registered_at_a_host_that_cannot_be(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_broker_registered_at_an_impossible_host_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
     """Alone it is nobody to ask, and no reason to end; beside others it is passed over."""
     caplog.set_level(logging.INFO)
     asked, nobody = s.FindCoordinatorRequest(coordinator_keys=["a group"]), Address("a" * 64, 9092)

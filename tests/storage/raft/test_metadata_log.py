@@ -177,7 +177,7 @@ def test_what_is_neither_log_nor_snapshot(tmp_path: Path):
 OF_ORDERS = "a replica of orders-1, not of __cluster_metadata: `kcore dump` shows it"
 
 
-def test_06_a_replica_of_another_topic_is_no_empty_cluster(tmp_path: Path):
+def test_a_replica_of_another_topic_is_no_empty_cluster(tmp_path: Path):
     folder = tmp_path / "orders-1"
     folder.mkdir()
     path = folder / f"{0:020}.log"
@@ -192,7 +192,7 @@ def test_06_a_replica_of_another_topic_is_no_empty_cluster(tmp_path: Path):
             load_metadata(folder, stop=True)
 
 
-def test_06_an_empty_log_is_an_empty_cluster_where_its_folder_says_that_it_is_the_metadata_log_s(tmp_path: Path):
+def test_an_empty_log_is_an_empty_cluster_where_its_folder_says_that_it_is_the_metadata_log_s(tmp_path: Path):
     for name in ("__cluster_metadata-0", "elsewhere"):
         (tmp_path / name).mkdir()
         (tmp_path / name / f"{0:020}.log").touch()

@@ -76,7 +76,7 @@ class Cluster(Active):
 
 
 @pytest.mark.covers("E13")
-def test_e13_an_event_longer_than_a_session_fences_nobody_who_lives() -> None:
+def test_an_event_longer_than_a_session_fences_no_live_broker() -> None:
     """KAFKA-15019, KAFKA-17793, KAFKA-19294: the look for stale brokers came before the heartbeats that waited."""
     cluster = Cluster()
     cluster.beat(1, 2, 3)
@@ -91,7 +91,7 @@ def test_e13_an_event_longer_than_a_session_fences_nobody_who_lives() -> None:
 
 
 @pytest.mark.covers("KRaft D7")
-def test_d7_a_heartbeat_that_could_not_be_answered_counts() -> None:
+def test_a_heartbeat_that_could_not_be_answered_counts() -> None:
     """KAFKA-14392: one answer that was late, and the broker was fenced before it asked again."""
     cluster = Cluster()
     cluster.beat(1, 2, 3)
@@ -141,7 +141,7 @@ def epochs_of(context: ControllerContext, *broker_ids: int) -> dict[int, int]:
 
 @pytest.mark.covers("KRaft B6")
 @pytest.mark.parametrize("how", ["want_fence", "want_shut_down"])
-def test_b6_a_replica_that_is_fenced_or_leaves_does_not_join(how: str) -> None:
+def test_a_replica_that_is_fenced_or_leaves_does_not_join(how: str) -> None:
     """KAFKA-13916: it joined, was the ISR's last member, and the partition had no leader any more."""
     context = a_cluster()
     a_topic(context, 1, [1, 2, 3], isr=[1, 3])
@@ -154,7 +154,7 @@ def test_b6_a_replica_that_is_fenced_or_leaves_does_not_join(how: str) -> None:
 
 
 @pytest.mark.covers("KRaft B7")
-def test_b7_a_replica_that_lost_its_log_does_not_join_by_what_it_fetched_before() -> None:
+def test_a_replica_that_lost_its_log_does_not_join_by_what_it_fetched_before() -> None:
     """KAFKA-14617: the leader had seen it caught up before it restarted empty, and it was elected later."""
     context = a_cluster()
     a_topic(context, 1, [1, 2, 3], isr=[1, 3])
@@ -169,7 +169,7 @@ def test_b7_a_replica_that_lost_its_log_does_not_join_by_what_it_fetched_before(
 
 
 @pytest.mark.covers("KRaft B11")
-def test_b11_a_reassignment_is_not_over_before_all_its_targets_are_in_sync() -> None:
+def test_a_reassignment_is_not_over_before_all_its_targets_are_in_sync() -> None:
     """KAFKA-15665: the old replicas were deleted while new ones had yet to copy the log."""
     context = a_cluster(range(1, 5))
     a_topic(context, 1, [1, 2])
@@ -185,7 +185,7 @@ def test_b11_a_reassignment_is_not_over_before_all_its_targets_are_in_sync() -> 
 
 
 @pytest.mark.covers("KRaft B5")
-def test_b5_a_leader_that_missed_the_answer_learns_that_its_epoch_is_old() -> None:
+def test_a_leader_that_missed_the_answer_learns_that_its_epoch_is_old() -> None:
     """KAFKA-14144: AlterPartition was done, its answer lost, and the leader asked with the old epoch for ever."""
     context = a_cluster()
     a_topic(context, 1, [1, 2, 3], isr=[1])
@@ -202,7 +202,7 @@ def test_b5_a_leader_that_missed_the_answer_learns_that_its_epoch_is_old() -> No
 
 
 @pytest.mark.covers("KRaft E25")
-def test_e25_two_that_create_a_topic_at_once_create_one() -> None:
+def test_two_requests_that_create_a_topic_at_once_create_one() -> None:
     """Crabka PR 364: two brokers that missed __consumer_offsets made two topics of that name."""
     cluster = Cluster()
     made = CreateTopicsRequest(
@@ -218,7 +218,7 @@ def test_e25_two_that_create_a_topic_at_once_create_one() -> None:
 
 @pytest.mark.covers("E15")
 @pytest.mark.parametrize("factor", [1, 3])
-def test_e15_one_live_broker_leads_all_that_is_created(factor: int) -> None:
+def test_one_live_broker_leads_all_that_is_created(factor: int) -> None:
     """KAFKA-12897: with one broker alive and several partitions the placement never ended."""
     context = a_cluster()
     for broker_id in (1, 3):

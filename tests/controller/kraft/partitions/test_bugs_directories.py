@@ -59,7 +59,7 @@ from kcore.wire.records import decode_records
 
 
 @pytest.mark.covers("KRaft C1")
-def test_c1_a_broker_with_directories_registers_where_the_version_has_none() -> None:
+def test_a_broker_with_directories_registers_where_the_version_has_none() -> None:
     """KAFKA-16094: LogDirs could not be left out for a controller of 3.6."""
     for version in (0, 1):
         request = a_registration(9, 90, log_dirs=[uuid(7)])
@@ -70,7 +70,7 @@ def test_c1_a_broker_with_directories_registers_where_the_version_has_none() -> 
 
 
 @pytest.mark.covers("KRaft C2", "KRaft C3", "KRaft C4")
-def test_c2_brokers_that_registered_before_the_level_have_all_directories_online() -> None:
+def test_brokers_that_registered_before_the_level_have_all_directories_online() -> None:
     """KAFKA-16162; KAFKA-16757, KAFKA-16952: they register again, and are neither fenced nor given another epoch."""
     context = a_cluster(level=BEFORE)
     a_topic(context, 1, [1, 2, 3])
@@ -90,7 +90,7 @@ def test_c2_brokers_that_registered_before_the_level_have_all_directories_online
 
 
 @pytest.mark.covers("KRaft C5")
-def test_c5_assignments_before_the_level_are_refused() -> None:
+def test_assignments_before_the_level_are_refused() -> None:
     """KAFKA-16131: brokers sent them, and the controller wrote what the level cannot say."""
     context = a_cluster(level=BEFORE)
     a_topic(context, 1, [1, 2])
@@ -101,7 +101,7 @@ def test_c5_assignments_before_the_level_are_refused() -> None:
 
 
 @pytest.mark.covers("KRaft C6")
-def test_c6_replicas_that_move_before_the_level_stay_writable() -> None:
+def test_replicas_that_move_before_the_level_stay_writable() -> None:
     """KAFKA-16583: without directories in the record they were UNASSIGNED, which the level cannot say: no snapshot."""
     context = a_cluster(level=BEFORE)
     a_topic(context, 1, [1, 2])
@@ -115,7 +115,7 @@ def test_c6_replicas_that_move_before_the_level_stay_writable() -> None:
 
 
 @pytest.mark.covers("KRaft C14")
-def test_c14_heartbeats_in_flight_together_are_decided_one_after_the_other() -> None:
+def test_heartbeats_in_flight_together_are_decided_one_after_the_other() -> None:
     """KAFKA-15950: a directory fails while the broker asks to be unfenced, or to stop; its heartbeats cross."""
     context = a_cluster()
     a_topic(context, 2, [1, 2, 3])
@@ -134,7 +134,7 @@ def test_c14_heartbeats_in_flight_together_are_decided_one_after_the_other() -> 
 
 
 @pytest.mark.covers("KRaft C15")
-def test_c15_several_directories_before_the_level_are_in_no_record() -> None:
+def test_several_directories_before_the_level_are_in_no_record() -> None:
     """KAFKA-16606: so the controller cannot tell which of them failed; the broker must not start with them."""
     context = a_cluster(level=BEFORE)
     with_two(context)
@@ -147,7 +147,7 @@ def test_c15_several_directories_before_the_level_are_in_no_record() -> None:
 
 
 @pytest.mark.covers("KRaft C17")
-def test_c17_cordoned_directories_are_told_in_heartbeats_alone() -> None:
+def test_cordoned_directories_are_told_in_heartbeats_alone() -> None:
     """KAFKA-20441: the field of the registration was taken back; a broker that is back has none until it says so."""
     assert BrokerRegistrationRequest.versions.highest == 4
     assert "cordoned_log_dirs" not in {each.name for each in BrokerRegistrationRequest.__fields__}
@@ -181,7 +181,7 @@ WAYS = pytest.mark.parametrize("kafka_way", [frozenset(), KAFKAS], ids=["kcore's
 
 @pytest.mark.covers("KRaft C14")
 @WAYS
-def test_c14_a_broker_that_is_unfenced_does_not_lead_in_a_directory_that_fails_at_once(
+def test_a_broker_that_is_unfenced_does_not_lead_in_a_directory_that_fails_at_once(
     kafka_way: frozenset[str],
 ) -> None:
     """KAFKA-15950: one heartbeat says both. Broker 2, in the ISR as well, could lead when it is back, and did not."""

@@ -75,7 +75,7 @@ def _answer_again(cluster: Cluster, topic: str) -> None:
 
 
 @pytest.mark.covers("A6", "article B.4")
-def test_a6_told_stopped_then_deleted_under_the_epoch_of_a_deletion() -> None:
+def test_replicas_of_a_deleted_topic_stop_before_they_are_deleted_in_the_epoch_of_a_deletion() -> None:
     # KAFKA-9539: an epoch that no later incarnation of the topic can have.
     cluster = with_config([1, 2, 3], [2, 3])
     cluster.effects.clear()
@@ -113,7 +113,7 @@ def test_the_znodes_go_when_every_broker_has_deleted() -> None:
 
 
 @pytest.mark.covers("A7")
-def test_a7_replicas_that_only_stopped_are_not_deleted() -> None:
+def test_replicas_that_only_stopped_are_not_deleted() -> None:
     # KAFKA-9946
     cluster = small([1, 2])
     wish(cluster)
@@ -129,7 +129,7 @@ def test_a7_replicas_that_only_stopped_are_not_deleted() -> None:
 
 
 @pytest.mark.covers("A2")
-def test_a2_an_answer_of_an_earlier_incarnation_counts_for_nothing() -> None:
+def test_a_stop_replica_answer_of_an_earlier_incarnation_counts_for_nothing() -> None:
     cluster = small([1])
     wish(cluster)
     [*_, stop] = [each for each in cluster.sent if each.message is schema.StopReplicaRequest]

@@ -169,7 +169,7 @@ def test_leaders_are_balanced_where_more_than_the_percentage_is_elsewhere(percen
 
 
 @pytest.mark.covers("A22")
-def test_a22_balancing_is_one_election_for_all_brokers() -> None:
+def test_balancing_is_one_election_for_all_brokers() -> None:
     # KAFKA-10794: no map of all partitions for each partition or broker.
     cluster = unbalanced()
     cluster.run(events.AutoPreferredReplicaLeaderElection())

@@ -122,7 +122,7 @@ def test_an_old_partition_epoch_is_refused() -> None:
 
 
 @pytest.mark.covers("B5")
-def test_b5_a_lost_answer_is_given_again() -> None:
+def test_a_lost_answer_is_given_again() -> None:
     # KAFKA-14144: the leader asks for the ISR that there is, with the partition epoch from before it.
     cluster = one()
     first = alter_partition(cluster, 1, [1, 2])
@@ -186,7 +186,7 @@ def test_a_leader_that_recovers_is_alone_until_it_has() -> None:
 
 @pytest.mark.covers("B6")
 @pytest.mark.parametrize(("version", "error"), [(1, Errors.OPERATION_NOT_ATTEMPTED), (3, Errors.INELIGIBLE_REPLICA)])
-def test_b6_a_replica_that_is_gone_or_shuts_down_does_not_join(version: int, error: Errors) -> None:
+def test_a_replica_that_is_gone_or_shuts_down_does_not_join(version: int, error: Errors) -> None:
     # KAFKA-13916, KIP-841
     cluster = one()
     alter_partition(cluster, 1, [1])
@@ -201,7 +201,7 @@ def test_b6_a_replica_that_is_gone_or_shuts_down_does_not_join(version: int, err
 
 
 @pytest.mark.covers("B7")
-def test_b7_a_replica_that_restarted_does_not_join_through_its_old_fetch() -> None:
+def test_a_replica_that_restarted_does_not_join_through_its_old_fetch() -> None:
     # KAFKA-14617, KIP-903
     cluster = one()
     before = epoch_of(cluster, 3)
@@ -224,7 +224,7 @@ def test_one_request_for_many_partitions_makes_one_write_and_one_request() -> No
 
 
 @pytest.mark.covers("A13")
-def test_a13_a_deposed_controller_writes_nothing() -> None:
+def test_a_deposed_controller_writes_nothing() -> None:
     # KAFKA-6082
     cluster = one()
     cluster.depose()
@@ -235,7 +235,7 @@ def test_a13_a_deposed_controller_writes_nothing() -> None:
 
 
 @pytest.mark.covers("A18")
-def test_a18_a_hundred_notes_are_read_once() -> None:
+def test_many_isr_notifications_are_each_read_once() -> None:
     # KAFKA-5879
     cluster = small(*[[1, 2, 3]] * 3)
     for number in range(100):

@@ -109,7 +109,7 @@ def test_the_second_phase_moves_the_leader_then_stops_and_deletes() -> None:
 
 
 @pytest.mark.covers("A10")
-def test_a10_brokers_and_clients_are_told_the_raised_epoch() -> None:
+def test_brokers_and_clients_are_told_the_raised_epoch() -> None:
     # KAFKA-9212: the epoch in the controller's table was the one from before.
     cluster = small([1, 2, 3])
     reassign(cluster, {0: [4, 2, 3]})
@@ -123,7 +123,7 @@ def test_a10_brokers_and_clients_are_told_the_raised_epoch() -> None:
 
 
 @pytest.mark.covers("B11")
-def test_b11_a_move_ends_only_when_every_target_is_in_the_isr() -> None:
+def test_a_move_ends_only_when_every_target_is_in_the_isr() -> None:
     # KAFKA-15665
     cluster = small([1, 2])
     reassign(cluster, {0: [3, 4]})
