@@ -15,7 +15,7 @@ from kcore.broker.directories.outputs import AssignmentsRefused
 from kcore.broker.lifecycle.machine import BrokerLifecycle, LifecycleConfig, Started, Timer
 from kcore.broker.lifecycle.states import BrokerState
 from kcore.broker.replicas import fetch_sessions
-from kcore.broker.replicas.followers import Follower
+from kcore.broker.replicas.partition import Follower
 from kcore.controller.kraft.acl_index import AclIndex
 from kcore.controller.rules.acls import key_of
 from kcore.errors import StorageError
@@ -26,7 +26,7 @@ from kcore.measure.report.earlier import EarlierRun, EarlierRuns
 from kcore.measure.report.figure_history import history_section
 from kcore.measure.report.noise import INTERVAL_OVER_MEDIAN, LOAD_A_CORE, P99_OVER_MEDIAN, P99_OVER_MIN, STOLEN, Spread
 from kcore.metadata.image.image import ClusterImage
-from kcore.metadata.image.recent_keys import MOST_KEYS, RecentKeys
+from kcore.metadata.image.image_state import MOST_KEYS, RecentKeys
 from kcore.net.request_context import ClientSession
 from kcore.protocol_errors import ApiException, Errors
 from kcore.raft.log.accumulator import RECORD_OVERHEAD, Accumulator

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from harness.away import GONE, KEPT, Kind
-from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
-from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
+from kcore.controller.zk.acls import AclAuthorizer, AclAuthorizerSettings, ZkAcls
 from kcore.metadata.acl_codes import ALLOW, LITERAL, PREFIXED, READ, TOPIC
 from kcore.metadata.delegation_token import Token
 from kcore.metadata.principal import KafkaPrincipal

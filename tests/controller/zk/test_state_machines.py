@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from controller.zk.tree import Cluster
-from kcore.controller.zk.state_machines import (
+from kcore.controller.zk.state_changes import (
     PARTITION_TRANSITIONS,
     REPLICA_TRANSITIONS,
     IllegalTransitionError,

@@ -17,9 +17,9 @@ from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.controller.zk.watches import Kind, event_of
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import ControllerMovedError, TableError
-from kcore.metadata.replica_assignment import ReplicaAssignment
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.metadata.table.changes import PartitionChanges, UnwrittenChanges
+from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_brokers import BrokerNode, encode_broker

@@ -9,8 +9,8 @@ import pytest
 
 from cases import DATA
 from kcore.errors import TableError
-from kcore.metadata.replica_assignment import ReplicaAssignment
 from kcore.metadata.table.broker_table import Endpoint
+from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_brokers import BrokerNode, decode_broker, encode_broker
 from kcore.metadata.zookeeper.znode_json import immutable_order, mutable_order, properties_order

@@ -7,7 +7,7 @@ import pytest
 from config_facts import ConfigFact, config_facts, dynamic_names
 from kcore.controller.kraft.admin.broker_defaults import DEFAULTS
 from kcore.controller.kraft.admin.broker_settings import DYNAMIC, TYPES
-from kcore.controller.kraft.admin.config_entries import is_dynamic, type_of
+from kcore.controller.kraft.admin.config_descriptions import is_dynamic, type_of
 from kcore.controller.kraft.admin.config_kinds import (
     GROUP_CONFIGS,
     LISTS_OF_BROKERS,

@@ -34,7 +34,7 @@ from server.kraft.test_config_defs import BROKER, CONTROLLER
 SOURCES = Path(kcore.__file__).parent
 READ_BY_NAME = {  # Settings that are read while the node runs, and the file that reads them.
     "delete.topic.enable": "controller/kraft/topics/deletion.py",
-    "remote.log.storage.system.enable": "controller/kraft/admin/topic_config_checks.py",
+    "remote.log.storage.system.enable": "controller/kraft/admin/config_changes.py",
     "unstable.feature.versions.enable": "cli/servers/kraft_format.py",
     "cordoned.log.dirs": "server/kraft_broker/kraft_configs.py",
 }

@@ -9,7 +9,7 @@ import pytest
 
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import ElectionRefusedError
-from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znodes import Migration, PartitionStateNode, TopicAssignment
 from kcore.server.zk_controller import holder

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.controller.zk.authorizer_settings import acl_authorizer_settings
+from kcore.controller.zk.acls import acl_authorizer_settings
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import AuthenticationError, DisconnectedError, NetworkError
 from kcore.metadata.delegation_token import Token

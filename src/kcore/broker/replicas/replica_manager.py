@@ -15,9 +15,8 @@ from kcore.broker.replicas.fetcher import FetcherHooks, ReplicaFetcher
 from kcore.broker.replicas.fetching import WaitingFetch
 from kcore.broker.replicas.isr_changes import IsrChanges
 from kcore.broker.replicas.log import ReplicaLog
-from kcore.broker.replicas.log_lines import NoticeKind
 from kcore.broker.replicas.log_validator import LogConfig
-from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, Output, SendResponse
+from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, NoticeKind, Output, SendResponse
 from kcore.broker.replicas.partition import IsrChange, IsrResponse, LagLimits, Partition, TopicSettings
 from kcore.broker.replicas.producing import expire_verifications
 from kcore.broker.replicas.replica import Key, Replica

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from kcore.broker.replicas.cluster_view import ClusterView, empty_table
-from kcore.broker.replicas.log_lines import NoticeKind
+from kcore.broker.replicas.outputs import NoticeKind
 from kcore.broker.replicas.replica import Key, Replica
 from kcore.constants import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, NO_EPOCH, UNKNOWN_BROKER_EPOCH
 from kcore.errors import TableError

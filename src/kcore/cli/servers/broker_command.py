@@ -16,7 +16,7 @@ from kcore.cli.options.properties_option import option_value, read_broker_listen
 from kcore.cli.options.set_aside_option import SetAsideOption
 from kcore.cli.servers.server_process import address_of, begin_log, stop_signal, use_all_descriptors
 from kcore.collector import rare_collections
-from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
+from kcore.controller.zk.acls import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import KcoreError, UnsupportedVersionError
 from kcore.measure.report.exits import Exit

@@ -10,7 +10,7 @@ reverts to the last commit.
   in the state; `activation.py`: the first records of an active controller.
 - `handlers.py`: the table of requests and handlers; `kraft_context.py`: what handlers read;
   `kraft_controller_config.py`: the settings.
-- `standby.py`, `following.py`: a controller that is not active.
+- `standby.py`: a controller that is not active.
 - `periodic.py`, `tasks.py`: periodic tasks and their schedule; `log_lines.py`: the operator's log.
 - `brokers/`: registration, heartbeats, fencing, controlled shutdown (ClusterControlManager, BrokerHeartbeatManager).
 - `topics/`: creation, deletion, more partitions (ReplicationControlManager).

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias
 from kcore.controller.zk import events
 from kcore.controller.zk.admin import acls, features, partitions, quotas, reassignments, scram, tokens, topics
 from kcore.controller.zk.admin.configs import alter_configs, controller_node, describe_configs, replace_configs
-from kcore.controller.zk.brokers import broker_changes, log_dirs, producer_ids, shutdown
+from kcore.controller.zk.brokers import broker_changes, log_dirs, producer_ids
 from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.leaders import isr
 from kcore.controller.zk.leaders import requested_elections as elections
@@ -47,7 +47,7 @@ REQUEST_HANDLERS: Final[dict[type[Message], RequestHandler]] = {
     AlterPartitionReassignmentsRequest: reassignments.on_alter_partition_reassignments,
     AlterPartitionRequest: isr.on_alter_partition,
     AlterUserScramCredentialsRequest: lambda context, event: scram.alter(event.request),
-    ControlledShutdownRequest: shutdown.on_controlled_shutdown,
+    ControlledShutdownRequest: broker_changes.on_controlled_shutdown,
     CreateAclsRequest: lambda context, event: acls.create_acls(context.acls, event.request),
     CreateDelegationTokenRequest: tokens.on_token_request,
     CreatePartitionsRequest: partitions.on_create_partitions,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
+from itertools import islice
 from typing import Any, Final, Self
 
 import numpy as np
@@ -15,7 +16,6 @@ import numpy as np
 from kcore.errors import TableError
 from kcore.metadata.image.delta import CREATED_TOPICS, DELETED_TOPICS, MOST_CHANGES, DeltaLog, MetadataDelta
 from kcore.metadata.image.journal import Journal
-from kcore.metadata.image.recent_keys import RecentKeys
 from kcore.metadata.image.recorder import Recorder
 from kcore.metadata.metadata_version import FEATURE_NAME, name_of_level
 from kcore.metadata.table.broker_table import BrokerTable
@@ -27,6 +27,29 @@ from kcore.schema import metadata_records_security as security_records
 from kcore.schema.configs import ConfigResourceType
 from kcore.schema.metadata_records_brokers import RegisterControllerRecord
 from kcore.types import Int32s, Int64s, UInt8s, Uuid
+
+MOST_KEYS: Final = 1024
+
+
+class RecentKeys:
+    """A count of all changes of a dict, and the last MOST_KEYS changed keys; derived values are updated on demand."""
+
+    __slots__ = ("_keys", "count")
+
+    def __init__(self) -> None:
+        self.count = 0  # An equal count means that nothing has changed.
+        self._keys: deque[Any] = deque(maxlen=MOST_KEYS)
+
+    def add(self, key: Any) -> None:
+        """Add the key of a changed entry."""
+        self.count += 1
+        self._keys.append(key)
+
+    def since(self, count: int) -> set[Any] | None:
+        """The keys that changed since `count` was read; None if there were too many since."""
+        missed = self.count - count
+        return set(islice(reversed(self._keys), missed)) if missed <= len(self._keys) else None
+
 
 DICTS: Final = ("features", "controllers", "configs", "acls", "quotas", "scram", "tokens")
 ConfigResource = tuple[int, str]  # ConfigResource.Type's id, and the resource's name.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kcore.constants import RECOVERED, RECOVERING
-from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.zookeeper.znode_json import (
     Fields,
     encode_json,

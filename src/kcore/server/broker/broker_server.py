@@ -16,8 +16,7 @@ from typing import Any, ClassVar, Final
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.fetch_sessions import FetchSessionCache
 from kcore.broker.replicas.isr_changes import for_version
-from kcore.broker.replicas.log_lines import NoticeKind
-from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, SendResponse, Verify
+from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, NoticeKind, SendResponse, Verify
 from kcore.broker.replicas.producing import on_verified
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.replica_manager import ReplicaManager

@@ -18,11 +18,10 @@ from kcore.raft.raft_config import RaftConfig
 from kcore.raft.state_machine import SnapshotReader, StateMachine
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.server.kraft_controller.apis import RAFT_LEVELS
-from kcore.server.quorum_node.election_file import DirectoryElections
 from kcore.server.quorum_node.quorum_server import PLAINTEXT, Elections, QuorumServer
 from kcore.storage.log.segmented_log import Settings
 from kcore.storage.raft.file_raft_log import DiskRaftLog
-from kcore.storage.raft.raft_dir import RaftDirectory
+from kcore.storage.raft.raft_dir import DirectoryElections, RaftDirectory
 
 SNAPSHOT_CHECK_S: Final = 1.0
 

@@ -16,8 +16,7 @@ from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.departures import LEADERS_NAMED
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.rules.api_errors import DEFAULT_MESSAGES
-from kcore.controller.rules.error_responses import refused
+from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
 from kcore.controller.rules.parsed import is_parsed
 from kcore.controller.rules.quotas import IP
 from kcore.errors import DisconnectedError, NetworkError

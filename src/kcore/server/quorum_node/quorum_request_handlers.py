@@ -14,8 +14,7 @@ from itertools import count
 from typing import ClassVar, Final
 
 from kcore.constants import KRAFT_VERSION, MAX_BROKERS
-from kcore.controller.rules.api_errors import DEFAULT_MESSAGES
-from kcore.controller.rules.error_responses import refused
+from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
 from kcore.net.adoption import Direct
 from kcore.net.connection_metrics import Metrics
 from kcore.net.framed_connection import Encoded

@@ -15,7 +15,7 @@ In reading order:
 - answers: the events of brokers' responses.
 - zk_controller_request_handlers: the requests that clients and brokers send to the controller.
 - zk_controller_authorization: removes the items of a request that its client has no rights to.
-- relay, relayed_rights: requests that a live broker serves in the controller's place.
+- relay: requests that a live broker serves in the controller's place.
 - document_requests: requests of KIP-590's document, which brokers proxy.
 - zk_controller_listener_settings: the listener, and the security of connections to brokers.
 - notification_follower: rereads data in ZooKeeper when notifications name it; its subclasses are acl_follower,

@@ -7,9 +7,8 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from kcore.controller.rules.quota_owners import ClientQuotas
-from kcore.controller.rules.rate_quotas import REQUEST_PERCENTAGE
-from kcore.controller.zk.admin.mutation_quotas import entity_of
+from kcore.controller.rules.rate_quotas import REQUEST_PERCENTAGE, ClientQuotas
+from kcore.controller.zk.admin.quotas import entity_of
 from kcore.controller.zk.znode_quotas import ZnodeQuotas
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes

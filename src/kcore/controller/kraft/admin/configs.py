@@ -17,8 +17,7 @@ from kcore.controller.kraft.departures import CONFIG_OPERATION
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.kraft_context import ControllerContext, Handler, RequestInfo
 from kcore.controller.kraft.record_limits import check_records
-from kcore.controller.rules.api_errors import DEFAULT_MESSAGES
-from kcore.controller.rules.error_responses import refused
+from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
 from kcore.metadata.acl_codes import ALTER_CONFIGS, CLUSTER_ACTION, GROUP, TOPIC
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import configs as schema

@@ -9,8 +9,7 @@ from typing import Final
 from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.rules.api_errors import DEFAULT_MESSAGES
-from kcore.controller.rules.error_responses import refused
+from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
 from kcore.controller.rules.quotas import IP, OF_ADDRESSES, OF_CLIENTS, Entity, reason_no_entity, reason_no_value
 from kcore.java_hash import hash_map_order, string_hash
 from kcore.metadata.acl_codes import ALTER_CONFIGS

@@ -6,8 +6,10 @@ from kcore.controller.kraft.kraft_context import Handler
 from kcore.controller.kraft.leaders.directories import on_assign_replicas_to_dirs
 from kcore.controller.kraft.leaders.isrs import on_alter_partition
 from kcore.controller.kraft.leaders.leader_elections import on_elect_leaders
-from kcore.controller.kraft.leaders.reassigning import on_list_partition_reassignments
-from kcore.controller.kraft.leaders.reassignments import on_alter_partition_reassignments
+from kcore.controller.kraft.leaders.reassignments import (
+    on_alter_partition_reassignments,
+    on_list_partition_reassignments,
+)
 from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.log_dirs import AssignReplicasToDirsRequest
 from kcore.schema.partitions import (

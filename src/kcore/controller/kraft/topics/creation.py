@@ -15,8 +15,7 @@ from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.record_limits import MOST_RECORDS, check_records, has_limits
 from kcore.controller.kraft.topics.created import NewTopic, count_of, records_of
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, Placing
-from kcore.controller.rules.api_errors import message_of
-from kcore.controller.rules.error_responses import refused
+from kcore.controller.rules.error_responses import message_of, refused
 from kcore.controller.rules.mutation_quotas import CREATE_TOPICS_STRICT_FROM, MutationQuota
 from kcore.java_hash import hash_map_order
 from kcore.metadata.acl_codes import CREATE, DESCRIBE_CONFIGS, TOPIC

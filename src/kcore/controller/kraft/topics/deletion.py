@@ -8,8 +8,7 @@ from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned,
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
 from kcore.controller.kraft.topics.creation import distinct_names
-from kcore.controller.rules.api_errors import DEFAULT_MESSAGES
-from kcore.controller.rules.error_responses import refused
+from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
 from kcore.controller.rules.mutation_quotas import DELETE_TOPICS_STRICT_FROM, MutationQuota
 from kcore.metadata.acl_codes import DELETE, DESCRIBE, TOPIC
 from kcore.protocol_errors import ApiException, Errors

@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kcore.controller.rules.config_operations import apply_operation, check_resource
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS, source_of
 from kcore.controller.zk.admin import broker_configs
 from kcore.controller.zk.admin.broker_configs import ConfigNode, Configs
@@ -37,6 +36,7 @@ from kcore.schema.configs import (
     AlterConfigsResponse,
     ConfigResourceType,
     ConfigSource,
+    ConfigType,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResult,
@@ -46,6 +46,47 @@ from kcore.schema.configs import (
     OpType,
 )
 from kcore.schema.structure import Message
+
+
+def check_resource(resource: IncrementalAlterConfigsRequestAlterConfigsResource, times: int) -> None:
+    """InvalidRequestException unless the request names the resource once, and each key once with a value.
+
+    `times`: the number of times that the request names the resource (ConfigAdminManager.preprocess).
+    """
+    if times > 1:
+        Errors.INVALID_REQUEST.raise_for("Each resource must appear at most once.")
+    names = [each.name for each in resource.configs]
+    if len({*names}) != len(names):
+        Errors.INVALID_REQUEST.raise_for("Error due to duplicate config keys")
+    unset = [each.name for each in resource.configs if each.value is None and each.config_operation != OpType.DELETE]
+    if unset:
+        Errors.INVALID_REQUEST.raise_for(f"Null value not supported for : {', '.join(unset)}")
+
+
+def apply_operation(configs: dict[str, str], change: IncrementalAlterConfigsRequestAlterableConfig) -> None:
+    """Apply one operation to a topic's `configs`, in place (ConfigAdminManager.prepareIncrementalConfigs)."""
+    name, operation, value = change.name, change.config_operation, change.value or ""
+    if operation == OpType.SET:
+        configs[name] = value
+    elif operation == OpType.DELETE:
+        configs.pop(name, None)
+    elif operation in (OpType.APPEND, OpType.SUBTRACT):
+        if name not in TOPIC_CONFIGS:
+            Errors.INVALID_CONFIG.raise_for(f"Unknown topic config name: {name}")
+        if TOPIC_CONFIGS[name].kind != ConfigType.LIST:
+            verb = "append" if operation == OpType.APPEND else "subtract"
+            Errors.INVALID_CONFIG.raise_for(f"Config value {verb} is not allowed for config key: {name}")
+        before = configs.get(name, TOPIC_CONFIGS[name].default)
+        members, given = before.split(",") if before else [], value.split(",")
+        known, named = {*members}, {*given}
+        if operation == OpType.APPEND:
+            members += [each for each in given if each not in known]
+        else:
+            members = [each for each in members if each not in named]
+        configs[name] = ",".join(members)
+    else:
+        Errors.INVALID_REQUEST.raise_for(f"Unknown operation {operation} for config key: {name}")
+
 
 CHANGE_PATH: Final = f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}"
 NOT_KAFKAS: Final = ("endpoints", "rack", "supported_features", "authorizer", "acknowledgement_timeout_ms")

@@ -27,7 +27,7 @@ from kcore.controller.rules.tokens import (
     secret_of,
     throttled,
 )
-from kcore.controller.zk.admin.mutation_quotas import quota_of
+from kcore.controller.zk.admin.quotas import quota_of
 from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
 from kcore.controller.zk.events import ExpireTokens, RequestEvent
 from kcore.controller.zk.zk_context import ControllerContext

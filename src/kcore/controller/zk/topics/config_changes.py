@@ -4,7 +4,7 @@ Source: ZkNodeChangeNotificationListener, TopicConfigHandler and processTopicUnc
 """
 
 from kcore.controller.zk import events
-from kcore.controller.zk.admin.mutation_quotas import on_quota_change
+from kcore.controller.zk.admin.quotas import on_quota_change
 from kcore.controller.zk.effects import Steps, read_children, read_nodes
 from kcore.controller.zk.leaders import unclean
 from kcore.controller.zk.state_changes import carry_out
