@@ -10,7 +10,8 @@ from controller.kraft.active import Active, counted_from_zero, read_snapshot
 from controller.kraft.runtime import BEGIN_MS, controller_of, decides
 from harness.away import GONE, KEPT, Kind, check_removed_while_away
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ReadSnapshotSlice
-from kcore.controller.kraft.authorization import ImageAuthorizer, is_authorized
+from kcore.controller.kraft.acl_index import ImageAuthorizer
+from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.handlers import HANDLERS

@@ -6,6 +6,7 @@ The other node authorizes them as requests of this node. So this node checks the
 from collections.abc import Callable
 from typing import TypeAlias
 
+from kcore.controller.rules.authorization import Authorizer
 from kcore.errors import DisconnectedError
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.net.limits.connection_limits import CLIENT_VALUES, REQUEST_VALUES
@@ -14,7 +15,7 @@ from kcore.net.requests import Relay
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
-from kcore.server.security.rights import Authorizer, Rights
+from kcore.server.security.rights import Rights
 from kcore.wire.codec import decode_from, encode
 
 Refuse: TypeAlias = Callable[[Rights, Message, int], Message | None]

@@ -4,7 +4,10 @@ Source: AclCache and StandardAuthorizerData. `AclIndex.of` applies the changes o
 cost grows with these changes.
 """
 
+from collections.abc import Callable
+
 from kcore.controller.rules.acls import AclKey, AclsByResource, key_of
+from kcore.controller.rules.authorization import Authorizer, AuthorizerSettings
 from kcore.metadata.image.image import ClusterImage
 from kcore.schema.metadata_records_security import AccessControlEntryRecord
 from kcore.types import Uuid
@@ -48,3 +51,12 @@ class AclIndex(AclsByResource[Uuid, Acl]):
     def __contains__(self, key: AclKey) -> bool:
         """True if there is an ACL with all of these values."""
         return key in self._ids
+
+
+class ImageAuthorizer(Authorizer):
+    """Decides by the ACLs of an image."""
+
+    def __init__(self, settings: AuthorizerSettings, image: Callable[[], ClusterImage]) -> None:
+        """`image`: returns the image whose ACLs apply now."""
+        self.index = AclIndex()
+        super().__init__(settings, lambda: self.index.of(image()), is_standard=True)

@@ -6,7 +6,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-from kcore.controller.kraft.acl_index import AclIndex
+from kcore.controller.kraft.acl_index import ImageAuthorizer
 from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats, Contact
 from kcore.controller.kraft.decision import Decision, Steps
 from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
@@ -85,7 +85,7 @@ class ControllerContext:
         one_by_one = FENCES_ONE_BY_ONE in config.kafka_way
         self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms, config.release, one_by_one=one_by_one)
         self.election_settings = ElectionSettings(config)  # See `settings_of_topics.kraft_settings`.
-        self.acls = AclIndex()  # For `authorization`.
+        self.authorizer = ImageAuthorizer(config, lambda: self.image)  # See `authorization.is_authorized`.
         self.tokens = TokenIndex(config.delegation_token_secret_key)  # For `admin/tokens.py`.
         burst_s = config.controller_quota_window_num * config.controller_quota_window_size_seconds
         self.mutation_quotas = MutationQuotas(burst_s)

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kcore.controller.rules.acls import AclsByResource
-from kcore.controller.rules.authorization import is_allowed, is_allowed_on_any
-from kcore.metadata.acl_codes import ALL, CLUSTER, CLUSTER_NAME, DENY, WILDCARD, WILDCARD_PRINCIPAL
-from kcore.metadata.principal import KafkaPrincipal
+from kcore.controller.rules.authorization import Authorizer
+from kcore.metadata.acl_codes import ALL, DENY, WILDCARD, WILDCARD_PRINCIPAL
 from kcore.metadata.zookeeper.znode_acls import AclBinding, Resource
 from kcore.protocol_errors import Errors
 
@@ -77,27 +76,9 @@ class ZkAcls(AclsByResource[AclBinding, AclBinding]):
             yield from self.of_pattern(resource)
 
 
-class AclAuthorizer(NamedTuple):
-    """Decides by the ACLs (AclAuthorizer)."""
+class AclAuthorizer(Authorizer):
+    """Decides by the ACLs in ZooKeeper."""
 
-    settings: AclAuthorizerSettings
-    acls: ZkAcls
-
-    def allows(
-        self,
-        principal: KafkaPrincipal,
-        client_address: str,
-        operation: int,
-        resource_type: int = CLUSTER,
-        name: str = CLUSTER_NAME,
-    ) -> bool:
-        """Whether the principal may do the operation on the resource."""
-        if not self.acls.is_read:
-            return str(principal) in self.settings.super_users
-        return is_allowed(self.settings, self.acls, principal, client_address, operation, resource_type, name)
-
-    def allows_on_any(self, principal: KafkaPrincipal, client_address: str, operation: int, resource_type: int) -> bool:
-        """Whether the principal may do the operation on any resource of that type."""
-        if not self.acls.is_read:
-            return str(principal) in self.settings.super_users
-        return is_allowed_on_any(self.settings, self.acls, principal, client_address, operation, resource_type)
+    def __init__(self, settings: AclAuthorizerSettings, acls: ZkAcls) -> None:
+        super().__init__(settings, lambda: acls if acls.is_read else None, is_standard=False)
+        self.acls = acls

@@ -14,6 +14,7 @@ from kcore.broker.replicas.offsets import on_list_offsets, on_offset_for_leader_
 from kcore.broker.replicas.producing import drop_repeated, on_produce
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.constants import CONSUMER_REPLICA_ID
+from kcore.controller.rules.authorization import Authorizer
 from kcore.errors import DisconnectedError
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.net.request_context import ClientSession
@@ -46,7 +47,7 @@ from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.record_checks import RecordChecks
 from kcore.server.broker.topic_creation import TopicCreation
 from kcore.server.cluster_view import ClusterView
-from kcore.server.security.rights import OF_GROUP, OF_TRANSACTION, Authorizer, Checked, Rights
+from kcore.server.security.rights import OF_GROUP, OF_TRANSACTION, Checked, Rights
 from kcore.types import Uuid
 
 # The versions of 3.9.1 whose records have magic 2.

@@ -8,5 +8,4 @@ Each handler checks the principal, then the request, and returns records and a r
   brokers' settings.
 - `features.py`: UpdateFeatures; `quotas.py`: AlterClientQuotas; `cluster.py`: DescribeCluster.
 - `acls.py`, `scram.py`, `tokens.py`: ACLs, SCRAM credentials, delegation tokens.
-- `admin_handlers.py`: the table of requests and handlers.
 """

@@ -77,7 +77,7 @@ def on_create_acls(context: ControllerContext, request: CreateAclsRequest, info:
         return Decision(refused(request, Errors.UNKNOWN_SERVER_ERROR))
     reasons = [FOR_FILTERS if is_of_a_filter(each) else reason_no_resource(each) for each in rows]
     context.call_controller({place: _result(reason) for place, reason in enumerate(reasons) if reason is not None})
-    index, image, operations = context.acls.of(context.image), context.image, _operations(context)
+    index, image, operations = context.authorizer.index.of(context.image), context.image, _operations(context)
     results: list[AclCreationResult] = []
     records: dict[AclKey, Versioned] = {}
     for each, no_resource in zip(rows, reasons, strict=True):
@@ -148,7 +148,7 @@ def on_delete_acls(context: ControllerContext, request: DeleteAclsRequest, info:
     if (response := _refused_at_once(context, request, info, ALTER, _NO_AUTHORIZER)) is not None:
         return Decision(response)
     context.call_controller()
-    index, operations = context.acls.of(context.image), _operations(context)
+    index, operations = context.authorizer.index.of(context.image), _operations(context)
     results: list[DeleteAclsFilterResult] = []
     ids: dict[Uuid, None] = {}
     for each in map(Filter, request.filters):
@@ -172,5 +172,5 @@ def on_describe_acls(context: ControllerContext, request: DescribeAclsRequest, i
     no_authorizer = "No Authorizer is configured on the broker"
     if (response := _refused_at_once(context, request, info, DESCRIBE, no_authorizer)) is not None:
         return Decision(response)
-    found = Filter(request).matching(context.acls.of(context.image), context.image.acls.values())
+    found = Filter(request).matching(context.authorizer.index.of(context.image), context.image.acls.values())
     return Decision(DescribeAclsResponse(resources=described(found)))

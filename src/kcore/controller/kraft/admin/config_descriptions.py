@@ -20,7 +20,7 @@ from kcore.controller.kraft.admin.config_kinds import (
 from kcore.controller.kraft.admin.configs import error_of_access, known_kind
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.effective_configs import EffectiveConfigs
-from kcore.controller.kraft.kraft_context import ControllerContext, Handler, RequestInfo
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, message_of, refused
 from kcore.controller.rules.topic_configs import TopicConfig, check_value, is_valid, topic_config_values
@@ -37,7 +37,6 @@ from kcore.schema.configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsSynonym,
 )
-from kcore.schema.structure import Message
 
 _NUMBERS: Final[Mapping[int, int]] = {ConfigType.INT: 2**31, ConfigType.SHORT: 2**15, ConfigType.LONG: 2**63}
 _PER_BROKER: Final = re.compile(
@@ -368,6 +367,3 @@ def _result(
         resource_name=resource.resource_name,
         configs=entries or [],
     )
-
-
-HANDLERS: Final[dict[type[Message], Handler]] = {schema.DescribeConfigsRequest: on_describe_configs}

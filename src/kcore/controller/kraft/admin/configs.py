@@ -15,7 +15,7 @@ from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
 from kcore.controller.kraft.departures import CONFIG_OPERATION
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
-from kcore.controller.kraft.kraft_context import ControllerContext, Handler, RequestInfo
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.record_limits import check_records
 from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
 from kcore.metadata.acl_codes import ALTER_CONFIGS, CLUSTER_ACTION, GROUP, TOPIC
@@ -23,7 +23,6 @@ from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import configs as schema
 from kcore.schema.configs import ConfigResourceType
 from kcore.schema.metadata_records_settings import ConfigRecord
-from kcore.schema.structure import Message
 
 Changes = Mapping[Resource, Any]
 _LOOKED_AT_ONCE: Final = 4 * AT_ONCE  # Resources: the check of permissions is cheap.
@@ -227,9 +226,3 @@ def _error_of_loggers(
         )
         return Errors.INVALID_REQUEST, f"{subject} not allowed for the BROKER_LOGGER resource"
     return Errors.NONE, None
-
-
-HANDLERS: Final[dict[type[Message], Handler]] = {
-    schema.AlterConfigsRequest: on_alter_configs,
-    schema.IncrementalAlterConfigsRequest: on_incremental_alter_configs,
-}

@@ -12,5 +12,4 @@ written leaves no trace there that changes later decisions.
 - `heartbeats.py`: sessions and last contacts; `contact_table.py`: their order in Kafka 4.x.
 - `fencing.py`: the periodic task that fences brokers whose sessions have ended.
 - `nodes.py`: UnregisterBroker, ControllerRegistration; `producer_ids.py`: AllocateProducerIds.
-- `broker_handlers.py`: the table of requests and handlers.
 """

@@ -7,5 +7,4 @@ the others, in as few bulk calls as their order allows.
 - `isrs.py`: AlterPartition; `leader_elections.py`: ElectLeaders and periodic elections.
 - `reassignments.py`: AlterPartitionReassignments, ListPartitionReassignments.
 - `directories.py`: AssignReplicasToDirs.
-- `leader_handlers.py`: the table of requests and handlers.
 """
