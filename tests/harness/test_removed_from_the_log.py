@@ -11,7 +11,6 @@ from controller.kraft.runtime import BEGIN_MS, controller_of, decides
 from harness.away import GONE, KEPT, Kind, check_removed_while_away
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ReadSnapshotSlice
 from kcore.controller.kraft.acl_index import ImageAuthorizer
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.handlers import HANDLERS
@@ -64,7 +63,7 @@ class Node:
         allowed = self.authorizer.allows(ALICE, "127.0.0.1", READ, TOPIC, topic)
         if self.context is not None:
             info = RequestInfo(0, BEGIN_MS, principal=ALICE)
-            assert is_authorized(self.context(), info, READ, TOPIC, topic) is allowed
+            assert self.context().is_authorized(info, READ, TOPIC, topic) is allowed
         return allowed
 
     def has_token(self, name: str) -> bool:

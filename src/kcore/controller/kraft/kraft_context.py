@@ -1,11 +1,12 @@
 """The context of handlers: the state, the settings, and facts that no record of the log has."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from kcore.constants import ELR_VERSION
 from kcore.controller.kraft.acl_index import ImageAuthorizer
 from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats, Contact
 from kcore.controller.kraft.decision import Decision, Steps
@@ -16,14 +17,18 @@ from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.token_index import TokenIndex
 from kcore.controller.rules.mutation_quotas import MutationQuota, MutationQuotas
 from kcore.errors import KcoreError
+from kcore.metadata.acl_codes import CLUSTER, CLUSTER_NAME
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.replication.java_random import JavaRandom
+from kcore.replication.kraft_changes import KraftSettings
 from kcore.replication.levels import Level, level_of
 from kcore.schema.acls import AclCreationResult
 from kcore.schema.structure import MetadataRecord
 from kcore.types import Uuid
+
+_ELR_OF_3_9: Final = "eligible.leader.replicas.enable"  # A setting of server.properties, older than the feature.
 
 
 class RequestInfo(NamedTuple):
@@ -84,8 +89,8 @@ class ControllerContext:
         self.raft = RaftView()
         one_by_one = FENCES_ONE_BY_ONE in config.kafka_way
         self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms, config.release, one_by_one=one_by_one)
-        self.election_settings = ElectionSettings(config)  # See `settings_of_topics.kraft_settings`.
-        self.authorizer = ImageAuthorizer(config, lambda: self.image)  # See `authorization.is_authorized`.
+        self.election_settings = ElectionSettings(config)
+        self.authorizer = ImageAuthorizer(config, lambda: self.image)
         self.tokens = TokenIndex(config.delegation_token_secret_key)  # For `admin/tokens.py`.
         burst_s = config.controller_quota_window_num * config.controller_quota_window_size_seconds
         self.mutation_quotas = MutationQuotas(burst_s)
@@ -111,6 +116,35 @@ class ControllerContext:
     def next_offset(self) -> int:
         """The offset of the next decision's first record."""
         return self.image.end_offset
+
+    def kraft_settings(self) -> KraftSettings:
+        """The level of Kafka and the topics' settings that decide elections, in the present state.
+
+        The cost grows with the settings that changed since the last call. If one of them is a setting that elections
+        read, the cost also grows with the topics that override it.
+        """
+        return self.election_settings.of(self.image, self.level, self.is_elr_enabled)
+
+    @property
+    def is_elr_enabled(self) -> bool:
+        """True if partitions have eligible leader replicas (FeatureControlManager.isElrFeatureEnabled)."""
+        if self.config.release == "3.9.1":
+            return self.level.elr_supported and self.config.static_configs.get(_ELR_OF_3_9) == "true"
+        return self.image.features.get(ELR_VERSION, 0) >= 1
+
+    def is_authorized(
+        self, info: RequestInfo, operation: int, resource_type: int = CLUSTER, name: str = CLUSTER_NAME
+    ) -> bool:
+        """True if the principal may do the operation on the resource, and always without an authorizer."""
+        if not self.config.has_authorizer:
+            return True
+        return self.authorizer.allows(info.principal, info.client_address, operation, resource_type, name)
+
+    def filter_by_authorized(
+        self, info: RequestInfo, operation: int, resource_type: int, names: Iterable[str]
+    ) -> set[str]:
+        """The names of resources for which `is_authorized` is true (AuthHelper.filterByAuthorized)."""
+        return {name for name in set(names) if self.is_authorized(info, operation, resource_type, name)}
 
     def call_controller(self, refused: Mapping[int, AclCreationResult] = MappingProxyType({})) -> None:
         """Raise NotControllerError on a standby.

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from kcore.constants import KRAFT_VERSION
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.brokers.heartbeats import Contact
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.departures import LEADERS_NAMED
@@ -230,7 +229,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
 
     def _is_node(self, session: ClientSession) -> bool:
         info = RequestInfo(0, 0, principal=session.principal, client_address=session.client_address)
-        return is_authorized(self._context(), info, CLUSTER_ACTION)
+        return self._context().is_authorized(info, CLUSTER_ACTION)
 
     def follow(self) -> None:
         super().follow()
@@ -424,4 +423,4 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         return may
 
     def _is_allowed(self, asked: _Asked, operation: int) -> bool:
-        return is_authorized(self._context(), self._info(asked), operation)
+        return self._context().is_authorized(self._info(asked), operation)

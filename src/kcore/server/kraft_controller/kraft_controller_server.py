@@ -14,7 +14,6 @@ from random import Random, SystemRandom
 from typing import Any, Final
 
 from kcore.controller.kraft.activation import Bootstrap
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.departures import KILLED_LEADERS
 from kcore.controller.kraft.kraft_context import RequestInfo
@@ -174,7 +173,7 @@ class KraftServer(QuorumServer):
 
     def _asked(self, request: Message, info: RequestInfo, reply_to: Hashable) -> None:
         is_registration = isinstance(request, BrokerRegistrationRequest)
-        if is_registration and is_authorized(self.controller.context, info, CLUSTER_ACTION):
+        if is_registration and self.controller.context.is_authorized(info, CLUSTER_ACTION):
             self._foreign_clusters.look(request, self.node.cluster_id)  # Strangers write no advice into the log.
         self._control(api_name(type(request)), partial(self.controller.on_request, request, info, reply_to))
 

@@ -14,7 +14,6 @@ import pytest
 
 import cases
 from controller.kraft.contexts import a_context
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.rules.acls import Filter
 from kcore.controller.rules.authorization import java_host_address
@@ -49,7 +48,7 @@ class Authorizer:
         kind, _, name = request["principal"].partition(":")
         info = RequestInfo(0, 0, principal=KafkaPrincipal(name, kind), client_address=request["host"])
         operation, resource = OPERATIONS.index(action["op"]), RESOURCE_TYPES.index(action["resourceType"])
-        return is_authorized(self.context, info, operation, resource, action["name"])
+        return self.context.is_authorized(info, operation, resource, action["name"])
 
     def by_the_rule(self, request: dict[str, Any], action: dict[str, Any], *, missing: str | None = None) -> bool:
         """Super users; DENY before ALLOW; without an entry of the resource what the setting says.

@@ -5,7 +5,6 @@ Source: AclControlManager, AclApis, ClusterMetadataAuthorizer, AclBindingFilter.
 
 from typing import Final
 
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import ACLS_FAIL_TOGETHER
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
@@ -52,7 +51,7 @@ def _refused_at_once(
     context: ControllerContext, request: Message, info: RequestInfo, operation: int, no_authorizer: str
 ) -> Message | None:
     """The response if the principal is not authorized or the cluster has no authorizer; None otherwise."""
-    if not is_authorized(context, info, operation):
+    if not context.is_authorized(info, operation):
         return refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, operation))
     if not context.config.has_authorizer:
         return refused(request, Errors.SECURITY_DISABLED, no_authorizer)

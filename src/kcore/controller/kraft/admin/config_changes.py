@@ -18,7 +18,6 @@ from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.effective_configs import EffectiveConfigs
 from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.controller.kraft.settings_of_topics import is_elr_enabled
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF, TRUE, topic_config_values
 from kcore.errors import KcoreError
 from kcore.java_hash import hash_map_order, java_split, string_hash, timeline_order
@@ -120,7 +119,7 @@ class ConfigChanges:
         self.context = context
         self._release = context.config.release
         self._is_forwarded = is_forwarded
-        self._elr = is_elr_enabled(context) and self._release != "3.9.1"
+        self._elr = context.is_elr_enabled and self._release != "3.9.1"
         self._base: Mapping[str, str] | None = None  # The settings of a topic without overrides.
 
     def incremental(self, resource: Resource, changes: Mapping[str, Operation], *, is_new: bool = False) -> Altered:

@@ -11,7 +11,6 @@ from kcore.controller.kraft.admin.config_changes import (
     SenselessOperationError,
     java_int,
 )
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
 from kcore.controller.kraft.departures import CONFIG_OPERATION
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
@@ -43,12 +42,12 @@ def error_of_access(
 ) -> Errors | None:
     """The error if the principal may not do the operation on a resource's settings; None if it may."""
     if kind == ConfigResourceType.TOPIC:
-        allowed = is_authorized(context, info, operation, TOPIC, name)
+        allowed = context.is_authorized(info, operation, TOPIC, name)
         return None if allowed else Errors.TOPIC_AUTHORIZATION_FAILED
     if kind == ConfigResourceType.GROUP:
-        allowed = is_authorized(context, info, operation, GROUP, name)
+        allowed = context.is_authorized(info, operation, GROUP, name)
         return None if allowed else Errors.GROUP_AUTHORIZATION_FAILED
-    return None if is_authorized(context, info, operation) else Errors.CLUSTER_AUTHORIZATION_FAILED
+    return None if context.is_authorized(info, operation) else Errors.CLUSTER_AUTHORIZATION_FAILED
 
 
 class _Answers:
@@ -197,7 +196,7 @@ def _alter_loggers(
 ) -> None:
     """Always an error, because this node has none of Kafka's loggers. Source: RuntimeLoggerManager."""
     named = ConfigResourceType.BROKER_LOGGER, resource.resource_name
-    if not is_authorized(context, info, CLUSTER_ACTION):
+    if not context.is_authorized(info, CLUSTER_ACTION):
         error = Errors.CLUSTER_AUTHORIZATION_FAILED
         answers.add(named, error, DEFAULT_MESSAGES[error])
         return

@@ -15,7 +15,6 @@ from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from kcore.controller.kraft.brokers.contact_table import ContactTable
-from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.java_hash import timeline_order
 from kcore.metadata.image.image import ClusterImage
 from kcore.schema.metadata_records_brokers import (
@@ -138,7 +137,7 @@ class BrokerHeartbeats:
     def on_contact(self, contact: Contact, image: ClusterImage) -> None:
         """Count a heartbeat that was answered without the controller, if its incarnation is registered."""
         broker_id = contact.broker_id
-        row = registered_row(image.brokers, broker_id, contact.broker_epoch)
+        row = image.brokers.registered_row(broker_id, contact.broker_epoch)
         if row is None:
             return
         state = self.of(broker_id, contact.broker_epoch, image)
@@ -158,7 +157,7 @@ class BrokerHeartbeats:
 
     def has_session(self, broker_id: int, image: ClusterImage, now_ms: int) -> bool:
         """True if the registered incarnation has sent a heartbeat within the session timeout (hasValidSession)."""
-        state, row = self.brokers.get(broker_id), registered_row(image.brokers, broker_id)
+        state, row = self.brokers.get(broker_id), image.brokers.registered_row(broker_id)
         if state is None or row is None or state.epoch != image.brokers.epochs[row]:
             return False
         return state.last_contact_ms != NEVER and not self._is_over(state, now_ms)

@@ -5,8 +5,6 @@ Source: ReplicationControlManager.unregisterBroker, ClusterControlManager.regist
 
 from typing import Final
 
-from kcore.controller.kraft.authorization import is_authorized
-from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.brokers.listeners import are_valid, merged
 from kcore.controller.kraft.decision import Decision, Records, Versioned
 from kcore.controller.kraft.departures import LISTENERS
@@ -15,7 +13,6 @@ from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.kafka_way.stale_eligible import changes_of_stale
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.record_limits import MOST_RECORDS, TOO_LARGE, has_limits
-from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.controller.rules.authorization import refusal
 from kcore.metadata.acl_codes import ALTER, CLUSTER_ACTION
 from kcore.protocol_errors import Errors
@@ -42,15 +39,15 @@ _MESSAGES: Final = {  # From ControllerRegistrationRequest.getErrorResponse, wha
 
 def on_unregister_broker(context: ControllerContext, request: UnregisterBrokerRequest, info: RequestInfo) -> Decision:
     """Remove the broker from every ISR, and then its registration. The broker need not be fenced."""
-    if not is_authorized(context, info, ALTER):
+    if not context.is_authorized(info, ALTER):
         return _not_unregistered(context, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER))
     context.call_controller()
     broker_id = request.broker_id
-    row = registered_row(context.image.brokers, broker_id)
+    row = context.image.brokers.registered_row(broker_id)
     if row is None:
         message = f"Broker ID {broker_id} is not currently registered"
         return _not_unregistered(context, Errors.BROKER_ID_NOT_REGISTERED, message)
-    changes = kraft_events.broker_unregistered(context.image.table, kraft_settings(context), broker_id)
+    changes = kraft_events.broker_unregistered(context.image.table, context.kraft_settings(), broker_id)
     again = changes_of_stale(context, broker_id, crashed=False)
     if has_limits(context) and len(changes) + sum(map(len, again)) >= MOST_RECORDS:
         return _not_unregistered(context, Errors.POLICY_VIOLATION, TOO_LARGE)
@@ -68,7 +65,7 @@ def on_controller_registration(
     context: ControllerContext, request: ControllerRegistrationRequest, info: RequestInfo
 ) -> Decision:
     """Register the listeners and features of a controller (KIP-919)."""
-    if not is_authorized(context, info, CLUSTER_ACTION):
+    if not context.is_authorized(info, CLUSTER_ACTION):
         return _not_registered(Errors.CLUSTER_AUTHORIZATION_FAILED)
     context.call_controller()
     if not context.version.controller_registration_supported:

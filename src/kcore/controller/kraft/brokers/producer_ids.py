@@ -1,8 +1,6 @@
 """AllocateProducerIds: blocks of producer ids, each allocated once (KIP-730). Source: ProducerIdControlManager."""
 
 from kcore.constants import INT64_MAX, PRODUCER_ID_BLOCK_SIZE
-from kcore.controller.kraft.authorization import is_authorized
-from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.metadata.acl_codes import CLUSTER_ACTION
@@ -15,10 +13,10 @@ def on_allocate_producer_ids(
     context: ControllerContext, request: AllocateProducerIdsRequest, info: RequestInfo
 ) -> Decision:
     """Allocate the next block, for a broker that is registered with the request's epoch."""
-    if not is_authorized(context, info, CLUSTER_ACTION):
+    if not context.is_authorized(info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
     context.call_controller()
-    if registered_row(context.image.brokers, request.broker_id, request.broker_epoch) is None:
+    if context.image.brokers.registered_row(request.broker_id, request.broker_epoch) is None:
         return _refused(Errors.STALE_BROKER_EPOCH)
     first = max(context.image.next_producer_id, 0)
     if first > INT64_MAX - PRODUCER_ID_BLOCK_SIZE:

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple, Self, TypeAlias
 import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.departures import EARLIER_MOVES
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
@@ -24,7 +23,6 @@ from kcore.controller.kraft.leaders.named import (
     topic_rows_by_name,
 )
 from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
-from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.controller.rules.authorization import refusal
 from kcore.controller.rules.error_responses import refused
 from kcore.metadata.acl_codes import ALTER, DESCRIBE
@@ -101,7 +99,7 @@ def on_alter_partition_reassignments(
     context: ControllerContext, request: AlterPartitionReassignmentsRequest, info: RequestInfo
 ) -> Steps:
     """Decide valid reassignments in one bulk decision, or several if the request's order requires that."""
-    if not is_authorized(context, info, ALTER):
+    if not context.is_authorized(info, ALTER):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
     if not request.topics:
         return Decision(AlterPartitionReassignmentsResponse())
@@ -221,7 +219,7 @@ def _decided(
     context: ControllerContext, asked: _Asked, problems: dict[int, _Problem]
 ) -> Generator[None, None, list[tuple[Int64s, KraftElections]]]:
     """Places in the request with their changes. Adds a problem for each reassignment that cannot be cancelled."""
-    table, settings = context.image.table, kraft_settings(context)
+    table, settings = context.image.table, context.kraft_settings()
     keeps_earlier = EARLIER_MOVES in context.config.kafka_way
     sound = np.ones(len(asked.rows), np.bool_)
     sound[list(problems)] = False
@@ -272,7 +270,7 @@ def on_list_partition_reassignments(
     context: ControllerContext, request: ListPartitionReassignmentsRequest, info: RequestInfo
 ) -> Steps:
     """The reassignments of the named partitions, or all. The cost grows with the named or moving partitions."""
-    if not is_authorized(context, info, DESCRIBE):
+    if not context.is_authorized(info, DESCRIBE):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, DESCRIBE)))
     table = context.image.table
     topics = yield from (_all_moving(table) if request.topics is None else _these(table, request.topics))

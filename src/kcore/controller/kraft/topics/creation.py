@@ -8,7 +8,6 @@ import numpy as np
 
 from kcore.constants import METADATA_TOPIC
 from kcore.controller.kraft.admin.config_changes import ConfigChanges
-from kcore.controller.kraft.authorization import filter_by_authorized, is_authorized
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
 from kcore.controller.kraft.effective_configs import EffectiveConfigs
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
@@ -41,9 +40,9 @@ def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, i
     names, repeated = distinct_names(each.name for each in request.topics)
     allowed = {*names} - {METADATA_TOPIC}
     permitted = allowed
-    if not is_authorized(context, info, CREATE):
-        permitted = filter_by_authorized(context, info, CREATE, TOPIC, allowed)
-    describable = filter_by_authorized(context, info, DESCRIBE_CONFIGS, TOPIC, allowed)
+    if not context.is_authorized(info, CREATE):
+        permitted = context.filter_by_authorized(info, CREATE, TOPIC, allowed)
+    describable = context.filter_by_authorized(info, DESCRIBE_CONFIGS, TOPIC, allowed)
     yield from pause_if_many(len(names))
     topics = [each for each in request.topics if each.name in permitted]
     if topics:

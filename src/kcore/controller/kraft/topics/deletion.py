@@ -3,7 +3,6 @@
 from collections.abc import Generator, Iterable
 from typing import Final
 
-from kcore.controller.kraft.authorization import filter_by_authorized, is_authorized
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
@@ -89,10 +88,10 @@ class Deleting:
     def _permitted(self, names: set[str]) -> tuple[set[str], set[str]]:
         """The names that the principal may describe, and those that it may delete."""
         context, info = self._context, self._info
-        if is_authorized(context, info, DELETE):
+        if context.is_authorized(info, DELETE):
             return names, names
-        describable = filter_by_authorized(context, info, DESCRIBE, TOPIC, names)
-        return describable, filter_by_authorized(context, info, DELETE, TOPIC, names)
+        describable = context.filter_by_authorized(info, DESCRIBE, TOPIC, names)
+        return describable, context.filter_by_authorized(info, DELETE, TOPIC, names)
 
     def _find_by_id(self, by_id: dict[Uuid, str], describable: set[str], deletable: set[str]) -> None:
         for topic_id, name in by_id.items():

@@ -4,7 +4,6 @@ from typing import Final
 
 import numpy as np
 
-from kcore.controller.kraft.authorization import filter_by_authorized
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.departures import REFUSED_PARTITIONS_STAY
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
@@ -34,7 +33,7 @@ def on_create_partitions(context: ControllerContext, request: CreatePartitionsRe
     """Add partitions to topics. Needs ALTER of each topic; one refused topic does not stop the others."""
     topics = {each.name: each for each in request.topics}
     names, repeated = distinct_names(each.name for each in request.topics)
-    permitted = filter_by_authorized(context, info, ALTER, TOPIC, names)
+    permitted = context.filter_by_authorized(info, ALTER, TOPIC, names)
     if permitted:
         context.call_controller()
     yield from pause_if_many(len(names))
