@@ -10,7 +10,6 @@ import pytest
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.errors import StorageError
 from kcore.protocol_errors import ApiException
-from kcore.raft.log.control_records import snapshot_batches
 from kcore.raft.membership.replicas import ElectionState
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.server.broker.logs import BrokerLogs
@@ -23,6 +22,7 @@ from kcore.storage.raft.metadata_log import load_metadata
 from kcore.storage.raft.raft_dir import RaftDirectory
 from kcore.storage.raft.raft_format import format_directory
 from kcore.wire.record_batch import scan_batches
+from raft.batches import snapshot_batches
 from storage import building
 from storage.raft_logs import FOLDER, SMALL, fill, opened, snapshot
 

@@ -5,10 +5,10 @@ against the tables of legal transitions (003.10). Source: validPreviousStates an
 PartitionStateMachine and ReplicaStateMachine of 3.9.1, here for all partitions at once.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from enum import IntEnum
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 
@@ -33,19 +33,7 @@ class PartitionState(IntEnum):
     NON_EXISTENT_PARTITION = 3
 
 
-class ReplicaState(IntEnum):
-    """The states of a replica, with Kafka's numbers."""
-
-    NEW_REPLICA = 1
-    ONLINE_REPLICA = 2
-    OFFLINE_REPLICA = 3
-    REPLICA_DELETION_STARTED = 4
-    REPLICA_DELETION_SUCCESSFUL = 5
-    REPLICA_DELETION_INELIGIBLE = 6
-    NON_EXISTENT_REPLICA = 7
-
-
-_P, _R = PartitionState, ReplicaState
+_P = PartitionState
 
 # For each state, the states that it may follow.
 PARTITION_TRANSITIONS: Final[dict[PartitionState, frozenset[PartitionState]]] = {
@@ -54,29 +42,12 @@ PARTITION_TRANSITIONS: Final[dict[PartitionState, frozenset[PartitionState]]] = 
     _P.OFFLINE_PARTITION: frozenset({_P.NEW_PARTITION, _P.ONLINE_PARTITION, _P.OFFLINE_PARTITION}),
     _P.NON_EXISTENT_PARTITION: frozenset({_P.OFFLINE_PARTITION}),
 }
-_HELD = frozenset({_R.NEW_REPLICA, _R.ONLINE_REPLICA, _R.OFFLINE_REPLICA, _R.REPLICA_DELETION_INELIGIBLE})
-REPLICA_TRANSITIONS: Final[dict[ReplicaState, frozenset[ReplicaState]]] = {
-    _R.NEW_REPLICA: frozenset({_R.NON_EXISTENT_REPLICA}),
-    _R.ONLINE_REPLICA: _HELD,
-    _R.OFFLINE_REPLICA: _HELD,
-    _R.REPLICA_DELETION_STARTED: frozenset({_R.OFFLINE_REPLICA}),
-    _R.REPLICA_DELETION_SUCCESSFUL: frozenset({_R.REPLICA_DELETION_STARTED}),
-    _R.REPLICA_DELETION_INELIGIBLE: frozenset({_R.OFFLINE_REPLICA, _R.REPLICA_DELETION_STARTED}),
-    _R.NON_EXISTENT_REPLICA: frozenset({_R.REPLICA_DELETION_SUCCESSFUL}),
-}
-
 # [from, to] for whole columns at once.
 _LEGAL: Final = np.array([[before in PARTITION_TRANSITIONS[after] for after in _P] for before in _P])
 
 
 class IllegalTransitionError(AssertionError):
-    """A bug in kcore: a partition or a replica has made an illegal transition."""
-
-
-def check_replica(replica: str, before: ReplicaState, after: ReplicaState) -> None:
-    """Raises IllegalTransitionError, which names the replica, unless `after` may follow `before`."""
-    if before not in REPLICA_TRANSITIONS[after]:
-        raise IllegalTransitionError(f"replica {replica}: {before.name} to {after.name}")
+    """A bug in kcore: a partition has made an illegal transition."""
 
 
 def partition_states(table: PartitionTable, rows: Int32s, situation: ReplicaAvailability) -> Int8s:
@@ -96,19 +67,6 @@ def check_partitions(table: PartitionTable, rows: Int32s, before: Int8s, after: 
         change = f"{_P(before[first]).name} to {_P(after[first]).name}"
         count = np.count_nonzero(wrong)
         raise IllegalTransitionError(f"{table.state(int(rows[first]))}: {change}; {count} illegal transitions in all")
-
-
-_State = TypeVar("_State", bound=IntEnum)
-
-
-def diagram(transitions: Mapping[_State, frozenset[_State]]) -> str:
-    """A table of transitions as a Mermaid state diagram, for the documentation."""
-    lines = [f"    {_camel(before)} --> {_camel(after)}" for after, all_of in transitions.items() for before in all_of]
-    return "\n".join(["stateDiagram-v2", *sorted(lines)]) + "\n"
-
-
-def _camel(state: IntEnum) -> str:
-    return state.name.title().replace("_", "")
 
 
 MAX_ATTEMPTS: Final = 10  # Below inter.broker.protocol 2.7 leaders write states, too, so that writes conflict.
