@@ -13,7 +13,7 @@ from kcore.errors import ElectionRefusedError
 from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znodes import PartitionStateNode, TopicAssignment
-from kcore.server.zk_controller import holder
+from kcore.server.zk_controller import eligibility
 from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from net.loops import story, until
@@ -209,7 +209,7 @@ async def test_a_migration_that_began_since_ends_a_controller_at_its_next_electi
 async def test_another_controller_of_our_id_is_told_of_and_ends_this_one_if_it_lives_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(holder, "GRACE_S", 0.0)
+    monkeypatch.setattr(eligibility, "GRACE_S", 0.0)
     zookeeper = kafkas()
     zookeeper.elected(US)
     with caplog.at_level(logging.WARNING):
@@ -249,7 +249,7 @@ async def test_a_second_look_before_its_time_is_no_reason_to_give_up() -> None:
 
 @story
 async def test_an_active_controller_whose_id_is_in_another_session_resigns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holder, "GRACE_S", 60.0)
+    monkeypatch.setattr(eligibility, "GRACE_S", 60.0)
     zookeeper = kafkas()
     async with server(zookeeper) as started:
         await until(lambda: started.active.is_active)

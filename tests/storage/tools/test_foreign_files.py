@@ -14,9 +14,8 @@ from kcore.raft.membership.replicas import ElectionState
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.server.broker.logs import BrokerLogs
 from kcore.storage.checkpoints import TopicPartition, read_leader_epochs
-from kcore.storage.clean_shutdown import CLEAN_SHUTDOWN, take_clean_shutdown
 from kcore.storage.log.live_log import LiveLog
-from kcore.storage.log.log_directory import LogDirectory
+from kcore.storage.log.log_directory import CLEAN_SHUTDOWN, LogDirectory, take_clean_shutdown
 from kcore.storage.meta_properties import parse_meta_properties
 from kcore.storage.raft.metadata_log import load_metadata
 from kcore.storage.raft.raft_dir import RaftDirectory

@@ -6,7 +6,7 @@ requests read and append; some requests wait. `take_outputs` returns what the se
 - `replica.py`, `roles.py`, `partition.py`: a replica's state and roles, and the leader's duties.
 - `log.py`, `appending.py`: the interface of a log, and appends of leaders and followers.
 - `log_validator.py`, `producers.py`, `transactions.py`: checks of records, producers' sequences, transactions.
-- `producing.py`, `verifying.py`, `markers.py`: Produce, the check of its transaction, and WriteTxnMarkers.
+- `producing.py`, `markers.py`: Produce, the check of its transaction, and WriteTxnMarkers.
 - `fetching.py`, `fetch_sessions.py`: Fetch and its incremental sessions.
 - `offsets.py`, `deleting.py`, `describing.py`: ListOffsets, OffsetForLeaderEpoch, DeleteRecords, DescribeProducers.
 - `waiting.py`: waiting requests, and the views of the replicas that handlers use.

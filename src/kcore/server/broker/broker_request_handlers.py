@@ -42,8 +42,7 @@ from kcore.server.answers import made_to_fit
 from kcore.server.broker import coordination
 from kcore.server.broker.broker_authorization import BrokerAuthorization, fetch_right
 from kcore.server.broker.group_coordinators import TOPICS, TRANSACTIONS, coordinator_row
-from kcore.server.broker.log_dirs import describe_log_dirs
-from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.logs import BrokerLogs, describe_log_dirs
 from kcore.server.broker.record_checks import RecordChecks
 from kcore.server.broker.topic_creation import TopicCreation
 from kcore.server.cluster_view import ClusterView

@@ -26,7 +26,7 @@ from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.adoption import Direct
 from kcore.net.framed_connection import PIECE_BYTES, Encoded
 from kcore.net.limits.connection_limits import CLIENT_VALUES, REQUEST_VALUES
-from kcore.net.limits.gradual_release import let_go, long_lists
+from kcore.net.limits.large_requests import let_go, long_lists
 from kcore.net.request_context import PLAINTEXT, ClientSession
 from kcore.net.requests import Answer
 from kcore.net.server import RequestContext

@@ -9,8 +9,7 @@ Invariants: a loss of the session is handled before the events of that session. 
 In reading order:
 - zk_controller_server: the process: election, the loop over events, and the effects.
 - event_queue: the queue of events.
-- holder: who holds /controller, and another controller with the same id.
-- eligibility: the checks before a controller takes over a cluster.
+- eligibility: the checks before a controller takes over a cluster; who holds /controller.
 - broker_channel: sends control requests to brokers, and retries them.
 - answers: the events of brokers' responses.
 - zk_controller_request_handlers: the requests that clients and brokers send to the controller.

@@ -56,8 +56,8 @@ from kcore.server.zk_controller.answers import event_of_answer
 from kcore.server.zk_controller.broker_channel import BrokerChannels
 from kcore.server.zk_controller.client_quotas import ClientQuotasFollower
 from kcore.server.zk_controller.credentials import CredentialsFollower
+from kcore.server.zk_controller.eligibility import Holder, Twin, read_holder
 from kcore.server.zk_controller.event_queue import EventQueue, Reelect, Stop
-from kcore.server.zk_controller.holder import Holder, Twin, read_holder
 from kcore.server.zk_controller.notification_follower import NotificationFollower
 from kcore.server.zk_controller.relay import Address
 from kcore.server.zk_controller.zk_controller_listener_settings import OPEN, ZkControllerListenerSettings, endpoints_at

@@ -9,7 +9,7 @@ written leaves no trace there that changes later decisions.
 
 - `registration.py`: BrokerRegistration; `listeners.py` helps.
 - `heartbeat.py`: BrokerHeartbeat, and the states of a broker; `records.py`: the records of each transition.
-- `heartbeats.py`: sessions and last contacts; `contact_table.py`: their order in Kafka 4.x.
+- `heartbeats.py`: sessions and last contacts.
 - `fencing.py`: the periodic task that fences brokers whose sessions have ended.
 - `nodes.py`: UnregisterBroker, ControllerRegistration; `producer_ids.py`: AllocateProducerIds.
 """

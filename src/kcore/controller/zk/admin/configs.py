@@ -11,10 +11,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kcore.controller.rules.topic_configs import TOPIC_CONFIGS, source_of
+from kcore.controller.rules.topic_configs import (
+    TOPIC_CONFIGS,
+    TRUE,
+    base_values,
+    check_remote_storage,
+    source_of,
+    topic_config_values,
+)
 from kcore.controller.zk.admin import broker_configs
 from kcore.controller.zk.admin.broker_configs import ConfigNode, Configs
-from kcore.controller.zk.admin.topic_configs import validate_topic_configs
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
 from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.zk_context import ControllerContext
@@ -46,6 +52,19 @@ from kcore.schema.configs import (
     OpType,
 )
 from kcore.schema.structure import Message
+
+_BASE: Final = base_values(TOPIC_CONFIGS)
+
+
+def validate_topic_configs(configs: Mapping[str, str]) -> dict[str, str]:
+    """All settings of a topic with these overrides, formatted as Kafka does; ApiException for an invalid one."""
+    values = topic_config_values(configs, base=_BASE)
+    if TRUE in (values["remote.log.delete.on.disable"], values["remote.log.copy.disable"]):
+        Errors.INVALID_CONFIG.raise_for(
+            "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under Zookeeper's mode."
+        )
+    check_remote_storage(values)
+    return values
 
 
 def check_resource(resource: IncrementalAlterConfigsRequestAlterConfigsResource, times: int) -> None:

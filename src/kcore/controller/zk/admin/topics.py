@@ -17,9 +17,9 @@ from kcore.controller.rules.mutation_quotas import (
 )
 from kcore.controller.rules.new_replicas import Replicas
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS, source_of
+from kcore.controller.zk.admin.configs import validate_topic_configs
 from kcore.controller.zk.admin.leaders_awaited import answer_when_led
 from kcore.controller.zk.admin.quotas import message_of, quota_of
-from kcore.controller.zk.admin.topic_configs import validate_topic_configs
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
 from kcore.controller.zk.events import RequestEvent, TopicChange
 from kcore.controller.zk.requests.versions import at_least
