@@ -91,7 +91,8 @@ class KraftBrokerServer(BrokerServer):
             stack.callback(self._close_logs)
             previous_epoch = self.logs.take_clean_shutdown()
             metadata = open_log(
-                *(own.metadata_dir, own.node_id, self.logs.cluster_id, own, own.release), set_aside=own.logs.set_aside
+                *(own.metadata_dir, own.node_id, self.logs.cluster_id, own.quorum, own.release),
+                set_aside=own.logs.set_aside,
             )
             stack.callback(metadata.log.close)
             self._loader = MetadataLoader()

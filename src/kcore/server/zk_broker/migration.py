@@ -67,7 +67,9 @@ class BrokerMigration:
         node = self._node
         async with AsyncExitStack() as stack:
             _delete_metadata_log(node.metadata_dir)
-            metadata = open_log(node.metadata_dir, node.config.broker_id, node.cluster_id, self._settings, RELEASE)
+            metadata = open_log(
+                node.metadata_dir, node.config.broker_id, node.cluster_id, self._settings.quorum, RELEASE
+            )
             stack.callback(metadata.log.close)
             self._log_end = LogEnd()
             self._observer = BrokerObserver(*metadata, self._log_end)
