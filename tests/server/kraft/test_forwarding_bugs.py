@@ -32,9 +32,9 @@ from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasReque
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kcore.server.broker import broker_connections as peers
 from kcore.server.broker import controller_client, forwarding
-from kcore.server.broker.broker_server import now_ms
 from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.forwarding import ControllerRelay
+from kcore.server.clock import now_ms
 from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.zk_controller.relay import Address, BrokerRelay

@@ -39,11 +39,12 @@ from kcore.net.connection_metrics import Metrics
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 from kcore.server.broker.broker_connections import Dialer
 from kcore.server.broker.broker_request_handlers import is_exempt
-from kcore.server.broker.broker_server import BrokerServer, date_ms, now_ms, until_first
+from kcore.server.broker.broker_server import BrokerServer, until_first
 from kcore.server.broker.forwarding import ControllerRelay
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.replica_moves import Hooks as MoveHooks
 from kcore.server.broker.replica_moves import ReplicaMoves
+from kcore.server.clock import now_ms, wall_ms
 from kcore.server.kraft_broker.directory_tasks import DirectoryTasks, Hooks
 from kcore.server.kraft_broker.kraft_broker_request_handlers import NOT_YET, KraftBrokerRequestHandlers, apis
 from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings
@@ -281,7 +282,7 @@ class KraftBrokerServer(BrokerServer):
             if self._image is not None:
                 for key in [*self.manager.partitions]:
                     self.logs.configure(key, self.manager.settings_of(key[0]))
-                failed = self.logs.delete_old(self.manager.settings_of, date_ms())
+                failed = self.logs.delete_old(self.manager.settings_of, wall_ms())
                 self._directories_failed(failed or None)
                 self.perform()
 

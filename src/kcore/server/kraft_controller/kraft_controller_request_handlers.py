@@ -49,12 +49,12 @@ from kcore.schema.raft_voters import (
 from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.schema.structure import Message
 from kcore.server.answers import in_turns
+from kcore.server.clock import Clock
 from kcore.server.kraft_controller.apis import APIS
 from kcore.server.kraft_controller.credentials import NOT_LOADED
 from kcore.server.kraft_controller.envelopes import Forwarded, is_refused_change_of_voters, opened, wrapped
 from kcore.server.kraft_controller.heartbeat_feed import HeartbeatFeed
 from kcore.server.quorum_node.answer_loop import AnswerLoop, Feed
-from kcore.server.quorum_node.clock import Clock
 from kcore.server.quorum_node.follower_feed import FollowerFeed
 from kcore.server.quorum_node.quorum_request_handlers import QuorumRequestHandlers, TakeRequest
 from kcore.server.security.request_throttle import KnownByImage, May, RequestThrottle

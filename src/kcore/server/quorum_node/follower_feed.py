@@ -23,8 +23,8 @@ from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.schema.fetch import FetchPartition, FetchRequest, FetchResponse
 from kcore.schema.headers import ResponseHeader
 from kcore.schema.structure import Message
+from kcore.server.clock import Clock
 from kcore.server.quorum_node.answer_loop import AnswerLoop, Progress, Take
-from kcore.server.quorum_node.clock import Clock
 from kcore.storage.log.segmented_log import Place
 from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.wire.frame_places import frame, is_made_of, with_places

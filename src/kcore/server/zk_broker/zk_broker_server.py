@@ -33,9 +33,10 @@ from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.structure import Message
 from kcore.server.broker.broker_request_handlers import is_exempt
-from kcore.server.broker.broker_server import AGAIN_S, BrokerServer, date_ms, now_ms, until_first
+from kcore.server.broker.broker_server import AGAIN_S, BrokerServer, until_first
 from kcore.server.broker.forwarding import ControllerRelay, forwarded_apis
 from kcore.server.broker.logs import BrokerLogs
+from kcore.server.clock import now_ms, wall_ms
 from kcore.server.document_routing import DocumentRouting, with_bumped
 from kcore.server.security.request_throttle import RequestThrottle
 from kcore.server.zk_broker.control_request_authorization import ControlRequestAuthorization
@@ -171,7 +172,7 @@ class ZkBrokerServer(BrokerServer):
         acls = None if self._authorizer is None else self._acls
         tokens = TokenNode(self._listener_settings.tokens, lambda: Uuid(uuid.uuid4().bytes), set())
         is_migrating = self._migration_settings is not None
-        return SecurityAdmin(admin.perform, acls, tokens, self._authorizer, date_ms, is_migrating)
+        return SecurityAdmin(admin.perform, acls, tokens, self._authorizer, wall_ms, is_migrating)
 
     def _advertised_settings(self) -> dict[str, str]:
         """The broker's settings in DescribeConfigs."""
@@ -254,7 +255,7 @@ class ZkBrokerServer(BrokerServer):
         endpoints = self.listeners.endpoints(self.ports)
         version = 5 if self.config.has_alter_partition else 4
         node = BrokerNode(endpoints, self._rack, version=version, coordinates=False)
-        data = encode_broker(node, time.time_ns() // 1_000_000)
+        data = encode_broker(node, wall_ms())
         give_up_s = time.monotonic() + self._session_s + 5.0
         while True:
             try:
