@@ -12,9 +12,9 @@ from controller.zk.clusters import as_json, kind_of, told
 from kcore.controller.zk import events
 from kcore.controller.zk.active import ActiveController
 from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
+from kcore.controller.zk.events import Kind, event_of
 from kcore.controller.zk.log_lines import Notice
 from kcore.controller.zk.requests.builder import ControlRequest
-from kcore.controller.zk.watches import Kind, event_of
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import ControllerMovedError, TableError
 from kcore.metadata.table.broker_table import Endpoint

@@ -9,17 +9,17 @@ from typing import Final
 import numpy as np
 
 from kcore.controller.rules.features import supports
-from kcore.controller.zk import events, features
+from kcore.controller.zk import events
 from kcore.controller.zk.acls import ZkAcls
-from kcore.controller.zk.admin.leaders_awaited import answer_those_led
+from kcore.controller.zk.admin.features import set_up
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
+from kcore.controller.zk.events import CREATED
 from kcore.controller.zk.handlers import EVENT_HANDLERS, HOOKS, REQUEST_HANDLERS, RESUMED
 from kcore.controller.zk.leaders import unclean
 from kcore.controller.zk.log_lines import NEW_PARTITIONS
 from kcore.controller.zk.state_changes import carry_out
 from kcore.controller.zk.topics import assignments
-from kcore.controller.zk.watches import CREATED
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.controller.zk.znode_reading import pass_over, read_broker, read_states, read_topics
@@ -49,7 +49,7 @@ def on_controller_failover(context: ControllerContext, epoch: int) -> Steps[None
     Watches are set before the watched data is read, and brokers are sent the list of live brokers before a LeaderAndIsr
     names leaders (KAFKA-4443). Source: KafkaController.onControllerFailover of 3.9.1.
     """
-    context.finalized = yield from features.set_up(context.config.inter_broker_protocol)
+    context.finalized = yield from set_up(context.config.inter_broker_protocol)
     for path in WATCHED_CHILDREN:
         yield from read_children(path, watch=True)
     context.config_changes_seen = {*(yield from read_children(znodes.CONFIG_CHANGES))}
@@ -165,7 +165,7 @@ class ActiveController(ControllerContext):
             yield from self._respond(event)
         elif self.is_active:
             yield from EVENT_HANDLERS[type(event)](self, event)
-        yield from answer_those_led(self)
+        yield from self.answer_those_led()
 
     def _respond(self, event: events.RequestEvent[Message]) -> Steps[None]:
         response: Message | None = event.refused(Errors.NOT_CONTROLLER)

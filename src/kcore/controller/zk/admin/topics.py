@@ -18,7 +18,6 @@ from kcore.controller.rules.mutation_quotas import (
 from kcore.controller.rules.new_replicas import Replicas
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS, source_of
 from kcore.controller.zk.admin.configs import validate_topic_configs
-from kcore.controller.zk.admin.leaders_awaited import answer_when_led
 from kcore.controller.zk.admin.quotas import message_of, quota_of
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
 from kcore.controller.zk.events import RequestEvent, TopicChange
@@ -83,7 +82,7 @@ def on_create_topics(context: ControllerContext, event: RequestEvent[CreateTopic
         return CreateTopicsResponse(topics=results, throttle_time_ms=quota.throttle_time_at(context.now_ms))
 
     begun = [] if request.validate_only else [each.name for _, each in requested if each.error_code == Errors.NONE]
-    return answer_when_led(context, event.request_id, begun, request.timeout_ms, response)
+    return context.answer_when_led(event.request_id, begun, request.timeout_ms, response)
 
 
 def _refused_by_name(result: CreatableTopicResult, times: Counter[str]) -> bool:
