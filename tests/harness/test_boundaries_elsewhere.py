@@ -16,7 +16,7 @@ from kcore.broker.lifecycle.machine import BrokerLifecycle, LifecycleConfig, Sta
 from kcore.broker.lifecycle.states import BrokerState
 from kcore.broker.replicas import fetch_sessions
 from kcore.broker.replicas.partition import Follower
-from kcore.controller.kraft.acl_index import AclIndex
+from kcore.controller.kraft.image_indexes import AclIndex
 from kcore.controller.rules.acls import key_of
 from kcore.errors import StorageError
 from kcore.measure.bench.bench_results import summarise

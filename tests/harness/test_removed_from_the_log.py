@@ -10,10 +10,10 @@ from controller.kraft.active import Active, counted_from_zero, read_snapshot
 from controller.kraft.runtime import BEGIN_MS, controller_of, decides
 from harness.away import GONE, KEPT, Kind, check_removed_while_away
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ReadSnapshotSlice
-from kcore.controller.kraft.acl_index import ImageAuthorizer
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.kraft.image_indexes import ImageAuthorizer
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.controller.rules.rate_quotas import REQUEST_PERCENTAGE

@@ -17,7 +17,7 @@ reverts to the last commit.
 - `leaders/`: elections, AlterPartition, reassignments, directories; `kcore.replication` makes the decisions.
 - `admin/`: configurations, client quotas, ACLs, SCRAM, delegation tokens, features.
 - `effective_configs.py`, `election_settings.py`: the effective settings of topics.
-- `acl_index.py`, `token_index.py`: permissions, and indexes of the image's ACLs and tokens.
+- `image_indexes.py`: indexes of the image's ACLs and tokens, and the authorizer.
 - `slices.py`, `snapshot_loading.py`: snapshots are written and loaded in slices, between other events.
 - `departures.py`: where kcore deliberately differs from Kafka; `kafka_way/`: the code for Kafka's way;
   `record_limits.py`, `error_responses.py`.

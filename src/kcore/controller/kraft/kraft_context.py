@@ -7,14 +7,13 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kcore.constants import ELR_VERSION
-from kcore.controller.kraft.acl_index import ImageAuthorizer
 from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats, Contact
 from kcore.controller.kraft.decision import Decision, Steps
 from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
 from kcore.controller.kraft.election_settings import ElectionSettings
+from kcore.controller.kraft.image_indexes import ImageAuthorizer, TokenIndex
 from kcore.controller.kraft.kafka_way.shadow import Shadow
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.controller.kraft.token_index import TokenIndex
 from kcore.controller.rules.mutation_quotas import MutationQuota, MutationQuotas
 from kcore.errors import KcoreError
 from kcore.metadata.acl_codes import CLUSTER, CLUSTER_NAME

@@ -4,7 +4,7 @@ The records change it: by type in image_topics.py, image_brokers.py and image_se
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
@@ -60,6 +60,24 @@ def _new_table() -> PartitionTable:
     nothing = np.empty((0, 0), np.int32)
     brokers = BrokerTable.from_arrays([])
     return PartitionTable.from_arrays(nothing, topics=TopicTable([]), topic_rows=[], brokers=brokers)
+
+
+class KeyChanges:
+    """Follows the changed keys of one dict of an image, for a value that is derived from the dict."""
+
+    def __init__(self, part: str) -> None:
+        self._part = part
+        self._image: ImageState | None = None
+        self._count = 0  # The number of changes of the image that were returned.
+
+    def since_last(self, image: "ImageState") -> tuple[Collection[Any], bool]:
+        """The keys that changed since the last call; all keys, and True, for another image or after many changes."""
+        recent = image.changed_keys(self._part)
+        if self._image is image and self._count == recent.count:
+            return (), False
+        changed = recent.since(self._count) if self._image is image else None
+        self._image, self._count = image, recent.count
+        return (set(image.dict_of(self._part)), True) if changed is None else (changed, False)
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -29,7 +29,7 @@ from kcore.broker.lifecycle.states import BrokerState
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader
 from kcore.broker.metadata_delta.publisher import MetadataPublisher
 from kcore.broker.replicas.replica import Key, Replica
-from kcore.controller.kraft.acl_index import ImageAuthorizer
+from kcore.controller.kraft.image_indexes import ImageAuthorizer
 from kcore.controller.kraft.slices import SnapshotNeed
 from kcore.errors import DisconnectedError
 from kcore.metadata.image.image import ClusterImage
