@@ -12,8 +12,7 @@ from kcore.broker.directories import choosing
 from kcore.broker.directories.assignments import MAX_ASSIGNMENTS_PER_REQUEST, NOISY_FAILURE_MS
 from kcore.broker.directories.failures import DirectoryFailures
 from kcore.broker.directories.outputs import AssignmentsRefused
-from kcore.broker.lifecycle.machine import BrokerLifecycle, LifecycleConfig, Started, Timer
-from kcore.broker.lifecycle.states import BrokerState
+from kcore.broker.lifecycle.machine import BrokerLifecycle, BrokerState, LifecycleConfig, Started, Timer
 from kcore.broker.replicas import fetch_sessions
 from kcore.broker.replicas.partition import Follower
 from kcore.controller.kraft.image_indexes import AclIndex

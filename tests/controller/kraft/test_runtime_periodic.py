@@ -11,17 +11,8 @@ from kcore.controller.kraft import periodic
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.departures import FENCES_AT_INTERVALS
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.controller.kraft.periodic import (
-    AFTER_FAULT_MS,
-    AGAIN_MS,
-    BALANCING,
-    FENCING,
-    SAMPLES,
-    UNCLEAN,
-    PeriodicTasks,
-    Task,
-)
-from kcore.controller.kraft.tasks import all_tasks
+from kcore.controller.kraft.periodic import AFTER_FAULT_MS, AGAIN_MS, PeriodicTasks, Task
+from kcore.controller.kraft.tasks import BALANCING, FENCING, SAMPLES, UNCLEAN, all_tasks
 from kcore.schema.metadata_records_topics import PartitionChangeRecord
 
 

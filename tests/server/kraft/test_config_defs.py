@@ -20,8 +20,7 @@ from kcore.protocol_errors import ApiException
 from kcore.schema.configs import ConfigType
 from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings, broker_settings_of
 from kcore.server.kraft_controller.kraft_controller_settings import KraftSettings, settings_of
-from kcore.server.properties.definitions import DEFINITIONS, STRICTER
-from kcore.server.properties.known_names import KNOWN_NAMES
+from kcore.server.properties.definitions import DEFINITIONS, KNOWN_NAMES, STRICTER
 from kcore.server.properties.values import SettingsError, value_of
 from kcore.storage.log.segmented_log import Settings
 

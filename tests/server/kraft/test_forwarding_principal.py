@@ -17,7 +17,7 @@ from kcore.net.server import RequestContext, serve
 from kcore.schema.envelope import EnvelopeRequest
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.broker.broker_connections import ControllerClient
 from kcore.server.broker.forwarding import ControllerRelay, address_bytes, principal_bytes
 from kcore.server.kraft_controller.envelopes import Forwarded, unwrapped, wrapped
 from kcore.wire.codec import decode

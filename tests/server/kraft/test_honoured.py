@@ -19,6 +19,7 @@ from kcore.server.broker.topic_configs import settings_of as topic_settings_of
 from kcore.server.kraft_broker import kraft_broker_settings as of_broker
 from kcore.server.kraft_controller import kraft_controller_settings as of_controller
 from kcore.server.properties import values
+from kcore.server.properties.definitions import KNOWN_NAMES
 from kcore.server.properties.honoured import (
     BY_BROKERS,
     BY_CONTROLLERS,
@@ -27,7 +28,6 @@ from kcore.server.properties.honoured import (
     warn_of_others,
     without_effect,
 )
-from kcore.server.properties.known_names import KNOWN_NAMES
 from kcore.server.properties.values import SettingsError
 from server.kraft.test_config_defs import BROKER, CONTROLLER
 

@@ -1,4 +1,4 @@
-"""Indexes of an image: its ACLs by resource, and its delegation tokens by HMAC, which is the secret that a client shows.
+"""Indexes of an image: its ACLs by resource, and its delegation tokens by HMAC, which is the secret a client shows.
 
 Each query applies the changes of the image since the last one, so its cost grows with these changes. Neither the tokens
 nor their key is ever logged. Source: AclCache, StandardAuthorizerData, DelegationTokenCache,

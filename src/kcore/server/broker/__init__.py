@@ -11,7 +11,7 @@ A request passes `net.server`, throttles and the audit log, then `BrokerRequestH
 - `topic_configs.py`, `topic_creation.py`: settings of topics, and topics that clients' requests create.
 - `logs.py`: log directories, their ids, DescribeLogDirs.
 - `replica_moves.py`: moves of replicas between log directories.
-- `broker_connections.py`, `controller_client.py`: connections to brokers and to the active controller.
+- `broker_connections.py`: connections to brokers and to the active controller.
 - `fetchers.py`, `transaction_verifier.py`: requests to leaders and to transaction coordinators.
 - `forwarding.py`, `token_requests.py`: requests that the active controller answers, and those about tokens.
 

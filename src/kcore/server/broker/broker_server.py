@@ -30,9 +30,8 @@ from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.structure import Message
-from kcore.server.broker.broker_connections import Dialer
+from kcore.server.broker.broker_connections import ControllerClient, Dialer
 from kcore.server.broker.broker_request_handlers import BrokerRequestHandlers
-from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.coordination import led_partitions
 from kcore.server.broker.fetchers import BrokerFetchers
 from kcore.server.broker.logs import BrokerLogs

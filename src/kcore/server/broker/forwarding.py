@@ -29,7 +29,7 @@ from kcore.schema.structure import Message
 from kcore.schema.versions import Versions
 from kcore.server.broker import token_requests
 from kcore.server.broker.broker_authorization import BrokerAuthorization
-from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.broker.broker_connections import ControllerClient
 from kcore.server.checked_relay import read_request, response_bytes
 from kcore.server.kraft_controller.apis import APIS
 from kcore.server.kraft_controller.envelopes import FORWARDABLE

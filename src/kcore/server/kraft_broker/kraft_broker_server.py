@@ -16,6 +16,7 @@ from kcore.broker.directories.image_placements import ImagePlacements
 from kcore.broker.directories.outputs import HeartbeatNow
 from kcore.broker.lifecycle.machine import (
     BrokerLifecycle,
+    BrokerState,
     DirectoriesCordoned,
     LifecycleConfig,
     ReadyToUnfence,
@@ -25,7 +26,6 @@ from kcore.broker.lifecycle.machine import (
     Started,
     StateChanged,
 )
-from kcore.broker.lifecycle.states import BrokerState
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader
 from kcore.broker.metadata_delta.publisher import MetadataPublisher
 from kcore.broker.replicas.replica import Key, Replica

@@ -14,8 +14,7 @@ from kcore.net.address import address_flaw
 from kcore.protocol_errors import InvalidConfigurationException
 from kcore.raft.membership.replicas import Address, Voter
 from kcore.schema.configs import ConfigType
-from kcore.server.properties.definitions import DEFINITIONS
-from kcore.server.properties.known_names import KNOWN_NAMES, PREFIXES
+from kcore.server.properties.definitions import DEFINITIONS, KNOWN_NAMES, PREFIXES
 from kcore.server.quorum_node.static_voters import static_voters
 from kcore.storage.log.segmented_log import Settings
 from kcore.storage.raft.file_raft_log import SEGMENT_BYTES as METADATA_SEGMENT_BYTES

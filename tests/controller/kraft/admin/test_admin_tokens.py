@@ -19,8 +19,7 @@ from kcore.controller.kraft.departures import UNBOUNDED_TOKENS
 from kcore.controller.kraft.image_indexes import TokenIndex
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.periodic import MOST_EXPIRED_TOKENS as MOST_EXPIRED
-from kcore.controller.kraft.periodic import TOKENS
-from kcore.controller.kraft.tasks import all_tasks
+from kcore.controller.kraft.tasks import TOKENS, all_tasks
 from kcore.controller.rules.tokens import MOST_RENEWER_BYTES, MOST_RENEWERS
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.principal import KafkaPrincipal
