@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from kcore import schema
 from kcore.controller.kraft.admin import acls, config_descriptions, configs, features, quotas, scram, tokens
 from kcore.controller.kraft.admin.cluster import on_describe_cluster
 from kcore.controller.kraft.brokers import heartbeat, nodes, registration
@@ -14,35 +15,28 @@ from kcore.schema import broker_lifecycle as lifecycle
 from kcore.schema import configs as config_schema
 from kcore.schema import delegation_tokens as token_schema
 from kcore.schema import partitions, topics
-from kcore.schema.alter_partition import AlterPartitionRequest
-from kcore.schema.cluster_metadata import DescribeClusterRequest
-from kcore.schema.log_dirs import AssignReplicasToDirsRequest
-from kcore.schema.producers import AllocateProducerIdsRequest
-from kcore.schema.quotas import AlterClientQuotasRequest
-from kcore.schema.scram import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message
-from kcore.schema.update_features import UpdateFeaturesRequest
 
 HANDLERS: Final[dict[type[Message], Handler]] = {
     lifecycle.BrokerRegistrationRequest: registration.on_broker_registration,
     lifecycle.BrokerHeartbeatRequest: heartbeat.on_broker_heartbeat,
     lifecycle.UnregisterBrokerRequest: nodes.on_unregister_broker,
     lifecycle.ControllerRegistrationRequest: nodes.on_controller_registration,
-    AllocateProducerIdsRequest: on_allocate_producer_ids,
+    schema.AllocateProducerIdsRequest: on_allocate_producer_ids,
     config_schema.AlterConfigsRequest: configs.on_alter_configs,
     config_schema.IncrementalAlterConfigsRequest: configs.on_incremental_alter_configs,
     config_schema.DescribeConfigsRequest: config_descriptions.on_describe_configs,
     topics.CreateTopicsRequest: creation.on_create_topics,
     partitions.CreatePartitionsRequest: growth.on_create_partitions,
     topics.DeleteTopicsRequest: deletion.on_delete_topics,
-    AlterPartitionRequest: isrs.on_alter_partition,
+    schema.AlterPartitionRequest: isrs.on_alter_partition,
     partitions.ElectLeadersRequest: leader_elections.on_elect_leaders,
     partitions.AlterPartitionReassignmentsRequest: reassignments.on_alter_partition_reassignments,
     partitions.ListPartitionReassignmentsRequest: reassignments.on_list_partition_reassignments,
-    AssignReplicasToDirsRequest: directories.on_assign_replicas_to_dirs,
-    AlterClientQuotasRequest: quotas.on_alter_client_quotas,
-    AlterUserScramCredentialsRequest: scram.on_alter_user_scram_credentials,
-    DescribeUserScramCredentialsRequest: scram.on_describe_user_scram_credentials,
+    schema.AssignReplicasToDirsRequest: directories.on_assign_replicas_to_dirs,
+    schema.AlterClientQuotasRequest: quotas.on_alter_client_quotas,
+    schema.AlterUserScramCredentialsRequest: scram.on_alter_user_scram_credentials,
+    schema.DescribeUserScramCredentialsRequest: scram.on_describe_user_scram_credentials,
     acl_schema.CreateAclsRequest: acls.on_create_acls,
     acl_schema.DeleteAclsRequest: acls.on_delete_acls,
     acl_schema.DescribeAclsRequest: acls.on_describe_acls,
@@ -50,13 +44,13 @@ HANDLERS: Final[dict[type[Message], Handler]] = {
     token_schema.RenewDelegationTokenRequest: tokens.on_renew_delegation_token,
     token_schema.ExpireDelegationTokenRequest: tokens.on_expire_delegation_token,
     token_schema.DescribeDelegationTokenRequest: tokens.on_describe_delegation_token,
-    UpdateFeaturesRequest: features.on_update_features,
-    DescribeClusterRequest: on_describe_cluster,
+    schema.UpdateFeaturesRequest: features.on_update_features,
+    schema.DescribeClusterRequest: on_describe_cluster,
 }
 
 # A standby answers these requests too, from its committed state. The active controller's answer waits for the commit of
 # the state that it shows; Kafka's shows the committed state (lastStableOffset), at once.
 READS: Final = (
-    *(DescribeClusterRequest, config_schema.DescribeConfigsRequest, acl_schema.DescribeAclsRequest),
-    *(partitions.ListPartitionReassignmentsRequest, DescribeUserScramCredentialsRequest),
+    *(schema.DescribeClusterRequest, config_schema.DescribeConfigsRequest, acl_schema.DescribeAclsRequest),
+    *(partitions.ListPartitionReassignmentsRequest, schema.DescribeUserScramCredentialsRequest),
 )
