@@ -27,16 +27,12 @@ from kcore._ext.tables.change_columns cimport (
 from kcore._ext.constants cimport MAX_REPLICAS
 from kcore._ext.elections.election_brokers cimport (
     AHEAD,
-    HEAD_FAILED,
-    HEAD_ISR_OFFSETS,
-    HEAD_LEADER_EPOCHS,
-    HEAD_LEADERS,
-    HEAD_PARTITION_EPOCHS,
     LEAVES_FLAG,
     MAY_LEAD_FLAG,
     NOBODY_FLAG,
     first_slot,
     flags_of,
+    heads_of,
     id_of,
     prefetch,
     slots_in_sync,
@@ -104,7 +100,7 @@ cdef inline bint change_plainly(
     """
     cdef const int16_t* replicas = t.replicas + p * slots
     cdef const int16_t* isr = t.isr + p * members
-    cdef int32_t* new_isr = out.isr + out.isr_end
+    cdef int32_t* new_isr = out.heads.isr + out.heads.isr_end
     cdef int16_t leader = t.leader[p], elected
     cdef uint32_t gone = 0, leader_valid = 0, live = 0, valid
     cdef int32_t stays
@@ -273,17 +269,9 @@ cdef Targets targets_of(object targets) except *:
 
 cdef Changes changes_of(object heads__kr, Py_ssize_t step, object isr, object recovery__r, object fields__r) except *:
     cdef Changes out
-    cdef int32_t* first = <int32_t*>address_of(heads__kr)
-    out.rows = first
-    out.leaders = first + HEAD_LEADERS * step
-    out.isr_offsets = first + HEAD_ISR_OFFSETS * step
-    out.leader_epochs = first + HEAD_LEADER_EPOCHS * step
-    out.partition_epochs = first + HEAD_PARTITION_EPOCHS * step
-    out.failed = first + HEAD_FAILED * step
-    out.isr, out.recovery = <int32_t*>address_of(isr), <int8_t*>address_of(recovery__r)
+    out.heads = heads_of(heads__kr, step, isr, recovery__r)
     out.fields = <uint16_t*>address_of(fields__r)
-    out.isr_offsets[0] = 0
-    out.at = out.count = out.isr_end = out.failures = 0
+    out.at = 0
     return out
 
 
@@ -324,7 +312,7 @@ def decide(
     if sparse__kl is not None:
         for k in range(SPARSE_LISTS):
             sizes.append((sparse[k].count, sparse[k].offsets[sparse[k].count]))
-    return out.count, out.isr_end, out.failures, sizes
+    return out.heads.count, out.heads.isr_end, out.heads.failures, sizes
 
 
 def rows_in_directories(
