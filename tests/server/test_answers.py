@@ -6,7 +6,7 @@ import pytest
 
 from kcore import schema as s
 from kcore.controller.zk import events
-from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.metadata.table.broker_table import BrokerTable
 from kcore.schema.stop_replica import (
     StopReplicaPartitionError,

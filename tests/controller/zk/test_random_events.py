@@ -13,7 +13,7 @@ from controller.zk.clusters import as_json, columns_of, kind_of, told
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.controller.zk.requests.batch import ControlRequest
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.state_changes import PartitionState, partition_states
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znodes import PartitionStateNode

@@ -14,7 +14,7 @@ from kcore.controller.zk.active import ActiveController
 from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
 from kcore.controller.zk.events import Kind, event_of
 from kcore.controller.zk.log_lines import Notice
-from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import ControllerMovedError, TableError
 from kcore.metadata.table.broker_table import Endpoint

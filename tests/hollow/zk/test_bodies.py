@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kcore
-from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.measure.hollow.zk import bodies
 from kcore.measure.hollow.zk.bodies import Bodies
 from kcore.schema import UpdateMetadataRequest

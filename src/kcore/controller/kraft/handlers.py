@@ -6,7 +6,6 @@ from kcore import schema
 from kcore.controller.kraft.admin import acls, config_descriptions, configs, features, quotas, scram, tokens
 from kcore.controller.kraft.admin.cluster import on_describe_cluster
 from kcore.controller.kraft.brokers import heartbeat, nodes, registration
-from kcore.controller.kraft.brokers.producer_ids import on_allocate_producer_ids
 from kcore.controller.kraft.kraft_context import Handler
 from kcore.controller.kraft.leaders import directories, isrs, leader_elections, reassignments
 from kcore.controller.kraft.topics import creation, deletion, growth
@@ -22,7 +21,7 @@ HANDLERS: Final[dict[type[Message], Handler]] = {
     lifecycle.BrokerHeartbeatRequest: heartbeat.on_broker_heartbeat,
     lifecycle.UnregisterBrokerRequest: nodes.on_unregister_broker,
     lifecycle.ControllerRegistrationRequest: nodes.on_controller_registration,
-    schema.AllocateProducerIdsRequest: on_allocate_producer_ids,
+    schema.AllocateProducerIdsRequest: nodes.on_allocate_producer_ids,
     config_schema.AlterConfigsRequest: configs.on_alter_configs,
     config_schema.IncrementalAlterConfigsRequest: configs.on_incremental_alter_configs,
     config_schema.DescribeConfigsRequest: config_descriptions.on_describe_configs,

@@ -90,13 +90,7 @@ TOPIC_CONFIGS: Final = {
             "message.timestamp.difference.max.ms", _LONG, _MOST, 0, server="log.message.timestamp.difference.max.ms"
         ),
         TopicConfig("message.timestamp.before.max.ms", _LONG, _MOST, 0, server="log.message.timestamp.before.max.ms"),
-        TopicConfig(
-            "message.timestamp.after.max.ms",
-            _LONG,
-            _MOST,
-            0,
-            server="log.message.timestamp.after.max.ms",
-        ),
+        TopicConfig("message.timestamp.after.max.ms", _LONG, _MOST, 0, server="log.message.timestamp.after.max.ms"),
         TopicConfig("leader.replication.throttled.replicas", _LIST, ""),
         TopicConfig("follower.replication.throttled.replicas", _LIST, ""),
         TopicConfig("message.downconversion.enable", _BOOLEAN, "true", server="log.message.downconversion.enable"),

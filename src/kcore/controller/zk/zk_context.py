@@ -16,7 +16,7 @@ from kcore.controller.zk.acls import ZkAcls
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Send, SendResponse, Steps
 from kcore.controller.zk.events import RequestEvent
-from kcore.controller.zk.requests.builder import RequestBatch, add_decision
+from kcore.controller.zk.requests.batch import RequestBatch, add_decision
 from kcore.controller.zk.topics.deletion_progress import TopicDeletions
 from kcore.controller.zk.zk_controller import ZkController
 from kcore.controller.zk.zk_controller_config import ControllerConfig

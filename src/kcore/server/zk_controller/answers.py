@@ -9,7 +9,7 @@ from kcore.controller.zk.events import (
     LeaderAndIsrResponseReceived,
     StopReplicaResponseReceived,
 )
-from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.requests.states import taken
 from kcore.schema import LeaderAndIsrResponse, StopReplicaResponse
 from kcore.wire.columns import Columns, Rows

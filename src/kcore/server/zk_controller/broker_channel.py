@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
-from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.requests.merging import SharedMerges
 from kcore.controller.zk.requests.outbox import Outbox
 from kcore.errors import DecodeError, NetworkError

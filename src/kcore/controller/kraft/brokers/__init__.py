@@ -11,5 +11,5 @@ written leaves no trace there that changes later decisions.
 - `heartbeat.py`: BrokerHeartbeat, and the states of a broker; `records.py`: the records of each transition.
 - `heartbeats.py`: sessions and last contacts.
 - `fencing.py`: the periodic task that fences brokers whose sessions have ended.
-- `nodes.py`: UnregisterBroker, ControllerRegistration; `producer_ids.py`: AllocateProducerIds.
+- `nodes.py`: UnregisterBroker, ControllerRegistration, AllocateProducerIds.
 """

@@ -1,10 +1,12 @@
 """UnregisterBroker removes a broker; ControllerRegistration registers a controller's listeners and features.
 
-Source: ReplicationControlManager.unregisterBroker, ClusterControlManager.registerController.
+AllocateProducerIds allocates blocks of producer ids, each once (KIP-730). Source: ClusterControlManager,
+ReplicationControlManager.unregisterBroker, ProducerIdControlManager.
 """
 
 from typing import Final
 
+from kcore.constants import INT64_MAX, PRODUCER_ID_BLOCK_SIZE
 from kcore.controller.kraft.brokers.listeners import are_valid, merged
 from kcore.controller.kraft.decision import Decision, Records, Versioned
 from kcore.controller.kraft.departures import LISTENERS
@@ -29,6 +31,8 @@ from kcore.schema.metadata_records_brokers import (
     RegisterControllerRecord,
     UnregisterBrokerRecord,
 )
+from kcore.schema.metadata_records_settings import ProducerIdsRecord
+from kcore.schema.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 _MESSAGES: Final = {  # From ControllerRegistrationRequest.getErrorResponse, whatever the reason.
     Errors.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
@@ -95,3 +99,28 @@ def on_controller_registration(
 
 def _not_registered(error: Errors) -> Decision:
     return Decision(ControllerRegistrationResponse(error_code=error, error_message=_MESSAGES[error]))
+
+
+def on_allocate_producer_ids(
+    context: ControllerContext, request: AllocateProducerIdsRequest, info: RequestInfo
+) -> Decision:
+    """Allocate the next block, for a broker that is registered with the request's epoch."""
+    if not context.is_authorized(info, CLUSTER_ACTION):
+        return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
+    context.call_controller()
+    if context.image.brokers.registered_row(request.broker_id, request.broker_epoch) is None:
+        return _refused(Errors.STALE_BROKER_EPOCH)
+    first = max(context.image.next_producer_id, 0)
+    if first > INT64_MAX - PRODUCER_ID_BLOCK_SIZE:
+        return _refused(Errors.UNKNOWN_SERVER_ERROR)
+    record = ProducerIdsRecord(
+        broker_id=request.broker_id, broker_epoch=request.broker_epoch, next_producer_id=first + PRODUCER_ID_BLOCK_SIZE
+    )
+    return Decision(
+        AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=PRODUCER_ID_BLOCK_SIZE),
+        [Versioned(record)],
+    )
+
+
+def _refused(error: Errors) -> Decision:
+    return Decision(AllocateProducerIdsResponse(error_code=error))

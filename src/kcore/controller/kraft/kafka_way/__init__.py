@@ -2,5 +2,5 @@
 
 Nothing here runs by default. `faults.py`: failures after which Kafka's controller resigns. `shadow.py`: state that
 Kafka's controller has beside the image; `stale_eligible.py`: decisions by its index of ELRs;
-`published_image.py`: the image of its snapshots; `unreadable_settings.py`: a min.insync.replicas that is no number.
+`unreadable_settings.py`: a min.insync.replicas that is no number.
 """
