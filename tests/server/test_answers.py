@@ -14,7 +14,7 @@ from kcore.schema.stop_replica import (
     StopReplicaTopicState,
     StopReplicaTopicV1,
 )
-from kcore.server.zk_controller.answers import event_of_answer
+from kcore.server.zk_controller.broker_channel import event_of_answer
 from kcore.wire.codec import encode
 from kcore.wire.column_codec import decode_columns
 from kcore.wire.columns import Columns

@@ -18,7 +18,7 @@ reverts to the last commit.
 - `admin/`: configurations, client quotas, ACLs, SCRAM, delegation tokens, features.
 - `effective_configs.py`, `election_settings.py`: the effective settings of topics.
 - `image_indexes.py`: indexes of the image's ACLs and tokens, and the authorizer.
-- `slices.py`, `snapshot_loading.py`: snapshots are written and loaded in slices, between other events.
+- `slices.py`: snapshots are written and loaded in slices, between other events.
 - `departures.py`: where kcore deliberately differs from Kafka; `kafka_way/`: the code for Kafka's way;
   `record_limits.py`, `error_responses.py`.
 

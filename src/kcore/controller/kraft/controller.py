@@ -31,8 +31,7 @@ from kcore.controller.kraft.outputs import Clocks, Output, Outputs, ReadSnapshot
 from kcore.controller.kraft.pending import Deciding, Pending, Uncommitted, Writing, using_quota
 from kcore.controller.kraft.periodic import PeriodicTasks, Task
 from kcore.controller.kraft.record_limits import TOO_LARGE
-from kcore.controller.kraft.slices import SnapshotNeed
-from kcore.controller.kraft.snapshot_loading import SnapshotLoading
+from kcore.controller.kraft.slices import SnapshotLoading, SnapshotNeed
 from kcore.controller.kraft.standby import Following, checked, is_refused_at_once
 from kcore.controller.kraft.writing import Written
 from kcore.controller.rules.error_responses import refused

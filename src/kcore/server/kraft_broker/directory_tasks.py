@@ -9,9 +9,9 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from kcore.broker.directories.assignments import ImagePlacements
 from kcore.broker.directories.broker_directories import BrokerDirectories
 from kcore.broker.directories.found import FoundLog, settle_found
-from kcore.broker.directories.image_placements import ImagePlacements
 from kcore.broker.directories.outputs import (
     AssignmentsRefused,
     CreateReplica,

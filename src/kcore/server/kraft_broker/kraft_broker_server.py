@@ -10,9 +10,9 @@ from contextlib import AsyncExitStack, suppress
 from random import SystemRandom
 from typing import Final, Self
 
+from kcore.broker.directories.assignments import ImagePlacements
 from kcore.broker.directories.broker_directories import BrokerDirectories
 from kcore.broker.directories.failures import DirectoryFailures
-from kcore.broker.directories.image_placements import ImagePlacements
 from kcore.broker.directories.outputs import HeartbeatNow
 from kcore.broker.lifecycle.machine import (
     BrokerLifecycle,

@@ -15,8 +15,7 @@ from typing import Any, Final, Self
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.isr_changes import StateWrite
 from kcore.broker.replicas.replica import Key
-from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS, ControlRequests
-from kcore.broker.zk_control.senders import KnownController
+from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS, ControlRequests, KnownController
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
 from kcore.controller.zk.admin.configs import settings_of

@@ -10,8 +10,7 @@ In reading order:
 - zk_controller_server: the process: election, the loop over events, and the effects.
 - event_queue: the queue of events.
 - eligibility: the checks before a controller takes over a cluster; who holds /controller.
-- broker_channel: sends control requests to brokers, and retries them.
-- answers: the events of brokers' responses.
+- broker_channel: sends control requests to brokers, retries them, and makes events of the responses.
 - zk_controller_request_handlers: the requests that clients and brokers send to the controller.
 - zk_controller_authorization: removes the items of a request that its client has no rights to.
 - relay: requests that a live broker serves in the controller's place.

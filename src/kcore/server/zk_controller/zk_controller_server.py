@@ -51,8 +51,7 @@ from kcore.server.security.audit import AuditLog
 from kcore.server.security.request_throttle import RequestThrottle
 from kcore.server.zk_controller import eligibility
 from kcore.server.zk_controller.acl_follower import AclFollower
-from kcore.server.zk_controller.answers import event_of_answer
-from kcore.server.zk_controller.broker_channel import BrokerChannels
+from kcore.server.zk_controller.broker_channel import BrokerChannels, event_of_answer
 from kcore.server.zk_controller.client_quotas import AddressQuotasFollower, ClientQuotasFollower
 from kcore.server.zk_controller.credentials import CredentialsFollower
 from kcore.server.zk_controller.eligibility import Holder, Twin, read_holder
