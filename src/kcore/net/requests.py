@@ -54,6 +54,21 @@ class Relay(Protocol):
         """That connection has ended."""
 
 
+class RelayAround:
+    """A relay that changes only `ask` of another relay."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """Whether the other relay takes that API in that version."""
+        return self._relay.takes(api_key, version)
+
+    def forget(self, connection_id: int) -> None:
+        """That connection has ended."""
+        self._relay.forget(connection_id)
+
+
 class Throttle(Protocol):
     """Counts the time that requests take, where there are quotas of it (`kcore.server.security.request_throttle`)."""
 

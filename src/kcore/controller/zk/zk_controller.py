@@ -196,7 +196,7 @@ class ZkController:
         self.table.apply(decision.changes.written(), controller_epoch=self.controller_epoch, check_epochs=False)
 
     def requests(self, decision: Decision) -> list[ControlRequest]:
-        """The control requests for a replayed decision, UpdateMetadata first (KAFKA-4443), one of each kind a broker."""
+        """The requests for a replayed decision, UpdateMetadata first (KAFKA-4443), one of each kind a broker."""
         head = self.controller_id, self.controller_epoch
         batch = RequestBatch(*head, self.table, self.versions, places=self.places)
         add_decision(batch, self.table, decision)
