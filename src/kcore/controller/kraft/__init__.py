@@ -20,7 +20,7 @@ reverts to the last commit.
 - `image_indexes.py`: indexes of the image's ACLs and tokens, and the authorizer.
 - `slices.py`: snapshots are written and loaded in slices, between other events.
 - `departures.py`: where kcore deliberately differs from Kafka; `kafka_way/`: the code for Kafka's way;
-  `record_limits.py`, `error_responses.py`.
+  `error_responses.py`: responses that name the active controller.
 
 Rules that both modes share are in `controller/rules/`.
 """

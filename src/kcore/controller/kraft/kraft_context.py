@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from kcore.constants import ELR_VERSION
 from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats, Contact
 from kcore.controller.kraft.decision import Decision, Steps
-from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
+from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE, RECORD_LIMITS
 from kcore.controller.kraft.election_settings import ElectionSettings
 from kcore.controller.kraft.image_indexes import ImageAuthorizer, TokenIndex
 from kcore.controller.kraft.kafka_way.shadow import Shadow
@@ -20,6 +20,7 @@ from kcore.metadata.acl_codes import CLUSTER, CLUSTER_NAME
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
+from kcore.protocol_errors import Errors
 from kcore.replication.java_random import JavaRandom
 from kcore.replication.kraft_changes import KraftSettings
 from kcore.replication.levels import Level, level_of
@@ -27,6 +28,8 @@ from kcore.schema.acls import AclCreationResult
 from kcore.schema.structure import MetadataRecord
 from kcore.types import Uuid
 
+MOST_RECORDS: Final = 10_000  # QuorumController.MAX_RECORDS_PER_USER_OP; the limit of partitions too.
+TOO_LARGE: Final = "Unable to perform excessively large batch operation."  # BoundedList
 _ELR_OF_3_9: Final = "eligible.leader.replicas.enable"  # A setting of server.properties, older than the feature.
 
 
@@ -144,6 +147,16 @@ class ControllerContext:
     ) -> set[str]:
         """The names of resources for which `is_authorized` is true (AuthHelper.filterByAuthorized)."""
         return {name for name in set(names) if self.is_authorized(info, operation, resource_type, name)}
+
+    @property
+    def has_record_limits(self) -> bool:
+        """True if Kafka's limit of records per request applies, which is only in Kafka's way ("record-limits")."""
+        return RECORD_LIMITS in self.config.kafka_way
+
+    def check_records(self, count: int) -> None:
+        """PolicyViolationException if a request would write too many records (BoundedList)."""
+        if count > MOST_RECORDS and self.has_record_limits:
+            Errors.POLICY_VIOLATION.raise_for(TOO_LARGE)
 
     def call_controller(self, refused: Mapping[int, AclCreationResult] = MappingProxyType({})) -> None:
         """Raise NotControllerError on a standby.

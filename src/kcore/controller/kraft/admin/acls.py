@@ -7,8 +7,7 @@ from typing import Final
 
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import ACLS_FAIL_TOGETHER
-from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.record_limits import MOST_RECORDS, TOO_LARGE, has_limits
+from kcore.controller.kraft.kraft_context import MOST_RECORDS, TOO_LARGE, ControllerContext, RequestInfo
 from kcore.controller.rules.acls import (
     FOR_FILTERS,
     OPERATIONS,
@@ -86,7 +85,7 @@ def on_create_acls(context: ControllerContext, request: CreateAclsRequest, info:
         if reason is None and (key := key_of(record)) not in index and key not in records:
             record.id = _new_id(context, image)
             records[key] = Versioned(record)
-    if has_limits(context) and len(records) > MOST_RECORDS:
+    if context.has_record_limits and len(records) > MOST_RECORDS:
         return Decision(refused(request, Errors.POLICY_VIOLATION, TOO_LARGE))
     return Decision(CreateAclsResponse(results=results), tuple(records.values()))
 
@@ -158,7 +157,7 @@ def on_delete_acls(context: ControllerContext, request: DeleteAclsRequest, info:
         ids.update(dict.fromkeys(acl.id for acl in found))
         matching = [matched(acl) for acl in found]
         results.append(DeleteAclsFilterResult(error_message=None, matching_acls=matching))
-    if has_limits(context) and len(ids) > MOST_RECORDS:
+    if context.has_record_limits and len(ids) > MOST_RECORDS:
         return Decision(refused(request, Errors.INVALID_REQUEST, _TOO_MANY))
     records = [Versioned(RemoveAccessControlEntryRecord(id=each)) for each in ids]
     return Decision(DeleteAclsResponse(filter_results=results), records)

@@ -15,7 +15,6 @@ from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned,
 from kcore.controller.kraft.departures import CONFIG_OPERATION
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.record_limits import check_records
 from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
 from kcore.metadata.acl_codes import ALTER_CONFIGS, CLUSTER_ACTION, GROUP, TOPIC
 from kcore.protocol_errors import ApiException, Errors
@@ -180,7 +179,7 @@ def _decided(
             yield
     everything += altering.clear_elrs(records)
     try:
-        check_records(context, len(everything))
+        context.check_records(len(everything))
     except ApiException as error:
         return Decision(refused(request, error.error, str(error)))
     is_legacy = isinstance(request, schema.AlterConfigsRequest)

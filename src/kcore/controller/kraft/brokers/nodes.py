@@ -13,8 +13,7 @@ from kcore.controller.kraft.departures import LISTENERS
 from kcore.controller.kraft.error_responses import unregister_broker
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.kafka_way.stale_eligible import changes_of_stale
-from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.record_limits import MOST_RECORDS, TOO_LARGE, has_limits
+from kcore.controller.kraft.kraft_context import MOST_RECORDS, TOO_LARGE, ControllerContext, RequestInfo
 from kcore.controller.rules.authorization import refusal
 from kcore.metadata.acl_codes import ALTER, CLUSTER_ACTION
 from kcore.protocol_errors import Errors
@@ -53,7 +52,7 @@ def on_unregister_broker(context: ControllerContext, request: UnregisterBrokerRe
         return _not_unregistered(context, Errors.BROKER_ID_NOT_REGISTERED, message)
     changes = kraft_events.broker_unregistered(context.image.table, context.kraft_settings(), broker_id)
     again = changes_of_stale(context, broker_id, crashed=False)
-    if has_limits(context) and len(changes) + sum(map(len, again)) >= MOST_RECORDS:
+    if context.has_record_limits and len(changes) + sum(map(len, again)) >= MOST_RECORDS:
         return _not_unregistered(context, Errors.POLICY_VIOLATION, TOO_LARGE)
     epoch = int(context.image.brokers.epochs[row])
     gone = Versioned(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=epoch))

@@ -22,7 +22,6 @@ from kcore.controller.kraft.leaders.named import (
     topic_rows_by_name,
 )
 from kcore.controller.kraft.periodic import MOST_ELECTIONS
-from kcore.controller.kraft.record_limits import check_records
 from kcore.controller.rules.authorization import refusal
 from kcore.controller.rules.error_responses import in_version, refused
 from kcore.metadata.acl_codes import ALTER
@@ -72,7 +71,7 @@ def on_elect_leaders(context: ControllerContext, request: ElectLeadersRequest, i
             context, request.topic_partitions, request.election_type == ElectionType.UNCLEAN
         )
     try:
-        check_records(context, sum(map(len, elected)))
+        context.check_records(sum(map(len, elected)))
     except ApiException as error:
         return _all_refused(request, info, error.error, str(error))
     return Decision(response, elected, is_atomic=False)

@@ -13,7 +13,7 @@ import numpy as np
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.departures import EARLIER_MOVES
-from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
+from kcore.controller.kraft.kraft_context import MOST_RECORDS, ControllerContext, RequestInfo
 from kcore.controller.kraft.leaders.named import (
     MOST_RUNS,
     in_runs,
@@ -22,7 +22,6 @@ from kcore.controller.kraft.leaders.named import (
     rows_named,
     topic_rows_by_name,
 )
-from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
 from kcore.controller.rules.authorization import refusal
 from kcore.controller.rules.error_responses import refused
 from kcore.metadata.acl_codes import ALTER, DESCRIBE
@@ -109,7 +108,7 @@ def on_alter_partition_reassignments(
     yield from pause_if_many(len(asked.rows))
     problems = yield from _problems(table, asked)
     decided = yield from _decided(context, asked, problems)
-    if has_limits(context) and sum(len(changes) for _, changes in decided) > MOST_RECORDS:
+    if context.has_record_limits and sum(len(changes) for _, changes in decided) > MOST_RECORDS:
         changed = np.concatenate([places[places_of(changes, asked.rows[places])] for places, changes in decided])
         problems |= dict.fromkeys(changed[MOST_RECORDS:].tolist(), _OVER_LIMIT)
         decided = yield from _decided(context, asked, problems)

@@ -10,8 +10,7 @@ from kcore.constants import METADATA_TOPIC
 from kcore.controller.kraft.admin.config_changes import ConfigChanges
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
 from kcore.controller.kraft.effective_configs import EffectiveConfigs
-from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.record_limits import MOST_RECORDS, check_records, has_limits
+from kcore.controller.kraft.kraft_context import MOST_RECORDS, ControllerContext, RequestInfo
 from kcore.controller.kraft.topics.created import NewTopic, count_of, records_of
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, Placing
 from kcore.controller.rules.error_responses import message_of, refused
@@ -51,7 +50,7 @@ def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, i
     creating = Creating(context, describable, quota, is_forwarded=info.is_forwarded)
     try:
         results = yield from creating.results(topics)
-        check_records(context, count_of(creating.made))
+        context.check_records(count_of(creating.made))
     except ApiException as error:
         return Decision(refused(request, error.error, message_of(error)))
     results += [_failed(name, Errors.INVALID_REQUEST, "Duplicate topic name.") for name in hash_map_order(repeated)]
@@ -113,7 +112,7 @@ class Creating:
             len(each.assignments) or (default if each.num_partitions == -1 else max(each.num_partitions, 0))
             for each in topics
         )
-        if sum(counts) > (MOST_RECORDS if has_limits(self._context) else MOST_PARTITIONS):
+        if sum(counts) > (MOST_RECORDS if self._context.has_record_limits else MOST_PARTITIONS):
             Errors.POLICY_VIOLATION.raise_for("Excessively large number of partitions per request.")
 
     def _check_name(self, name: str) -> None:

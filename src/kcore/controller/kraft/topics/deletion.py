@@ -4,8 +4,7 @@ from collections.abc import Generator, Iterable
 from typing import Final
 
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
-from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
+from kcore.controller.kraft.kraft_context import MOST_RECORDS, ControllerContext, RequestInfo
 from kcore.controller.kraft.topics.creation import distinct_names
 from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
 from kcore.controller.rules.mutation_quotas import DELETE_TOPICS_STRICT_FROM, MutationQuota
@@ -122,7 +121,7 @@ class Deleting:
 
     def records(self, quota: MutationQuota) -> Generator[None, None, list[Versioned]]:
         """The records of the deleted topics; also adds their results."""
-        most = MOST_RECORDS if has_limits(self._context) else len(self.found)
+        most = MOST_RECORDS if self._context.has_record_limits else len(self.found)
         table, records = self._context.image.table, list[Versioned]()
         for place, (topic_id, name) in enumerate(self.found.items()):
             if place % AT_ONCE == AT_ONCE - 1:

@@ -6,8 +6,7 @@ import numpy as np
 
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.departures import REFUSED_PARTITIONS_STAY
-from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
+from kcore.controller.kraft.kraft_context import MOST_RECORDS, ControllerContext, RequestInfo
 from kcore.controller.kraft.topics.created import NewTopic, records_of
 from kcore.controller.kraft.topics.creation import distinct_names
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, LeaderlessError, Placing
@@ -106,7 +105,7 @@ class Growing:
     def _check_count(self, more: int) -> None:
         """Refuse more partitions than allowed; without a message, as Kafka's controller does."""
         count = self._partitions + more
-        if count > MOST_RECORDS and has_limits(self._context):
+        if count > MOST_RECORDS and self._context.has_record_limits:
             Errors.UNKNOWN_SERVER_ERROR.raise_for()
         if count > MOST_PARTITIONS:
             Errors.POLICY_VIOLATION.raise_for("Excessively large number of partitions per request.")
