@@ -1,9 +1,9 @@
 """The replicas of one broker, independent of the source of its orders.
 
-An order (`ReplicaManager.become`, `stop`, `hold_only`) changes a replica's role by the table in `roles.py`. Handlers of
-requests read and append; some requests wait. `take_outputs` returns what the server must do, in order.
+An order (`ReplicaManager.become`, `stop`, `hold_only`) changes a replica's role by the table in `replica.py`. Handlers
+of requests read and append; some requests wait. `take_outputs` returns what the server must do, in order.
 
-- `replica.py`, `roles.py`, `partition.py`: a replica's state and roles, and the leader's duties.
+- `replica.py`, `partition.py`: a replica's state and roles, and the leader's duties.
 - `log.py`, `appending.py`: the interface of a log, and appends of leaders and followers.
 - `log_validator.py`, `producers.py`, `transactions.py`: checks of records, producers' sequences, transactions.
 - `producing.py`, `markers.py`: Produce, the check of its transaction, and WriteTxnMarkers.

@@ -7,8 +7,7 @@ from typing import Final, NamedTuple, Protocol
 from kcore.broker.replicas.appending import Appended, append_as_leader, append_end_marker
 from kcore.broker.replicas.log import ReplicaLog
 from kcore.broker.replicas.log_validator import Bytes, CheckedRecords, LogConfig
-from kcore.broker.replicas.replica import Key, Replica
-from kcore.broker.replicas.roles import Order, Role, Step, next_step
+from kcore.broker.replicas.replica import Key, Order, Replica, Role, Step, next_step
 from kcore.broker.replicas.transactions import AbortedTransaction, EndMarker
 from kcore.constants import RECOVERED, UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET, UNKNOWN_BROKER_EPOCH
 from kcore.protocol_errors import Errors, exception_of

@@ -11,7 +11,7 @@ from kcore.controller.zk.brokers import broker_changes, log_dirs, producer_ids
 from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.leaders import isr
 from kcore.controller.zk.leaders import requested_elections as elections
-from kcore.controller.zk.topics import config_changes, deletion, deletion_steps, reassignment, topic_changes
+from kcore.controller.zk.topics import deletion, deletion_steps, reassignment, topic_changes
 from kcore.controller.zk.zk_context import ControllerContext, Hooks
 from kcore.schema.structure import Message
 
@@ -53,7 +53,7 @@ EVENT_HANDLERS: Final[dict[type[events.Event], Handler]] = {
     events.AutoPreferredReplicaLeaderElection: elections.on_auto_preferred_election,
     events.BrokerChange: broker_changes.on_broker_change,
     events.BrokerModifications: broker_changes.on_broker_modifications,
-    events.ConfigChange: config_changes.on_config_change,
+    events.ConfigChange: topic_changes.on_config_change,
     events.ExpireTokens: tokens.on_expire_tokens,
     events.IsrChangeNotification: isr.on_isr_change_notification,
     events.LeaderAndIsrResponseReceived: log_dirs.on_leader_and_isr_response,
@@ -66,7 +66,7 @@ EVENT_HANDLERS: Final[dict[type[events.Event], Handler]] = {
     events.TopicChange: topic_changes.on_topic_change,
     events.TopicDeletion: deletion.on_topic_deletion,
     events.TopicDeletionStep: deletion_steps.on_topic_deletion_step,
-    events.TopicUncleanLeaderElectionEnable: config_changes.on_topic_unclean_enable,
+    events.TopicUncleanLeaderElectionEnable: topic_changes.on_topic_unclean_enable,
     events.ZkPartitionReassignment: reassignment.on_zk_partition_reassignment,
     events.ZkReplicaLeaderElection: elections.on_zk_replica_leader_election,
 }

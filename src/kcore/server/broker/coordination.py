@@ -12,9 +12,8 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from kcore import schema
-from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.replica import Key, Role
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.broker.replicas.roles import Role
 from kcore.constants import INTERNAL_TOPICS
 from kcore.protocol_errors import Errors
 from kcore.schema.committed_offsets import (

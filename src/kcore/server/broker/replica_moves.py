@@ -25,9 +25,8 @@ from kcore.broker.directories.outputs import (
     StopCopy,
     TopicIdPartition,
 )
-from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.replica import Key, Role
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.broker.replicas.roles import Role
 from kcore.errors import StorageError
 from kcore.metadata.image.image import ClusterImage
 from kcore.net.limits.bounded_log import BoundedLog

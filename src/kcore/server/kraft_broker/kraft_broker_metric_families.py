@@ -10,7 +10,7 @@ from typing import Final
 
 from kcore.broker.lifecycle.machine import BrokerState
 from kcore.broker.replicas.partition import Partition
-from kcore.broker.replicas.roles import Role
+from kcore.broker.replicas.replica import Role
 from kcore.metadata.image.image import ClusterImage
 from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
 from kcore.server.metrics import metric_families
