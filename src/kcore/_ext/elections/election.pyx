@@ -8,27 +8,9 @@ candidate rows and allocates; tables guarantee the rest. KRaft's elections are i
 from kcore._ext.arrays cimport address_of
 from kcore._ext.constants cimport RECOVERING
 from kcore._ext.elections.election_brokers cimport (
-    AHEAD,
-    CALLS_FLAG,
-    CRASHED_FLAG,
-    HEAD_COUNT,
-    HEAD_FAILED,
-    HEAD_ISR_OFFSETS,
-    LEAVES_FLAG,
-    MAY_LEAD_FLAG,
-    NO_DIRECTORIES_FLAG,
-    NOBODY_FLAG,
-    STAYS_FLAG,
-    Heads,
-    copy_isr,
-    first_slot,
-    flags_of,
-    heads_of,
-    id_of,
-    prefetch,
-    put,
-    put_failure,
-    slots_in_sync,
+    AHEAD, CALLS_FLAG, CRASHED_FLAG, HEAD_COUNT, HEAD_FAILED, HEAD_ISR_OFFSETS, LEAVES_FLAG, MAY_LEAD_FLAG,
+    NO_DIRECTORIES_FLAG, NOBODY_FLAG, STAYS_FLAG, Heads, copy_isr, first_slot, flags_of, heads_of, id_of, prefetch, put,
+    put_failure, slots_in_sync,
 )
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 

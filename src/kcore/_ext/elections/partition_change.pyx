@@ -9,33 +9,11 @@ over its ISR; `change_builder.pxd` decides any other. The wrapper checks candida
 from kcore._ext.arrays cimport address_of
 from kcore._ext.elections.change_builder cimport change_partition, configured_min_isr, is_online
 from kcore._ext.tables.change_columns cimport (
-    ISR,
-    LEADER,
-    NOBODY,
-    PREFERRED,
-    SPARSE_LISTS,
-    By,
-    Changes,
-    Election,
-    List,
-    Lists,
-    Rule,
-    Table,
-    Targets,
-    put_change,
+    ISR, LEADER, NOBODY, PREFERRED, SPARSE_LISTS, By, Changes, Election, List, Lists, Rule, Table, Targets, put_change,
 )
 from kcore._ext.constants cimport MAX_REPLICAS
 from kcore._ext.elections.election_brokers cimport (
-    AHEAD,
-    LEAVES_FLAG,
-    MAY_LEAD_FLAG,
-    NOBODY_FLAG,
-    first_slot,
-    flags_of,
-    heads_of,
-    id_of,
-    prefetch,
-    slots_in_sync,
+    AHEAD, LEAVES_FLAG, MAY_LEAD_FLAG, NOBODY_FLAG, first_slot, flags_of, heads_of, id_of, prefetch, slots_in_sync,
 )
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
