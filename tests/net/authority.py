@@ -54,3 +54,14 @@ def client_tls(
     if certificate is not None:
         context.load_cert_chain(certificate, key)
     return context
+
+
+def server_tls(
+    certificate: str | Path, key: str | Path | None = None, *, client_ca: str | Path | None = None
+) -> ssl.SSLContext:
+    """Shows that certificate; with `client_ca` clients must show one too (ssl.client.auth=required). PEM files."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=client_ca)
+    context.load_cert_chain(certificate, key)
+    if client_ca is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context

@@ -2,12 +2,9 @@
 
 import ssl
 from dataclasses import dataclass, field
-from os import PathLike
-from typing import Final, TypeAlias
+from typing import Final
 
 from kcore.errors import AuthenticationError
-
-PemPath: TypeAlias = str | PathLike[str]
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -39,12 +36,3 @@ class Security:
     tls: ssl.SSLContext | None = None
     sasl: Sasl | None = None
     server_name: str | None = None
-
-
-def server_tls(certificate: PemPath, key: PemPath | None = None, *, client_ca: PemPath | None = None) -> ssl.SSLContext:
-    """Shows that certificate; with `client_ca` clients must show one too (ssl.client.auth=required). PEM files."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=client_ca)
-    context.load_cert_chain(certificate, key)
-    if client_ca is not None:
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
