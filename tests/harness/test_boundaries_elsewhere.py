@@ -8,7 +8,7 @@ import pytest
 from broker.cluster import led
 from broker.directories.placements import A, a_queue, an_image, answer, asked, p
 from harness.boundary import check_limit
-from kcore.broker.directories import choosing
+from kcore.broker.directories import placing
 from kcore.broker.directories.assignments import MAX_ASSIGNMENTS_PER_REQUEST, NOISY_FAILURE_MS
 from kcore.broker.directories.failures import DirectoryFailures
 from kcore.broker.directories.outputs import AssignmentsRefused
@@ -409,11 +409,11 @@ def _acl(name: str) -> AccessControlEntryRecord:
 
 
 def test_so_many_directories_that_were_chosen_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "MOST_PREFERRED", 3)
+    monkeypatch.setattr(placing, "MOST_PREFERRED", 3)
     other = Uuid(b"o" * 16)
 
     def remembers_the_first(count: int) -> bool:
-        choice = choosing.DirectoryChoice()
+        choice = placing.DirectoryChoice()
         for number in range(count):
             choice.prefer(("t", number), A)
         assert choice.take(("t", count - 1), other, [A, other], (), {}) == A, "the newest"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from kcore.broker.directories.choosing import least_used
+from kcore.broker.directories.placing import least_used
 from kcore.broker.replicas.partition import TopicSettings
 from kcore.broker.replicas.replica import Key
 from kcore.constants import UNKNOWN_BROKER_EPOCH

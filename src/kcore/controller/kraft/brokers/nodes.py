@@ -7,7 +7,7 @@ ReplicationControlManager.unregisterBroker, ProducerIdControlManager.
 from typing import Final
 
 from kcore.constants import INT64_MAX, PRODUCER_ID_BLOCK_SIZE
-from kcore.controller.kraft.brokers.listeners import are_valid, merged
+from kcore.controller.kraft.brokers.registration import are_valid, merged
 from kcore.controller.kraft.decision import Decision, Records, Versioned
 from kcore.controller.kraft.departures import LISTENERS
 from kcore.controller.kraft.error_responses import unregister_broker

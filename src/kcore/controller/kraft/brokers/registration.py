@@ -3,11 +3,10 @@
 Source: ClusterControlManager.registerBroker and ReplicationControlManager.handleBrokerShutdown.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from kcore.constants import KRAFT_VERSION, MAX_BROKERS
-from kcore.controller.kraft.brokers.listeners import are_valid, merged
+from kcore.constants import JAVA_BLANKS, KRAFT_VERSION, MAX_BROKERS
 from kcore.controller.kraft.decision import Decision, Records, Versioned
 from kcore.controller.kraft.departures import CLEAN_BOUNCE_WAITS, LISTENERS, UNBOUNDED_DIRECTORIES
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
@@ -15,11 +14,27 @@ from kcore.controller.kraft.kafka_way.stale_eligible import changes_of_stale
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION
+from kcore.metadata.table.broker_table import SECURITY_PROTOCOLS
 from kcore.metadata.table.directory_table import is_reserved_directory
 from kcore.protocol_errors import Errors
 from kcore.replication import kraft_events
-from kcore.schema.broker_lifecycle import BrokerRegistrationRequest, BrokerRegistrationResponse
+from kcore.schema.broker_lifecycle import BrokerRegistrationRequest, BrokerRegistrationResponse, Listener
 from kcore.schema.metadata_records_brokers import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
+
+
+def merged(listeners: Iterable[Listener]) -> list[Listener]:
+    """One listener per name: the last one, at the place of the first one."""
+    return [*{each.name: each for each in listeners}.values()]
+
+
+def are_valid(listeners: Iterable[Listener]) -> bool:
+    """True if each listener has a known security protocol, and each merged one a host and a port."""
+    given = list(listeners)
+    known = {*SECURITY_PROTOCOLS.values()}
+    return all(each.security_protocol in known for each in given) and all(
+        each.port and each.host.strip(JAVA_BLANKS) for each in merged(given)
+    )
+
 
 MOST_DIRECTORIES: Final = 1_000  # For each broker.
 _CLEAN_SHUTDOWN_FROM: Final = 3  # The first version of the request with previousBrokerEpoch.
