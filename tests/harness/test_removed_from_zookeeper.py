@@ -9,8 +9,7 @@ import pytest
 from harness.away import GONE, KEPT, Kind
 from kcore.controller.zk.acls import AclAuthorizer, AclAuthorizerSettings, ZkAcls
 from kcore.metadata.acl_codes import ALLOW, LITERAL, PREFIXED, READ, TOPIC
-from kcore.metadata.delegation_token import Token
-from kcore.metadata.principal import KafkaPrincipal
+from kcore.metadata.principal import KafkaPrincipal, Token
 from kcore.metadata.zookeeper import znode_tokens, znodes
 from kcore.metadata.zookeeper.znode_acls import CHANGES, AclBinding, encode_acl_change, encode_acls, resource_path
 from kcore.server.zk_controller.acl_follower import AclFollower

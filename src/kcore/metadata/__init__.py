@@ -9,5 +9,5 @@ change anything, and a recorder sees each change first, so that uncommitted chan
 - `zookeeper`: the state of a ZooKeeper-mode cluster: contents of znodes.
 - `metadata_version`: Kafka's metadata versions, and which records each allows.
 - `topic_names`: valid names.
-- `principal`, `acl_codes`, `delegation_token`: principals, codes of ACLs, delegation tokens.
+- `principal`, `acl_codes`: principals and delegation tokens, codes of ACLs.
 """

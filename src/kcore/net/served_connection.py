@@ -16,6 +16,7 @@ from kcore.net.limits.work_in_parts import Share
 from kcore.net.request_context import SESSION, ClientSession, RequestContext
 from kcore.net.requests import (
     KEY_AND_VERSION,
+    check_kind,
     fault_line,
     read_any_request,
     read_request,
@@ -23,7 +24,6 @@ from kcore.net.requests import (
     started_watch,
     versions_frame,
 )
-from kcore.net.responses import check_kind
 from kcore.net.security.handshakes import tls_bytes
 from kcore.net.security.principal import principal_of_certificate
 from kcore.net.security.sasl_server import SaslServer

@@ -27,8 +27,7 @@ from kcore.net.limits.large_requests import LargeRequests
 from kcore.net.limits.work_in_parts import next_turn
 from kcore.net.listener import Listener, bound_sockets
 from kcore.net.request_context import ClientSession, RequestContext
-from kcore.net.requests import DirectHandler, Relay, Throttle
-from kcore.net.responses import SharedBody
+from kcore.net.requests import DirectHandler, Relay, SharedBody, Throttle
 from kcore.net.security.handshakes import HANDSHAKE_BYTES, Handshakes, accept_tls
 from kcore.net.security.sasl_server import SaslListener
 from kcore.net.security.tls import TlsContext

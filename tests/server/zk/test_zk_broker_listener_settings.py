@@ -24,8 +24,7 @@ from kcore.metadata.acl_codes import (
     TOPIC,
     WRITE,
 )
-from kcore.metadata.delegation_token import Token
-from kcore.metadata.principal import KafkaPrincipal
+from kcore.metadata.principal import KafkaPrincipal, Token
 from kcore.metadata.zookeeper import znode_acls, znode_tokens, znodes
 from kcore.metadata.zookeeper.znode_acls import AclBinding
 from kcore.metadata.zookeeper.znode_brokers import decode_broker

@@ -13,8 +13,7 @@ from kcore import schema as s
 from kcore.controller.zk.acls import acl_authorizer_settings
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import AuthenticationError, DisconnectedError, NetworkError
-from kcore.metadata.delegation_token import Token
-from kcore.metadata.principal import KafkaPrincipal
+from kcore.metadata.principal import KafkaPrincipal, Token
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.metadata.zookeeper import znode_tokens, znodes
 from kcore.metadata.zookeeper.znode_operations import Create

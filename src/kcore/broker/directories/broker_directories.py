@@ -14,8 +14,7 @@ from typing import Final
 from kcore.broker.directories.assignments import AssignmentQueue, Placements
 from kcore.broker.directories.failures import DirectoryFailures
 from kcore.broker.directories.found import FoundReplica
-from kcore.broker.directories.move_table import Event, State
-from kcore.broker.directories.moves import Moves
+from kcore.broker.directories.moves import Event, Moves, State
 from kcore.broker.directories.outputs import (
     AssignmentSettled,
     CreateReplica,

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from kcore.broker.directories.broker_directories import BrokerDirectories
 from kcore.broker.directories.found import FoundLog
-from kcore.broker.directories.move_table import State
+from kcore.broker.directories.moves import State
 from kcore.broker.directories.outputs import (
     CreateFuture,
     DeleteFuture,

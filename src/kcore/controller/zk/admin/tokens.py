@@ -33,8 +33,7 @@ from kcore.controller.zk.events import ExpireTokens, RequestEvent
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import pass_over
 from kcore.errors import TableError
-from kcore.metadata.delegation_token import Token
-from kcore.metadata.principal import KafkaPrincipal
+from kcore.metadata.principal import KafkaPrincipal, Token
 from kcore.metadata.zookeeper.znode_operations import Create, Delete, Operation, OperationResult, SetData
 from kcore.metadata.zookeeper.znode_tokens import CHANGE_PATH, TOKENS, decode_token, encode_token, token_path
 from kcore.protocol_errors import ApiException, Errors
