@@ -23,11 +23,10 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from kcore.broker.directories.assignments import BATCHING_MS
+from kcore.broker.directories.assignments import BATCHING_MS, ImagePlacements
 from kcore.broker.directories.broker_directories import BrokerDirectories
 from kcore.broker.directories.failures import DirectoryFailures
 from kcore.broker.directories.found import FoundReplica
-from kcore.broker.directories.image_placements import ImagePlacements
 from kcore.broker.directories.outputs import TopicIdPartition
 from kcore.collector import rare_collections
 from kcore.controller.kraft.decision import all_parts

@@ -5,7 +5,7 @@ import pytest
 from broker.cluster import KEY, led
 from kcore.broker.replicas.offsets import on_list_offsets
 from kcore.broker.replicas.partition import TopicSettings
-from kcore.broker.replicas.roles import Role
+from kcore.broker.replicas.replica import Role
 from kcore.constants import LEADER_DURING_DELETE
 from kcore.protocol_errors import Errors
 from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from broker.cluster import KEY, TOPIC_ID, Cluster, led
 from kcore.broker.replicas import fetch_sessions
-from kcore.broker.replicas.fetch_session_handler import FetchSessionHandler
 from kcore.broker.replicas.fetch_sessions import EVICTION_MS, FetchSessionCache, next_epoch
+from kcore.broker.replicas.fetcher import FetchSessionHandler
 from kcore.broker.replicas.fetching import on_fetch
 from kcore.protocol_errors import Errors
 from kcore.schema.fetch import (

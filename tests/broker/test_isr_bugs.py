@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.cluster import Cluster, led
-from kcore.broker.replicas.roles import Role
+from kcore.broker.replicas.replica import Role
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.protocol_errors import Errors
 from kcore.schema.fetch import ReplicaState

@@ -13,8 +13,10 @@ from kcore.broker.directories.outputs import HeartbeatNow
 from kcore.broker.lifecycle.machine import (
     FIRST_SHUTDOWN_INTERVAL_MS,
     STARTING_INTERVAL_MS,
+    TRANSITIONS,
     Answered,
     BrokerLifecycle,
+    BrokerState,
     DirectoriesCordoned,
     Effect,
     LifecycleConfig,
@@ -26,9 +28,10 @@ from kcore.broker.lifecycle.machine import (
     ShutdownAsked,
     Started,
     StateChanged,
+    Step,
     Timer,
+    next_state,
 )
-from kcore.broker.lifecycle.states import TRANSITIONS, BrokerState, Step, next_state
 from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import (
     BrokerHeartbeatRequest,

@@ -8,8 +8,8 @@ from broker.memory_log import MemoryLogs
 from kcore import schema as s
 from kcore.broker.metadata_delta.publisher import MetadataPublisher
 from kcore.broker.replicas.broker_config import BrokerConfig
+from kcore.broker.replicas.replica import Role
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.broker.replicas.roles import Role
 from kcore.metadata.image.image import ClusterImage
 from kcore.types import Uuid
 from seeds import seeds

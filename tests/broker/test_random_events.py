@@ -8,7 +8,7 @@ import kcore
 from kcore.broker.zk_control.broker import Broker
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.events import BrokerFailed, BrokerStarted, ControlledShutdown, PreferredElection
-from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.zk_controller import ZkController
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.protocol_errors import Errors

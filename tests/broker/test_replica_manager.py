@@ -5,7 +5,7 @@ import pytest
 from broker.cluster import KEY, TOPIC_ID, Cluster, led
 from broker.memory_log import MemoryLog, MemoryLogs
 from kcore.broker.replicas.appending import append_as_follower
-from kcore.broker.replicas.roles import Role
+from kcore.broker.replicas.replica import Role
 from kcore.protocol_errors import Errors, exception_of
 from kcore.types import Uuid
 from storage import building

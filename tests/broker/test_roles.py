@@ -3,9 +3,9 @@
 import pytest
 
 from broker.cluster import KEY, Cluster, led
-from kcore.broker.replicas import roles
+from kcore.broker.replicas import replica
 from kcore.broker.replicas.outputs import FetchFrom
-from kcore.broker.replicas.roles import TRANSITIONS, Action, Order, Role, Step, next_step
+from kcore.broker.replicas.replica import TRANSITIONS, Action, Order, Role, Step, next_step
 from kcore.protocol_errors import Errors
 
 HELD = (Role.STARTED, Role.LEADER, Role.FOLLOWER, Role.STOPPED)
@@ -53,11 +53,11 @@ def test_fetching_follows_the_table(in_table: bool, monkeypatch: pytest.MonkeyPa
     cluster = led()
     assert fetches(cluster, 2) and not fetches(cluster, 1)
     if not in_table:
-        monkeypatch.setattr(roles, "TRANSITIONS", without(Action.STOP_FETCHING, Order.BECOME_LEADER))
+        monkeypatch.setattr(replica, "TRANSITIONS", without(Action.STOP_FETCHING, Order.BECOME_LEADER))
     cluster.elect(2)
     assert fetches(cluster, 2) is not in_table
     if not in_table:
-        monkeypatch.setattr(roles, "TRANSITIONS", without(Action.START_FETCHING, Order.BECOME_FOLLOWER))
+        monkeypatch.setattr(replica, "TRANSITIONS", without(Action.START_FETCHING, Order.BECOME_FOLLOWER))
     cluster.elect(3)
     assert fetches(cluster, 1) is in_table
 
@@ -69,7 +69,7 @@ def test_waiting_requests_follow_the_table(order: Order, in_table: bool, monkeyp
     cluster.paused |= {2, 3}
     request = cluster.produce(1, b"a")
     if not in_table:
-        monkeypatch.setattr(roles, "TRANSITIONS", without(Action.REFUSE_WAITING, order))
+        monkeypatch.setattr(replica, "TRANSITIONS", without(Action.REFUSE_WAITING, order))
     cluster.epoch += 1
     assert cluster.stop_replica(1, delete=order is Order.DELETE) == Errors.NONE
     assert cluster.code(request) == (Errors.NOT_LEADER_OR_FOLLOWER if in_table else None)
@@ -79,7 +79,7 @@ def test_waiting_requests_follow_the_table(order: Order, in_table: bool, monkeyp
 def test_deletion_of_logs_follows_the_table(in_table: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = led()
     if not in_table:
-        monkeypatch.setattr(roles, "TRANSITIONS", without(Action.DELETE_LOG, Order.DELETE))
+        monkeypatch.setattr(replica, "TRANSITIONS", without(Action.DELETE_LOG, Order.DELETE))
     cluster.epoch += 1
     assert cluster.stop_replica(2, delete=True) == Errors.NONE
     assert (KEY in cluster.logs[2].by_key) is not in_table

@@ -8,15 +8,14 @@ import pytest
 from broker.cluster import led
 from broker.directories.placements import A, a_queue, an_image, answer, asked, p
 from harness.boundary import check_limit
-from kcore.broker.directories import choosing
+from kcore.broker.directories import placing
 from kcore.broker.directories.assignments import MAX_ASSIGNMENTS_PER_REQUEST, NOISY_FAILURE_MS
 from kcore.broker.directories.failures import DirectoryFailures
 from kcore.broker.directories.outputs import AssignmentsRefused
-from kcore.broker.lifecycle.machine import BrokerLifecycle, LifecycleConfig, Started, Timer
-from kcore.broker.lifecycle.states import BrokerState
+from kcore.broker.lifecycle.machine import BrokerLifecycle, BrokerState, LifecycleConfig, Started, Timer
 from kcore.broker.replicas import fetch_sessions
-from kcore.broker.replicas.followers import Follower
-from kcore.controller.kraft.acl_index import AclIndex
+from kcore.broker.replicas.partition import Follower
+from kcore.controller.kraft.image_indexes import AclIndex
 from kcore.controller.rules.acls import key_of
 from kcore.errors import StorageError
 from kcore.measure.bench.bench_results import summarise
@@ -26,7 +25,7 @@ from kcore.measure.report.earlier import EarlierRun, EarlierRuns
 from kcore.measure.report.figure_history import history_section
 from kcore.measure.report.noise import INTERVAL_OVER_MEDIAN, LOAD_A_CORE, P99_OVER_MEDIAN, P99_OVER_MIN, STOLEN, Spread
 from kcore.metadata.image.image import ClusterImage
-from kcore.metadata.image.recent_keys import MOST_KEYS, RecentKeys
+from kcore.metadata.image.image_state import MOST_KEYS, RecentKeys
 from kcore.net.request_context import ClientSession
 from kcore.protocol_errors import ApiException, Errors
 from kcore.raft.log.accumulator import RECORD_OVERHEAD, Accumulator
@@ -410,11 +409,11 @@ def _acl(name: str) -> AccessControlEntryRecord:
 
 
 def test_so_many_directories_that_were_chosen_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "MOST_PREFERRED", 3)
+    monkeypatch.setattr(placing, "MOST_PREFERRED", 3)
     other = Uuid(b"o" * 16)
 
     def remembers_the_first(count: int) -> bool:
-        choice = choosing.DirectoryChoice()
+        choice = placing.DirectoryChoice()
         for number in range(count):
             choice.prefer(("t", number), A)
         assert choice.take(("t", count - 1), other, [A, other], (), {}) == A, "the newest"

@@ -11,8 +11,8 @@ from kcore.errors import DisconnectedError, NetworkError
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest, UnregisterBrokerResponse
-from kcore.server.broker import controller_client
-from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.broker import broker_connections
+from kcore.server.broker.broker_connections import ControllerClient
 from net.loops import story, until
 
 
@@ -62,7 +62,7 @@ class World:
     """Two controllers, of which the first one is active, and a broker that may not know yet which one is."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(controller_client, "RETRY_S", 0.0)
+        monkeypatch.setattr(broker_connections, "RETRY_S", 0.0)
         self.first, self.second = Node(1), Node(2)
         self.first.is_active = True
         self.known: Endpoint | None = self.first.where

@@ -10,10 +10,10 @@ from controller.kraft.active import Active, counted_from_zero, read_snapshot
 from controller.kraft.runtime import BEGIN_MS, controller_of, decides
 from harness.away import GONE, KEPT, Kind, check_removed_while_away
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ReadSnapshotSlice
-from kcore.controller.kraft.authorization import ImageAuthorizer, is_authorized
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.kraft.image_indexes import ImageAuthorizer
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.controller.rules.rate_quotas import REQUEST_PERCENTAGE
@@ -63,7 +63,7 @@ class Node:
         allowed = self.authorizer.allows(ALICE, "127.0.0.1", READ, TOPIC, topic)
         if self.context is not None:
             info = RequestInfo(0, BEGIN_MS, principal=ALICE)
-            assert is_authorized(self.context(), info, READ, TOPIC, topic) is allowed
+            assert self.context().is_authorized(info, READ, TOPIC, topic) is allowed
         return allowed
 
     def has_token(self, name: str) -> bool:

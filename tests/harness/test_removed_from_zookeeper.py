@@ -7,16 +7,13 @@ from typing import Any
 import pytest
 
 from harness.away import GONE, KEPT, Kind
-from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
-from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
+from kcore.controller.zk.acls import AclAuthorizer, AclAuthorizerSettings, ZkAcls
 from kcore.metadata.acl_codes import ALLOW, LITERAL, PREFIXED, READ, TOPIC
-from kcore.metadata.delegation_token import Token
-from kcore.metadata.principal import KafkaPrincipal
+from kcore.metadata.principal import KafkaPrincipal, Token
 from kcore.metadata.zookeeper import znode_tokens, znodes
 from kcore.metadata.zookeeper.znode_acls import CHANGES, AclBinding, encode_acl_change, encode_acls, resource_path
 from kcore.server.zk_controller.acl_follower import AclFollower
-from kcore.server.zk_controller.address_quotas import AddressQuotasFollower
-from kcore.server.zk_controller.client_quotas import ClientQuotasFollower
+from kcore.server.zk_controller.client_quotas import AddressQuotasFollower, ClientQuotasFollower
 from kcore.server.zk_controller.credentials import CredentialsFollower
 from kcore.server.zk_controller.notification_follower import NotificationFollower
 from server.zookeepers import Client, Zookeeper

@@ -13,11 +13,11 @@ from harness.side_by_side import at_every_place
 from kcore.broker.metadata_delta.publisher import MetadataPublisher
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.partition import TopicSettings
+from kcore.broker.replicas.replica import Role
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.broker.replicas.roles import Role
 from kcore.controller.zk.znode_reading import read_topics
 from kcore.metadata.image.image import ClusterImage
-from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord

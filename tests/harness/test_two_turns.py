@@ -17,8 +17,7 @@ from kcore.broker.directories.assignments import BATCHING_MS, MAX_BACKOFF_MS
 from kcore.broker.directories.failures import DirectoryFailures
 from kcore.broker.directories.outputs import HeartbeatNow, Outcome
 from kcore.broker.lifecycle import machine as lifecycle
-from kcore.broker.lifecycle.machine import Answered, BrokerLifecycle, LifecycleConfig, Send
-from kcore.broker.lifecycle.states import BrokerState
+from kcore.broker.lifecycle.machine import Answered, BrokerLifecycle, BrokerState, LifecycleConfig, Send
 from kcore.broker.replicas.isr_changes import RETRY_MS, IsrChanges
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.brokers.heartbeats import Contact
@@ -26,8 +25,7 @@ from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.controller.kraft.periodic import UNCLEAN
-from kcore.controller.kraft.tasks import all_tasks
+from kcore.controller.kraft.tasks import UNCLEAN, all_tasks
 from kcore.protocol_errors import ApiException, Errors
 from kcore.raft import leading
 from kcore.raft.log.control_records import leader_change

@@ -24,12 +24,12 @@ from typing import ClassVar
 from hostile.payloads import MAX_EPOCH, PAYLOADS, Frame, filled, framed
 from hostile.servers import TOPIC_NAME, Target
 from kcore.errors import KcoreError
-from kcore.net.security.client_security import client_tls
 from kcore.net.versions import api_name, response_of
 from kcore.schema.headers import ResponseHeader
 from kcore.schema.index import message_class
 from kcore.server.security.audit import outcome_of
 from kcore.wire.codec import decode_from
+from net.authority import client_tls
 
 SOURCES = [f"127.0.0.{k}" for k in range(2, 22)]
 INSIDE = ["127.0.0.1"]

@@ -25,12 +25,12 @@ from kcore.measure.processes.zk_cluster import ZookeeperProcess
 from kcore.metadata.acl_codes import ALL, ALLOW, CLUSTER, GROUP, LITERAL, TOPIC
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.security.client_security import Security, client_tls
+from kcore.net.security.client_security import Security
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, CreateAclsRequest
 from kcore.schema.cluster_metadata import MetadataRequest
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
-from net.authority import Authority
+from net.authority import Authority, client_tls
 
 KCORE = (sys.executable, "-c", "from kcore.cli import main; main()")
 TOPIC_NAME = "t"

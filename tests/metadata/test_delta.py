@@ -4,7 +4,6 @@ from copy import deepcopy
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -137,13 +136,11 @@ def test_a_small_log_returns_all_changes_or_none(dice: Random, counts: list[int]
     assert count >= 1, "nothing has happened since the end"
 
 
-def test_rows_by_topic_and_of_a_broker() -> None:
+def test_rows_of_a_broker() -> None:
     lived = Lived(Random(5), [300], [True])
     delta = lived.image.changes_between(0, lived.offset)
     assert delta is not None
-    table, by_topic = lived.image.table, delta.rows_by_topic(lived.image.table)
-    assert sorted(np.concatenate([*by_topic.values()]).tolist()) == delta.rows.tolist()
-    assert all((table.topic_row__p[rows] == topic).all() for topic, rows in by_topic.items()) and len(by_topic) > 1
+    table = lived.image.table
     for broker_id in lived.image.brokers.ids.tolist():
         held = table.index.rows(table.brokers.row(broker_id))
         assert delta.rows_of_broker(table, broker_id).tolist() == sorted({*held.tolist()} & {*delta.rows.tolist()})

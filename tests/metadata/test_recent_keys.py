@@ -3,7 +3,7 @@
 import pytest
 
 from kcore.metadata.image.image import ClusterImage
-from kcore.metadata.image.recent_keys import MOST_KEYS, RecentKeys
+from kcore.metadata.image.image_state import MOST_KEYS, RecentKeys
 from kcore.schema.metadata_records_settings import ConfigRecord
 
 

@@ -1,5 +1,6 @@
 """Certificates of an authority that is made for the tests, as PEM files that Kafka reads, too."""
 
+import ssl
 from pathlib import Path
 
 import trustme
@@ -34,3 +35,33 @@ class Authority:
         )
         path.write_bytes(pem_of(made, password))
         return path
+
+
+def client_tls(
+    ca: str | Path | None = None,
+    certificate: str | Path | None = None,
+    key: str | Path | None = None,
+    *,
+    verify_name: bool = True,
+) -> ssl.SSLContext:
+    """Trusts the authorities in `ca` (those of the system without it); shows its own certificate where it has one.
+
+    PEM files; a key may lie in the certificate's. `verify_name=False` is Kafka's empty
+    ssl.endpoint.identification.algorithm. OSError where a file cannot be read or is not PEM.
+    """
+    context = ssl.create_default_context(cafile=ca)
+    context.check_hostname = verify_name
+    if certificate is not None:
+        context.load_cert_chain(certificate, key)
+    return context
+
+
+def server_tls(
+    certificate: str | Path, key: str | Path | None = None, *, client_ca: str | Path | None = None
+) -> ssl.SSLContext:
+    """Shows that certificate; with `client_ca` clients must show one too (ssl.client.auth=required). PEM files."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=client_ca)
+    context.load_cert_chain(certificate, key)
+    if client_ca is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context

@@ -7,7 +7,7 @@ import pytest
 
 from kcore import schema as s
 from kcore.errors import NetworkError
-from kcore.net import responses
+from kcore.net import requests
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.requests import Answer
 from kcore.net.server import RequestContext, Server, serve
@@ -113,13 +113,13 @@ async def test_what_cannot_be_read_is_refused(sent: bytes) -> None:
 @story
 async def test_a_large_answer_waits_for_its_client_and_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     encoded: list[Any] = []
-    encode = responses.encode
+    encode = requests.encode
 
     def counting(message: Any, version: int) -> bytes:
         encoded.append(message)
         return encode(message, version)
 
-    monkeypatch.setattr(responses, "encode", counting)
+    monkeypatch.setattr(requests, "encode", counting)
     direct, response = Later(), fetched(LARGE)
     async with await serving(direct) as server, raw_client(server) as one, raw_client(server) as other:
         for _, writer in (one, other):

@@ -10,9 +10,8 @@ from kcore.raft.effects import LeaderChanged, StoreElection
 from kcore.raft.epoch_limits import LAST_EPOCH
 from kcore.raft.node import RaftNode
 from kcore.raft.quorum import Quorum
-from kcore.raft.states import NEVER_MS, Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from kcore.raft.states import NEVER_MS, Candidate, Election, Follower, Leader, Prospective, Resigned, Unattached
 from kcore.raft.transitions import Event
-from kcore.raft.vote_count import Election
 from planted_raft.patches import Patches, plant
 
 

@@ -1,9 +1,12 @@
 """Batches for raft logs, and the logs of recorded cases."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kcore.raft.log.control_records import snapshot_batches
+from kcore.raft.log.accumulator import Accumulator
+from kcore.raft.log.control_records import snapshot_footer, snapshot_header
 from kcore.raft.log.raft_log import RaftLog
+from kcore.raft.membership.voters import VoterSet
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
@@ -19,6 +22,27 @@ def append(log: RaftLog, *runs: tuple[int, int]) -> None:
     """A batch for each (epoch, count)."""
     for epoch, count in runs:
         log.append_as_leader(batch(log.end_offset, epoch, count), epoch)
+
+
+def snapshot_batches(
+    epoch: int,
+    values: Iterable[bytes],
+    last_contained_log_timestamp: int,
+    kraft_version: int,
+    voters: VoterSet | None,
+    now_ms: int,
+) -> Iterator[bytes]:
+    """The batches of a whole snapshot that no running node writes: header, records, footer."""
+    header, count = snapshot_header(epoch, last_contained_log_timestamp, kraft_version, voters, now_ms)
+    yield header
+    filling = Accumulator(count)
+    for value in values:
+        if not filling.has_room([value]):
+            yield filling.drain(epoch).data
+        filling.add([value], now_ms, 0)
+    if filling.records:
+        yield filling.drain(epoch).data
+    yield snapshot_footer(epoch, filling.next_offset, now_ms)
 
 
 WHOLE_SNAPSHOT = b"".join(snapshot_batches(1, [], 0, 0, None, 0))

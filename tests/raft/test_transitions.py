@@ -5,7 +5,7 @@ import re
 import pytest
 
 from kcore.raft.membership.replicas import ReplicaKey
-from kcore.raft.states import Candidate
+from kcore.raft.states import Candidate, Election
 from kcore.raft.transitions import (
     CANDIDATE,
     FOLLOWER,
@@ -19,7 +19,6 @@ from kcore.raft.transitions import (
     as_text,
     transitions,
 )
-from kcore.raft.vote_count import Election
 from raft.cluster import Cluster
 from raft.nodes import candidate, leader, raft_node, started
 

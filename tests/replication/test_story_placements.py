@@ -9,7 +9,8 @@ import cases
 from kcore.errors import PlacementError
 from kcore.protocol_errors import Errors
 from kcore.replication.java_random import JavaRandom
-from kcore.replication.kraft_placement import new_partitions, place_partitions, usable_brokers
+from kcore.replication.kraft_placement import new_partitions, usable_brokers
+from kcore.replication.placement import place_striped
 from kcore.types import Int32s
 from replication.story_states import Record, StoryState
 
@@ -32,7 +33,7 @@ class Placer:
         level = self.state.settings().level
         usable = usable_brokers(self.state.broker_table(), level, shutting_down=self.shutting_down)
         try:
-            return place_partitions(usable, partitions, replication_factor, self.random)
+            return place_striped(*usable, partitions, replication_factor, self.random)
         except PlacementError:
             self.counts["refused"] += 1
             return None

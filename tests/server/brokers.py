@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kcore import schema as s
-from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.metadata.table.broker_table import BrokerTable, Endpoint
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import response_of

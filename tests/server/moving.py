@@ -9,10 +9,10 @@ from pathlib import Path
 
 from broker.directories.placements import answer, asked
 from kcore import schema as s
+from kcore.broker.directories.assignments import ImagePlacements
 from kcore.broker.directories.broker_directories import BrokerDirectories
 from kcore.broker.directories.failures import DirectoryFailures
 from kcore.broker.directories.found import FoundLog, settle_found
-from kcore.broker.directories.image_placements import ImagePlacements
 from kcore.broker.directories.outputs import CreateReplica, Output, ShutDown
 from kcore.broker.metadata_delta.publisher import MetadataPublisher
 from kcore.broker.replicas.broker_config import BrokerConfig

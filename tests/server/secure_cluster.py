@@ -10,7 +10,7 @@ from kcore.measure.processes.local_process import free_ports
 from kcore.metadata.acl_codes import ALLOW, CLUSTER, CLUSTER_NAME
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.security.client_security import Sasl, Security, client_tls
+from kcore.net.security.client_security import Sasl, Security
 from kcore.net.security.jaas import MODULES
 from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.raft_config import RaftConfig
@@ -25,7 +25,7 @@ from kcore.server.quorum_node.quorum_server import MemoryElections
 from kcore.storage.properties import parse_properties
 from kcore.storage.raft.raft_format import format_log_directories
 from kcore.types import Uuid
-from net.authority import Authority
+from net.authority import Authority, client_tls
 from net.loops import until
 
 CLUSTER_ID: Final = "a-cluster-of-the-tests"

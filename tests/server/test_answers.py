@@ -6,7 +6,7 @@ import pytest
 
 from kcore import schema as s
 from kcore.controller.zk import events
-from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.metadata.table.broker_table import BrokerTable
 from kcore.schema.stop_replica import (
     StopReplicaPartitionError,
@@ -14,7 +14,7 @@ from kcore.schema.stop_replica import (
     StopReplicaTopicState,
     StopReplicaTopicV1,
 )
-from kcore.server.zk_controller.response_events import event_of_answer
+from kcore.server.zk_controller.broker_channel import event_of_answer
 from kcore.wire.codec import encode
 from kcore.wire.column_codec import decode_columns
 from kcore.wire.columns import Columns

@@ -8,8 +8,8 @@ import numpy as np
 
 from controller.zk.tree import Tree
 from kcore.errors import ControllerMovedError, SessionExpiredError
-from kcore.metadata.replica_assignment import ReplicaAssignment
 from kcore.metadata.table.broker_table import Endpoint
+from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_brokers import BrokerNode, encode_broker
 from kcore.metadata.zookeeper.znode_operations import Node, OperationResult, States

@@ -12,7 +12,7 @@ import kcore.spark
 from kcore.errors import StorageError
 from kcore.spark.session import start
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.tools.divergence_rows import divergence_row
+from kcore.storage.tools.diverge import divergence_row
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from kcore import constants
-from kcore.controller.rules import long_messages
 from kcore.metadata.table import directory_table
 from kcore.raft.log import batches
 from kcore.replication import kraft_changes
+from kcore.server import answers
 from kcore.wire import layout, metadata_frames, record_batch
 
 TESTS = Path(__file__).parents[1]
@@ -23,8 +23,8 @@ NUMBA_MODULES = sorted(path.stem for path in KERNELS.rglob("*.py") if path.stem 
 REPEATED = [constants, batches, record_batch, metadata_frames, directory_table, layout, kraft_changes]
 KERNEL_NAMES = {
     "CRC_START": record_batch.ATTRIBUTES_AT,
-    "MAX_TEXT": long_messages.MOST_BYTES,
-    "MAX_STRING": long_messages.MOST_BYTES,
+    "MAX_TEXT": answers.MOST_BYTES,
+    "MAX_STRING": answers.MOST_BYTES,
 }
 NUMBER = re.compile(
     r"^ *(?:(?:pub )?const )?([A-Z][A-Z_]+)(?:: [iu]\w+)? = (-?(?:0x)?[0-9A-Fa-f_]+)\b(?! *[*<])", re.MULTILINE

@@ -8,7 +8,6 @@ file or a socket.
 - `zk/`: the controller of a cluster whose state is in ZooKeeper: events in, effects (reads, conditional writes, control
   requests) out.
 - `kraft/`: the controller of a cluster whose state is the metadata log.
-- `acl_departures.py`: where kcore always decides about ACLs differently from Kafka.
 
 `zk/` and `kraft/` import `rules/`; neither imports the other, and `rules/` imports neither.
 """

@@ -8,6 +8,6 @@ change anything, and a recorder sees each change first, so that uncommitted chan
 - `image`: the state of a KRaft cluster: records applied, reverted, and written as a snapshot.
 - `zookeeper`: the state of a ZooKeeper-mode cluster: contents of znodes.
 - `metadata_version`: Kafka's metadata versions, and which records each allows.
-- `topic_names`, `replica_assignment`: valid names; the replicas of a partition that is being reassigned.
-- `principal`, `acl_codes`, `delegation_token`: principals, codes of ACLs, delegation tokens.
+- `topic_names`: valid names.
+- `principal`, `acl_codes`: principals and delegation tokens, codes of ACLs.
 """

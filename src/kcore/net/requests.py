@@ -1,27 +1,58 @@
 """Parses requests and frames responses for every kind of server connection."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from struct import Struct
 from typing import Any, Final, Protocol, TypeAlias
 
 from kcore.errors import DecodeError, FrameError
 from kcore.net.connection_metrics import Metrics
-from kcore.net.framed_connection import Encoded, Piece
+from kcore.net.framed_connection import Encoded, Piece, frame_of
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.limits.stopwatch import Stopwatch
 from kcore.net.request_context import ClientSession, RequestContext
-from kcore.net.responses import SharedBody, check_kind, framed_response
-from kcore.net.versions import api_name, for_version, names_itself, refusal
+from kcore.net.versions import api_name, for_version, names_itself, refusal, response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcore.schema.fetch import FetchResponse
-from kcore.schema.headers import RequestHeader
+from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
 from kcore.schema.versions import NONE, Versions
-from kcore.wire.codec import decode_from
+from kcore.wire.codec import decode_from, encode
+
+
+class SharedBody:
+    """The bytes of the last response: one object that answers many clients is encoded once, and never changed."""
+
+    __slots__ = ("_body", "_response", "_version")
+
+    def __init__(self) -> None:
+        self._response: Message | None = None
+        self._version, self._body = -1, b""
+
+    def body(self, response: Message, version: int) -> bytes:
+        """The encoded response, without its header."""
+        if response is not self._response or version != self._version:
+            self._body = encode(response, version)
+            self._response, self._version = response, version
+        return self._body
+
+
+def check_kind(request: Message, response: Message) -> None:
+    """TypeError for a response that is none to the request."""
+    if type(response) is not response_of(type(request)):
+        raise TypeError(f"{type(response).__name__} is no answer to {type(request).__name__}")
+
+
+def framed_response(
+    response: Message, version: int, header: RequestHeader, body: Sequence[Piece] | None = None
+) -> list[Piece]:
+    """The response's frame. `body`: its bytes, where they are there already."""
+    head = ResponseHeader(correlation_id=header.correlation_id)
+    return frame_of(head, response.header_version(version), *((encode(response, version),) if body is None else body))
+
 
 FEW_VALUES: Final = 10_000  # Values that are read within a millisecond.
 KEY_AND_VERSION: Final = Struct(">hh")  # The first fields of every request, in all header versions.
@@ -52,6 +83,21 @@ class Relay(Protocol):
 
     def forget(self, connection_id: int) -> None:
         """Forgets a connection that has ended."""
+
+
+class RelayAround:
+    """A relay that changes only `ask` of another relay."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """Whether the other relay takes that API in that version."""
+        return self._relay.takes(api_key, version)
+
+    def forget(self, connection_id: int) -> None:
+        """That connection has ended."""
+        self._relay.forget(connection_id)
 
 
 class Throttle(Protocol):

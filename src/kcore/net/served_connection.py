@@ -10,13 +10,13 @@ from kcore.errors import DecodeError, FrameError, KcoreError, NetworkError
 from kcore.net.adoption import AdoptedConnection, Direct, Identity, Returned, descriptor_of
 from kcore.net.framed_connection import PIECE_BYTES, Encoded, Framed, Piece, encoded, frame_of
 from kcore.net.limits.admission import Rank
-from kcore.net.limits.gradual_release import let_go, long_lists
-from kcore.net.limits.large_requests import Place
+from kcore.net.limits.large_requests import Place, let_go, long_lists
 from kcore.net.limits.stopwatch import timed
 from kcore.net.limits.work_in_parts import Share
 from kcore.net.request_context import SESSION, ClientSession, RequestContext
 from kcore.net.requests import (
     KEY_AND_VERSION,
+    check_kind,
     fault_line,
     read_any_request,
     read_request,
@@ -24,7 +24,6 @@ from kcore.net.requests import (
     started_watch,
     versions_frame,
 )
-from kcore.net.responses import check_kind
 from kcore.net.security.handshakes import tls_bytes
 from kcore.net.security.principal import principal_of_certificate
 from kcore.net.security.sasl_server import SaslServer

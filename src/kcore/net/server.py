@@ -19,18 +19,15 @@ from kcore.net.adoption import AdoptedConnection, Adopter, Returned
 from kcore.net.connection_metrics import Metrics
 from kcore.net.direct_connections import DirectConnection, DirectConnections
 from kcore.net.framed_connection import Piece
-from kcore.net.limits.admission import Admission, Rank, may_be_connections
+from kcore.net.limits.admission import Admission, ConnectionQuotas, Rank, Refused, may_be_connections
 from kcore.net.limits.bounded_log import BoundedLog
 from kcore.net.limits.connection_limits import Limits
-from kcore.net.limits.connection_quotas import ConnectionQuotas, Refused
-from kcore.net.limits.held_bytes import HeldBytes
+from kcore.net.limits.held_bytes import HeldBytes, ReceiveBudget
 from kcore.net.limits.large_requests import LargeRequests
-from kcore.net.limits.receive_budget import ReceiveBudget
 from kcore.net.limits.work_in_parts import next_turn
 from kcore.net.listener import Listener, bound_sockets
 from kcore.net.request_context import ClientSession, RequestContext
-from kcore.net.requests import DirectHandler, Relay, Throttle
-from kcore.net.responses import SharedBody
+from kcore.net.requests import DirectHandler, Relay, SharedBody, Throttle
 from kcore.net.security.handshakes import HANDSHAKE_BYTES, Handshakes, accept_tls
 from kcore.net.security.sasl_server import SaslListener
 from kcore.net.security.tls import TlsContext

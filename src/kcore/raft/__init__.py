@@ -11,8 +11,8 @@ The names below are public. Modules in reading order:
 - `states`, `transitions`, `quorum`: the states, the table of transitions, and the code that enforces it
 - `node_context`, `raft_config`: the data that all subjects share, and the settings
 - `timers`: work that is due after every event
-- `votes`, `vote_count`, `quorum_epochs`, `epoch_limits`: elections, leaders' announcements, bounds of epochs
-- `fetching`, `leading`, `progress`: the leader's side: Fetch, appends, replicas' progress
+- `votes`, `quorum_epochs`, `epoch_limits`: elections, leaders' announcements, bounds of epochs
+- `fetching`, `leading`: the leader's side: Fetch, appends, replicas' progress
 - `following`, `snapshots`: the follower's side, and snapshots on both sides
 - `responses`, `connections`, `describing`: shared checks, requests in flight, DescribeQuorum
 - `state_machine`, `driver`: the interface to the state machine above the node

@@ -10,8 +10,8 @@ from kcore.constants import METADATA_TOPIC
 from kcore.protocol_errors import Errors
 from kcore.raft.membership.replicas import NO_DIRECTORY
 from kcore.raft.node_context import NodeContext
-from kcore.raft.progress import ReplicaProgress
 from kcore.raft.responses import PARTITION
+from kcore.raft.states import ReplicaProgress
 from kcore.schema.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,

@@ -16,6 +16,7 @@ from kcore.raft.states import (
     NEVER_MS,
     NO_LEADER,
     Candidate,
+    Election,
     Follower,
     Leader,
     Prospective,
@@ -24,7 +25,6 @@ from kcore.raft.states import (
     Unattached,
 )
 from kcore.raft.transitions import START, Event, Step, by_step
-from kcore.raft.vote_count import Election
 
 
 class QuorumNode(Protocol):

@@ -4,7 +4,7 @@ Source: UnattachedState, ProspectiveState, CandidateState, LeaderState, Follower
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple, TypeAlias
 
@@ -12,11 +12,87 @@ from kcore.raft.log.accumulator import Accumulator
 from kcore.raft.log.snapshot_loading import LoadingSnapshot
 from kcore.raft.membership.replicas import NO_DIRECTORY, Endpoints, ReplicaKey
 from kcore.raft.membership.voters import VoterSet
-from kcore.raft.progress import UNKNOWN, ReplicaProgress
 from kcore.raft.raft_config import RaftConfig
-from kcore.raft.vote_count import Election
 from kcore.schema.fetch import FetchPartition, FetchRequest
 from kcore.schema.raft_voters import AddRaftVoterResponse, RemoveRaftVoterResponse
+
+UNKNOWN: Final = -1
+
+
+class ReplicaProgress:
+    """The offset that a replica has reached, and when it last fetched and was caught up."""
+
+    __slots__ = (
+        "end_offset",
+        "key",
+        "last_caught_up_ms",
+        "last_fetch_leader_end",
+        "last_fetch_ms",
+        "sent_high_watermark",
+    )
+
+    def __init__(self, key: ReplicaKey) -> None:
+        self.key = key
+        self.end_offset = UNKNOWN  # The end of the records that it has flushed.
+        self.last_fetch_ms = UNKNOWN
+        self.last_fetch_leader_end = UNKNOWN  # The leader's log end at the last fetch.
+        self.last_caught_up_ms = UNKNOWN  # When it last had all of the leader's records.
+        self.sent_high_watermark = UNKNOWN
+
+    def caught_up_with(self, end_offset: int, fetch_ms: int, leader_end: int, caught_up_ms: int) -> None:
+        """Merges progress that the compiled request loop has seen; values older than the known ones are dropped."""
+        self.last_caught_up_ms = max(self.last_caught_up_ms, caught_up_ms)
+        if fetch_ms >= self.last_fetch_ms:
+            self.end_offset, self.last_fetch_ms, self.last_fetch_leader_end = end_offset, fetch_ms, leader_end
+
+    def fetched(self, offset: int, leader_end: int, now_ms: int) -> None:
+        """Records a fetch. If it reaches the leader's end at the last fetch, it was caught up then (KIP-836)."""
+        if offset >= leader_end:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+        elif 0 < self.last_fetch_leader_end <= offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.last_fetch_leader_end = leader_end
+        self.last_fetch_ms = max(self.last_fetch_ms, now_ms)
+        self.end_offset = offset
+
+
+class Election:
+    """Which voters have granted or rejected a vote or a pre-vote; the node itself has granted its own."""
+
+    __slots__ = ("granted", "majority", "rejected", "voters")
+
+    def __init__(self, voters: Iterable[ReplicaKey], local_id: int) -> None:
+        self.voters = {voter.id: voter for voter in voters}
+        self.majority = len(self.voters) // 2 + 1
+        self.granted: set[int] = {local_id} & self.voters.keys()
+        self.rejected: set[int] = set()
+
+    def record(self, voter_id: int, granted: bool) -> None:
+        """Counts a voter's last response; ignores nodes that are not voters."""
+        if voter_id in self.voters:
+            (self.granted if granted else self.rejected).add(voter_id)
+            (self.rejected if granted else self.granted).discard(voter_id)
+
+    @property
+    def is_won(self) -> bool:
+        return len(self.granted) >= self.majority
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether a majority is impossible, even if all remaining voters grant their votes."""
+        return len(self.voters) - len(self.rejected) < self.majority
+
+    @property
+    def unrecorded(self) -> list[ReplicaKey]:
+        """The voters that have not responded."""
+        recorded = self.granted | self.rejected
+        return [key for voter_id, key in self.voters.items() if voter_id not in recorded]
+
+    @property
+    def granting_voters(self) -> tuple[ReplicaKey, ...]:
+        """The voters that have granted their votes, for the LeaderChangeMessage."""
+        return tuple(self.voters[voter_id] for voter_id in sorted(self.granted))
+
 
 NEVER_MS = 1 << 62  # A deadline that does not come.
 NO_LEADER = -1

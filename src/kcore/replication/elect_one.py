@@ -120,22 +120,3 @@ def remove_from_isr(broker: int, state: LeaderAndIsr) -> LeaderAndIsr | None:
     leader = NO_LEADER if broker == state.leader else state.leader
     isr = state.isr if len(state.isr) == 1 else tuple(member for member in state.isr if member != broker)
     return replace(state, leader=leader, isr=isr, leader_epoch=state.leader_epoch + 1)
-
-
-def leader_and_isr_recipients(
-    kind: str,
-    replicas: Sequence[int],
-    *,
-    live: Collection[int],
-    shutting_down: Collection[int] = (),
-    removing: Collection[int] = (),
-) -> tuple[int, ...]:
-    """ZooKeeper mode: the replicas that get the LeaderAndIsr request after an election.
-
-    Source: ElectionResult.liveReplicas, which also holds offline replicas after two of the four kinds.
-    """
-    if kind == "offline":
-        return tuple(replica for replica in replicas if replica in live and replica not in shutting_down)
-    if kind == "controlled-shutdown":
-        return tuple(replica for replica in replicas if replica in live)
-    return tuple(replica for replica in replicas if kind != "reassign" or replica not in removing)

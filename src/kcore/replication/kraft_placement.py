@@ -13,10 +13,10 @@ from kcore.constants import NO_BROKER_ROW
 from kcore.errors import PlacementError
 from kcore.metadata.table.broker_table import BrokerTable
 from kcore.metadata.table.directory_table import MIGRATING
-from kcore.replication.java_random import JavaRandom, hash_map_order
+from kcore.replication.java_random import hash_map_order
 from kcore.replication.kraft_moves import default_directories
 from kcore.replication.levels import Level
-from kcore.replication.placement import Racks, place_striped
+from kcore.replication.placement import Racks
 from kcore.types import Bools, Int32s
 
 
@@ -62,14 +62,6 @@ def usable_brokers(
     rows = rows[hash_map_order(brokers.ids[rows].tolist())]
     racks = [brokers.racks[row] for row in rows.tolist()]
     return UsableBrokers(brokers.ids[rows], racks, brokers.fenced__b[rows])
-
-
-def place_partitions(usable: UsableBrokers, partitions: int, replication_factor: int, random: JavaRandom) -> Int32s:
-    """Place the replicas of that many new partitions: broker ids, the preferred leader first. Advances `random`.
-
-    PlacementError if there are too few usable brokers, or none is unfenced.
-    """
-    return place_striped(*usable, partitions, replication_factor, random)
 
 
 def new_partitions(brokers: BrokerTable, level: Level, replicas__ps: Int32s) -> NewPartitions:

@@ -1,10 +1,60 @@
-"""Fits and encodes the responses of controllers."""
+"""Fits and encodes the responses of controllers.
+
+Names in error messages may be as long as a string on the wire. Kafka cannot write a response with a message that is too
+long, and its client gets no response; here the message is shortened.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Final
 
 from kcore.controller.rules.error_responses import in_version
-from kcore.controller.rules.long_messages import fitting
 from kcore.net.framed_connection import Encoded, encoded
 from kcore.net.limits.work_in_parts import next_turn
-from kcore.schema.structure import Message
+from kcore.schema.structure import Message, Struct
+
+MOST_BYTES: Final = 32_767  # The longest string on the wire.
+KEPT: Final = 1_000  # Characters that remain of a longer message; each has four bytes at most.
+MESSAGE: Final = "error_message"
+AT_ONCE: Final = 20_000  # Messages in one step, which takes some milliseconds.
+
+
+def fitting(response: Message) -> Iterator[None]:
+    """Shorten messages of the response that are too long, in place and step by step: it may have a million messages."""
+    return _cut(type(response), [response])
+
+
+@cache
+def _has_messages(kind: type[Struct]) -> bool:
+    return any(each.name == MESSAGE for each in kind.__fields__) or bool(_nested(kind))
+
+
+@cache
+def _nested(kind: type[Struct]) -> dict[str, type[Struct]]:
+    """The struct of the elements of each list field in which error messages may occur."""
+    elements = {each.name: each.type.element for each in kind.__fields__ if each.type.element is not None}
+    structs = {name: each.struct for name, each in elements.items() if each.struct is not None}
+    return {name: each for name, each in structs.items() if _has_messages(each)}
+
+
+def _cut(kind: type[Struct], nodes: Sequence[Struct]) -> Iterator[None]:
+    """Shorten the messages in all nodes of one kind together."""
+    has_message = any(each.name == MESSAGE for each in kind.__fields__)
+    for begin in range(0, len(nodes), AT_ONCE):
+        if begin:
+            yield
+        part = nodes[begin : begin + AT_ONCE]
+        if has_message:
+            _cut_these(part)
+        for name, inner in _nested(kind).items():
+            yield from _cut(inner, [each for node in part for each in getattr(node, name) or ()])
+
+
+def _cut_these(nodes: Sequence[Struct]) -> None:
+    for node in [each for each in nodes if getattr(each, MESSAGE) is not None]:
+        text: str = getattr(node, MESSAGE)
+        if 4 * len(text) > MOST_BYTES and len(text.encode()) > MOST_BYTES:
+            setattr(node, MESSAGE, f"{text[:KEPT]}...")
 
 
 async def made_to_fit(response: Message) -> None:

@@ -6,30 +6,28 @@ The other node authorizes them as requests of this node. So this node checks the
 from collections.abc import Callable
 from typing import TypeAlias
 
+from kcore.controller.rules.authorization import Authorizer
 from kcore.errors import DisconnectedError
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.net.limits.connection_limits import CLIENT_VALUES, REQUEST_VALUES
 from kcore.net.request_context import SESSION
-from kcore.net.requests import Relay
+from kcore.net.requests import Relay, RelayAround
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
-from kcore.server.security.rights import Authorizer, Rights
+from kcore.server.security.rights import Rights
 from kcore.wire.codec import decode_from, encode
 
 Refuse: TypeAlias = Callable[[Rights, Message, int], Message | None]
 """The response to a request of that version where a right is missing; None where it may go on."""
 
 
-class CheckedRelay:
+class CheckedRelay(RelayAround):
     """A relay that forwards only the requests that `refuse` does not answer."""
 
     def __init__(self, relay: Relay, authorizer: Authorizer, refuse: Refuse) -> None:
-        self._relay, self._authorizer, self._refuse = relay, authorizer, refuse
-
-    def takes(self, api_key: int, version: int) -> bool:
-        """Whether the relay takes that API in that version."""
-        return self._relay.takes(api_key, version)
+        super().__init__(relay)
+        self._authorizer, self._refuse = authorizer, refuse
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
         """The other node's answer, or the refusal. DecodeError for other bytes; DisconnectedError without a client."""
@@ -42,10 +40,6 @@ class CheckedRelay:
         if refused is None:
             return await self._relay.ask(connection_id, frame)
         return response_bytes(header, refused)
-
-    def forget(self, connection_id: int) -> None:
-        """Forgets a connection that has ended."""
-        self._relay.forget(connection_id)
 
 
 def read_request(frame: bytes, rights: Rights | None = None) -> tuple[RequestHeader, Message]:

@@ -9,9 +9,8 @@ from kcore.errors import StorageError
 from kcore.extras import needs
 from kcore.spark.pieces import Outcome, outcomes
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.tools.diverge import READS, Read
+from kcore.storage.tools.diverge import READS, Read, divergence_row
 from kcore.storage.tools.diverge_dirs import Pair, compare, pairs_in
-from kcore.storage.tools.divergence_rows import divergence_row
 
 with needs("spark"):
     import pyarrow as pa

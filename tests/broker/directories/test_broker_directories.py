@@ -4,12 +4,12 @@ import pytest
 
 from broker.directories.placements import A, B, C, Image, answer, asked, p
 from controller.kraft.broker_clusters import a_cluster, a_topic, ask, put, take_effect, uuid
+from kcore.broker.directories.assignments import ImagePlacements
 from kcore.broker.directories.broker_directories import BrokerDirectories
-from kcore.broker.directories.choosing import MOST_PREFERRED, DirectoryChoice
 from kcore.broker.directories.failures import DirectoryFailures
 from kcore.broker.directories.found import FoundReplica
-from kcore.broker.directories.image_placements import ImagePlacements
 from kcore.broker.directories.outputs import CreateReplica, Output, ShutDown, TopicIdPartition
+from kcore.broker.directories.placing import MOST_PREFERRED, DirectoryChoice
 from kcore.constants import NO_LEADER
 from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.metadata.image.image import ClusterImage

@@ -6,7 +6,7 @@ import pytest
 
 from broker.directories.placements import A, B, C, p, uuid
 from broker.directories.world import World
-from kcore.broker.directories.move_table import TRANSITIONS, Do, Event, State, next_step
+from kcore.broker.directories.moves import TRANSITIONS, Do, Event, State, next_step
 from kcore.broker.directories.outputs import CreateFuture, DropSource, Promote, StartCopy, StopCopy
 from kcore.metadata.table.directory_table import LOST_UUID
 from kcore.protocol_errors import Errors

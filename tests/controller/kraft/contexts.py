@@ -7,6 +7,7 @@ from kcore.controller.kraft.decision import Decision, Steps, Versioned, all_part
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
+from kcore.controller.kraft.log_lines import Notice, NoticeMaker
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.replication.java_random import JavaRandom
@@ -51,3 +52,11 @@ def applied(context: ControllerContext, decision: Decision) -> None:
     for each in decision.records:
         assert isinstance(each, Versioned)
         context.apply(each.record, context.next_offset, 0)
+
+
+def notice_of(image: ClusterImage, decision: Decision, request: Message | None) -> Notice:
+    """The notice of a decision that is not applied yet."""
+    maker = NoticeMaker(image, request)
+    for each in decision.records:
+        maker.add(each)
+    return maker.notice()

@@ -9,7 +9,6 @@ from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.outputs import LogLine
 from kcore.errors import NewerReleaseError
 from kcore.metadata.metadata_version import FEATURE_NAME
-from kcore.raft.log.control_records import snapshot_batches
 from kcore.raft.log.raft_log import SnapshotPiece
 from kcore.raft.state_machine import AppendBatches, SnapshotReader
 from kcore.replication.raft_log import OffsetAndEpoch
@@ -17,6 +16,7 @@ from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.wire.metadata_frames import decode_metadata_record, encode_metadata_record
 from kcore.wire.record_building import encode_values
 from kcore.wire.records import decode_records
+from raft.batches import snapshot_batches
 
 
 def level(number: int, name: str = FEATURE_NAME) -> bytes:

@@ -14,7 +14,6 @@ from controller.kraft.hostile import KINDS, STATES, TEXTS, log_of, requests, set
 from controller.kraft.runtime import controller_of
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.snapshot_slices import snapshot_slices
-from kcore.controller.rules.long_messages import fitting
 from kcore.controller.rules.parsed import is_parsed
 from kcore.metadata.image.image import ClusterImage
 from kcore.net.framed_connection import PIECE_BYTES
@@ -23,6 +22,7 @@ from kcore.schema.envelope import EnvelopeRequest
 from kcore.schema.headers import RequestHeader
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.structure import Message, Struct
+from kcore.server.answers import fitting
 from kcore.server.kraft_controller.envelopes import FORWARDABLE, unwrapped
 from kcore.wire.codec import decode, encode
 from server.kraft.test_kraft_envelopes import enclosed

@@ -9,8 +9,7 @@ from controller.kraft.active import Active
 from controller.kraft.broker_clusters import uuid
 from kcore.constants import ELR_VERSION, MIN_ISR
 from kcore.controller.kraft import departures
-from kcore.controller.kraft.kafka_way.eligible_index import EligibleIndex
-from kcore.controller.kraft.kafka_way.published_image import PublishedImage
+from kcore.controller.kraft.kafka_way.shadow import EligibleIndex, PublishedImage
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import (

@@ -17,11 +17,12 @@ from controller.kraft.broker_clusters import (
     take_effect,
     uuid,
 )
+from controller.kraft.contexts import notice_of
 from controller.kraft.runtime import Stage, controller_of
 from kcore.controller.kraft.brokers.records import SHUT_DOWN_AT_ONCE
 from kcore.controller.kraft.decision import Decision, all_parts
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.log_lines import ALL_CORDONED, Notices, notice_of
+from kcore.controller.kraft.log_lines import ALL_CORDONED, Notices
 from kcore.controller.kraft.outputs import RequestAnswer
 from kcore.protocol_errors import Errors
 from kcore.schema import alter_partition as isrs

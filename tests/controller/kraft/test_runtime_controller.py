@@ -14,7 +14,6 @@ from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.outputs import RequestAnswer
 from kcore.controller.kraft.periodic import Task
 from kcore.controller.kraft.snapshot_slices import snapshot_slices
-from kcore.controller.rules.long_messages import fitting
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replay
 from kcore.metadata.metadata_version import RELEASES, MetadataVersion
@@ -30,6 +29,7 @@ from kcore.schema.cluster_metadata import DescribeClusterRequest, DescribeCluste
 from kcore.schema.metadata_records_log import BeginTransactionRecord, EndTransactionRecord, NoOpRecord
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
+from kcore.server.answers import fitting
 from kcore.wire.codec import encode
 from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import decode_records

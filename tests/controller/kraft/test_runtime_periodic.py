@@ -7,21 +7,12 @@ import pytest
 from controller.kraft.broker_clusters import BEGIN_MS, SESSION_MS, a_cluster, beat, look, put, records_of
 from controller.kraft.broker_clusters import a_topic as put_topic
 from controller.kraft.runtime import controller_of, setting
-from kcore.controller.kraft import periodic
+from kcore.controller.kraft import tasks as all_of_them
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.departures import FENCES_AT_INTERVALS
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.controller.kraft.periodic import (
-    AFTER_FAULT_MS,
-    AGAIN_MS,
-    BALANCING,
-    FENCING,
-    SAMPLES,
-    UNCLEAN,
-    PeriodicTasks,
-    Task,
-)
-from kcore.controller.kraft.tasks import all_tasks
+from kcore.controller.kraft.periodic import AFTER_FAULT_MS, AGAIN_MS, PeriodicTasks, Task
+from kcore.controller.kraft.tasks import BALANCING, FENCING, SAMPLES, UNCLEAN, all_tasks
 from kcore.schema.metadata_records_topics import PartitionChangeRecord
 
 
@@ -132,7 +123,7 @@ class _Watched:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.scans = 0
         for name in ("leaderless_rows", "rows_not_led_by_first"):
-            monkeypatch.setattr(periodic, name, self._counting(getattr(periodic, name)))
+            monkeypatch.setattr(all_of_them, name, self._counting(getattr(all_of_them, name)))
 
     def _counting(self, scan: Any) -> Any:
         def counted(table: Any) -> Any:

@@ -5,8 +5,15 @@ from typing import Any
 import pytest
 
 import cases
-from kcore.controller.rules.quota_owners import limit_of, owner_of
-from kcore.controller.rules.rate_quotas import MOST_RATES, REQUEST_PERCENTAGE, RateQuotas, percentage, request_quotas
+from kcore.controller.rules.rate_quotas import (
+    MOST_RATES,
+    REQUEST_PERCENTAGE,
+    RateQuotas,
+    limit_of,
+    owner_of,
+    percentage,
+    request_quotas,
+)
 from kcore.metadata.image.image_state import QuotaEntity
 from kcore.sampled_rate import MOST_MS, SampledRate
 

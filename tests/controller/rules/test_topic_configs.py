@@ -6,7 +6,7 @@ import pytest
 
 import cases
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS, is_metadata_version
-from kcore.controller.zk.admin.topic_configs import validate_topic_configs
+from kcore.controller.zk.admin.configs import validate_topic_configs
 from kcore.protocol_errors import ApiException, Errors
 
 RECORDED = cases.load("topic_configs_3.9.1")

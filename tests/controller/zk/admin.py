@@ -21,7 +21,7 @@ from kcore.schema.alter_partition import (
 )
 from kcore.schema.stop_replica import StopReplicaPartitionError
 from kcore.schema.structure import Message
-from kcore.server.zk_controller.response_events import event_of_answer
+from kcore.server.zk_controller.broker_channel import event_of_answer
 from kcore.types import Uuid
 
 _REQUEST_IDS = count(1)

@@ -4,7 +4,7 @@ from typing import Any
 
 import kcore
 from kcore.controller.zk.decision import Decision
-from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.zk_controller import ZkController
 from kcore.metadata.table.broker_table import BrokerTable, Endpoint
 from kcore.metadata.table.partition_table import PartitionTable

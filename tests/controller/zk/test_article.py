@@ -8,7 +8,7 @@ from controller.zk.tree import Cluster
 from kcore.broker.zk_control.broker import Broker
 from kcore.controller.zk import events
 from kcore.controller.zk.effects import Send
-from kcore.controller.zk.watches import Kind, event_of
+from kcore.controller.zk.events import Kind, event_of
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import ReadChildren, ReadNodes, WriteStates
 from kcore.protocol_errors import Errors

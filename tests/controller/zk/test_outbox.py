@@ -11,7 +11,8 @@ from controller.zk.administration.test_random_administration import Administered
 from controller.zk.clusters import as_json, cluster, kind_of, states_of
 from controller.zk.test_random_events import BROKERS, STEP_US
 from kcore.controller.zk.requests import outbox
-from kcore.controller.zk.requests.batch import ControlRequest, RequestBatch
+from kcore.controller.zk.requests.batch import RequestBatch
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.requests.merging import SharedMerges
 from kcore.controller.zk.requests.outbox import MOST_WAITING, Outbox
 from kcore.controller.zk.zk_controller import ZkController

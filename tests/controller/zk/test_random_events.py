@@ -13,8 +13,8 @@ from controller.zk.clusters import as_json, columns_of, kind_of, states_of
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.controller.zk.requests.batch import ControlRequest
-from kcore.controller.zk.state_machines import PartitionState, partition_states
+from kcore.controller.zk.requests.control_request import ControlRequest
+from kcore.controller.zk.state_changes import PartitionState, partition_states
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znodes import PartitionStateNode
 from kcore.protocol_errors import Errors

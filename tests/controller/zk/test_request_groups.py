@@ -10,7 +10,8 @@ import pytest
 import kcore
 from kcore.controller.zk.events import BrokerFailed, BrokerStarted
 from kcore.controller.zk.requests import control_request
-from kcore.controller.zk.requests.builder import ControlRequest, RequestBatch
+from kcore.controller.zk.requests.batch import RequestBatch
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.zk_controller import ZkController
 from kcore.measure.workloads.generate import generate
 from kcore.metadata.table.broker_registration import LiveBroker

@@ -1,47 +1,24 @@
-"""The state machines as tables: Kafka's tables, compared with the decisions."""
+"""The state machine of partitions as a table: Kafka's table, compared with the decisions."""
 
 import numpy as np
 import pytest
 
 from controller.zk.tree import Cluster
-from kcore.controller.zk.state_machines import (
+from kcore.controller.zk.state_changes import (
     PARTITION_TRANSITIONS,
-    REPLICA_TRANSITIONS,
     IllegalTransitionError,
     PartitionState,
-    ReplicaState,
     check_partitions,
-    check_replica,
-    diagram,
     partition_states,
 )
 
-P, R = PartitionState, ReplicaState
+P = PartitionState
 
 
 def test_every_state_can_be_left_and_reached() -> None:
-    for table in (PARTITION_TRANSITIONS, REPLICA_TRANSITIONS):
-        assert {*table} == {before for all_of in table.values() for before in all_of} | {*table}
-        assert all(table.values())
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "legal"),
-    [
-        (R.ONLINE_REPLICA, R.OFFLINE_REPLICA, True),
-        (R.OFFLINE_REPLICA, R.REPLICA_DELETION_STARTED, True),
-        (R.ONLINE_REPLICA, R.REPLICA_DELETION_STARTED, False),
-        (R.REPLICA_DELETION_SUCCESSFUL, R.NON_EXISTENT_REPLICA, True),
-        (R.REPLICA_DELETION_STARTED, R.NON_EXISTENT_REPLICA, False),
-        (R.NON_EXISTENT_REPLICA, R.ONLINE_REPLICA, False),
-    ],
-)
-def test_replicas(before: ReplicaState, after: ReplicaState, legal: bool) -> None:
-    if legal:
-        check_replica("t-0 on 1", before, after)
-        return
-    with pytest.raises(IllegalTransitionError, match=rf"t-0 on 1: {before.name} to {after.name}"):
-        check_replica("t-0 on 1", before, after)
+    assert {*PartitionState} == {before for all_of in PARTITION_TRANSITIONS.values() for before in all_of}
+    assert {*PartitionState} == PARTITION_TRANSITIONS.keys()
+    assert all(PARTITION_TRANSITIONS.values())
 
 
 def cluster() -> Cluster:
@@ -74,10 +51,3 @@ def test_an_illegal_transition_tells_its_story() -> None:
     before, after = np.array([P.ONLINE_PARTITION], np.int8), np.array([P.NEW_PARTITION], np.int8)
     with pytest.raises(IllegalTransitionError, match=r"topic='t', partition=0.*ONLINE_PARTITION to NEW_PARTITION"):
         check_partitions(made.active.table, rows, before, after)
-
-
-def test_the_diagram_has_every_transition_once() -> None:
-    lines = diagram(PARTITION_TRANSITIONS).splitlines()
-    assert lines[0] == "stateDiagram-v2"
-    assert len({*lines}) == 1 + sum(map(len, PARTITION_TRANSITIONS.values())) == len(lines)
-    assert "    OfflinePartition --> NonExistentPartition" in lines

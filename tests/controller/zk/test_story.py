@@ -10,7 +10,7 @@ import kcore
 import story
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.events import BrokerFailed, PreferredElection
-from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.zk_controller import ZkController
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.schema import LeaderAndIsrRequest, UpdateMetadataRequest

@@ -12,14 +12,14 @@ from controller.zk.clusters import as_json, kind_of, states_of
 from kcore.controller.zk import events
 from kcore.controller.zk.active import ActiveController
 from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
+from kcore.controller.zk.events import Kind, event_of
 from kcore.controller.zk.log_lines import Notice
-from kcore.controller.zk.requests.builder import ControlRequest
-from kcore.controller.zk.watches import Kind, event_of
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import ControllerMovedError, TableError
-from kcore.metadata.replica_assignment import ReplicaAssignment
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.metadata.table.changes import PartitionChanges, UnwrittenChanges
+from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_brokers import BrokerNode, encode_broker

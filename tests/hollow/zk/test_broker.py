@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 import kcore
-from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.measure.hollow.zk.receivers import Receivers
 from kcore.net.connect import connect
 from kcore.net.connection import Connection

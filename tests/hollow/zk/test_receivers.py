@@ -12,7 +12,7 @@ import pytest
 
 import kcore
 from kcore._ext import hollow as kernel
-from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.measure.hollow.zk.layouts import constants, layouts
 from kcore.measure.hollow.zk.receivers import Receiver, Receivers
 from kcore.net.connect import connect

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from kcore.errors import TableError
-from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.zookeeper.znode_topics import TopicAssignments, decode_topics
 from kcore.metadata.zookeeper.znodes import TopicAssignment, decode_topic, encode_topic
 from kcore.types import Uuid

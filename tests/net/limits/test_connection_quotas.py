@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kcore.net.connect import connect
+from kcore.net.limits.admission import MOST_ADDRESSES, ConnectionQuotas
 from kcore.net.limits.connection_limits import Limits
-from kcore.net.limits.connection_quotas import MOST_ADDRESSES, ConnectionQuotas
 from kcore.net.listener import plain_address
 from kcore.net.server import Server, serve
 from net.loops import fenced, story, until

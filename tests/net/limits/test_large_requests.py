@@ -9,7 +9,7 @@ from kcore import schema as s
 from kcore.net import served_connection as served
 from kcore.net.connect import connect
 from kcore.net.limits.connection_limits import Limits
-from kcore.net.limits.gradual_release import FEW, LONG, let_go, long_lists
+from kcore.net.limits.large_requests import FEW, LONG, let_go, long_lists
 from kcore.net.limits.work_in_parts import next_turn
 from kcore.net.requests import FEW_VALUES
 from kcore.net.server import RequestContext, serve

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from kcore.net.limits.receive_budget import A_TURN, LEAST, SMALL, ReceiveBudget
+from kcore.net.limits.held_bytes import A_TURN, LEAST, SMALL, ReceiveBudget
 from kcore.net.server import Server, serve
 from net.loops import fenced, story, until
 

@@ -17,11 +17,12 @@ from kcore.errors import AuthenticationError, DisconnectedError, FrameError, Net
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.net.connect import connect
 from kcore.net.limits.connection_limits import Limits
-from kcore.net.security.client_security import MECHANISMS, Sasl, Security, client_tls, server_tls
+from kcore.net.security.client_security import MECHANISMS, Sasl, Security
 from kcore.net.security.principal import principal_of_certificate
 from kcore.net.server import RequestContext, serve
 from kcore.protocol_errors import Errors
 from kcore.scram import MOST_ITERATIONS, salted_password
+from net.authority import client_tls, server_tls
 from net.loops import HEARTBEAT, fenced, raw_server, story, until
 
 APIS = {"BrokerHeartbeat": (0, 1)}

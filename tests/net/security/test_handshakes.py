@@ -14,11 +14,11 @@ import pytest
 from kcore.net.connect import connect
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.security import handshakes
-from kcore.net.security.client_security import Security, client_tls
+from kcore.net.security.client_security import Security
 from kcore.net.security.handshakes import HANDSHAKE_BYTES, HANDSHAKE_MOST, KEPT_PER_BYTE, TLS_BYTES, Handshakes
 from kcore.net.security.tls import TlsSettings
 from kcore.net.server import Server, serve
-from net.authority import Authority
+from net.authority import Authority, client_tls
 from net.loops import HEARTBEAT, fenced, settled, story, until
 
 APIS = {"BrokerHeartbeat": (0, 1)}

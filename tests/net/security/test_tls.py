@@ -8,10 +8,10 @@ import pytest
 
 from kcore.errors import AuthenticationError, DisconnectedError, NetworkError
 from kcore.net.connect import connect
-from kcore.net.security.client_security import Security, client_tls
+from kcore.net.security.client_security import Security
 from kcore.net.security.tls import TlsContext, TlsError, TlsSettings, as_lines
 from kcore.net.server import RequestContext, serve
-from net.authority import Authority
+from net.authority import Authority, client_tls
 from net.loops import HEARTBEAT, fenced, story
 
 APIS = {"BrokerHeartbeat": (0, 1)}

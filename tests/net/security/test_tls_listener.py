@@ -12,7 +12,7 @@ from kcore.errors import AuthenticationError, DisconnectedError
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.connect import connect
 from kcore.net.limits.connection_limits import Limits
-from kcore.net.security.client_security import MECHANISMS, Sasl, Security, client_tls
+from kcore.net.security.client_security import MECHANISMS, Sasl, Security
 from kcore.net.security.sasl_mechanisms import PlainUsers, Token
 from kcore.net.security.sasl_server import SaslListener
 from kcore.net.security.tls import TlsContext, TlsSettings
@@ -20,7 +20,7 @@ from kcore.net.server import RequestContext, Server, serve
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import MetadataResponseBroker
 from kcore.scram import ScramCredential, scram_credential
-from net.authority import Authority
+from net.authority import Authority, client_tls
 from net.loops import HEARTBEAT, fenced, framed, read_frame, request_frame, story, until
 
 APIS = {"BrokerHeartbeat": (0, 1), "SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}

@@ -17,12 +17,12 @@ from kcore.errors import AuthenticationError, NetworkError, UnsupportedVersionEr
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits.connection_limits import Limits
-from kcore.net.security.client_security import Sasl, Security, client_tls
+from kcore.net.security.client_security import Sasl, Security
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import MetadataRequestTopic
 from kcore.schema.structure import Message, Struct
 from kcore.types import ZERO_UUID, Uuid
-from net.authority import Authority
+from net.authority import Authority, client_tls
 from oracle.alike_calls import CALLS, Call, creates, topic
 from oracle.kraft_clusters import FIRST_CONTROLLER
 from oracle.zk.test_listener_security import OF_JAVA, PASSWORD, cluster_of

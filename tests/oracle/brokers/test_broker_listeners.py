@@ -13,7 +13,7 @@ import pytest
 from kcore import schema as s
 from kcore.errors import NetworkError
 from kcore.net.connect import connect
-from kcore.net.security.client_security import Sasl, Security, client_tls
+from kcore.net.security.client_security import Sasl, Security
 from kcore.net.security.jaas import MODULES
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import DescribeAclsRequest
@@ -70,7 +70,7 @@ from kcore.schema.transactions import (
     WriteTxnMarkersRequest,
 )
 from kcore.types import ZERO_UUID
-from net.authority import Authority
+from net.authority import Authority, client_tls
 from oracle.kafka_tools import ACLS, CONSOLE_CONSUMER, TOPICS
 from oracle.kcore_brokers import until
 from oracle.kraft.test_kraft_security import CONSOLE_PRODUCER

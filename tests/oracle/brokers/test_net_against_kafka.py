@@ -17,13 +17,14 @@ from kcore.measure.processes.kafka_quorum import KafkaQuorum
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits.connection_limits import Limits
-from kcore.net.security.client_security import Sasl, Security, client_tls
+from kcore.net.security.client_security import Sasl, Security
 from kcore.net.versions import read_answer
 from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import Feature
 from kcore.schema.describe_quorum import DescribeQuorumRequestPartitionData, DescribeQuorumRequestTopicData
 from kcore.schema.index import REQUESTS
 from kcore.types import Uuid
+from net.authority import client_tls
 from net.loops import story
 
 PASSWORD = "geheim"

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from kcore.broker.replicas.broker_config import BrokerConfig
+from kcore.controller.zk.acls import AclAuthorizerSettings, acl_authorizer_settings
 from kcore.controller.zk.admin.tokens import TokenRules
-from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings, acl_authorizer_settings
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import NetworkError
 from kcore.measure.processes.zk_cluster import ZookeeperProcess

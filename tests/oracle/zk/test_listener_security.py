@@ -19,7 +19,7 @@ from kcore.errors import AuthenticationError, NetworkError
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits.connection_limits import Limits
-from kcore.net.security.client_security import Sasl, Security, client_tls
+from kcore.net.security.client_security import Sasl, Security
 from kcore.net.security.jaas import MODULES
 from kcore.net.security.principal import principal_of_certificate
 from kcore.protocol_errors import Errors
@@ -28,7 +28,7 @@ from kcore.schema.scram import ScramCredentialUpsertion
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic
 from kcore.schema.update_features import FeatureUpdateKey
-from net.authority import Authority, pem_of
+from net.authority import Authority, client_tls, pem_of
 from oracle.kafka_tools import ACLS, CONFIGS, CONSOLE_CONSUMER, METADATA_QUORUM, TOPICS
 from oracle.kcore_brokers import until
 from oracle.kraft.test_kraft_security import CONSOLE_PRODUCER

@@ -20,7 +20,7 @@ from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Create
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.security.client_security import Sasl, Security, client_tls
+from kcore.net.security.client_security import Sasl, Security
 from kcore.net.security.jaas import MODULES
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import (
@@ -48,7 +48,7 @@ from kcore.schema.structure import Message
 from kcore.scram import salted_password
 from kcore.server.zk_broker.zk_broker_request_handlers import APIS
 from kcore.zookeeper.client import ZookeeperClient
-from net.authority import Authority
+from net.authority import Authority, client_tls
 from oracle.brokers.test_broker_listeners import TABLE, asked, without_objects, written_to
 from oracle.kafka_tools import CONSOLE_CONSUMER, TOPICS, run_tool, try_tool
 from oracle.kcore_brokers import PROGRAM, KcoreBroker, until

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kcore import schema
-from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
+from kcore.controller.zk.acls import AclAuthorizerSettings
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import AuthenticationError
 from kcore.measure.processes.local_process import free_ports

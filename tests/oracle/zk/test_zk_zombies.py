@@ -16,7 +16,7 @@ import pytest
 
 from kcore import schema as s
 from kcore.measure.processes.zk_cluster import ZkBrokers, ZookeeperProcess
-from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Create
 from kcore.metadata.zookeeper.znodes import TopicAssignment

@@ -10,7 +10,6 @@ import pytest
 
 from kcore.errors import NewerReleaseError
 from kcore.raft.effects import Effect, Flush, SendResponse, SnapshotLoaded
-from kcore.raft.log.control_records import snapshot_batches
 from kcore.raft.membership.replicas import ElectionState
 from kcore.raft.membership.voters import VoterSet
 from kcore.raft.node import RaftNode
@@ -18,7 +17,7 @@ from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.fetch_snapshot import FetchSnapshotRequest
 from kcore.types import Uuid
-from raft.batches import batch
+from raft.batches import batch, snapshot_batches
 from raft.log.test_control_records import BAD, GOOD, KRAFT_VOTERS, NEWER, messages, records, voters
 from raft.log.test_snapshots import piece, snapshot_request
 from raft.nodes import begin_request, directory, end_request, of, raft_node, sent, stored

@@ -15,7 +15,6 @@ from kcore.raft.log.control_records import (
     kraft_version_record,
     last_contained_log_timestamp,
     leader_change,
-    snapshot_batches,
 )
 from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.membership.voters import VoterSet
@@ -32,7 +31,7 @@ from kcore.schema.fetch import FetchRequest
 from kcore.wire.codec import encode
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
-from raft.batches import batch, snapshot
+from raft.batches import batch, snapshot, snapshot_batches
 from raft.log.test_snapshots import NEW, loading, piece
 from raft.nodes import begin_request, raft_node, sent
 from raft.replication import dynamic_log, dynamic_voters, fetch_response, flush, open_fetch, values, whole

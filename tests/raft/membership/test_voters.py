@@ -13,7 +13,6 @@ from kcore.raft.log.control_records import (
     leader_change,
     replay_batches,
     replay_log,
-    snapshot_batches,
 )
 from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.membership.replicas import NO_DIRECTORY, ReplicaKey
@@ -21,7 +20,7 @@ from kcore.raft.membership.voters import VoterHistory, VoterSet
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
-from raft.batches import batch, snapshot
+from raft.batches import batch, snapshot, snapshot_batches
 from raft.nodes import address, directory, voter
 from raft.replication import dynamic_voters
 

@@ -9,9 +9,9 @@ from kcore.errors import PlacementError, TableError
 from kcore.metadata.table.broker_registration import BrokerRegistration
 from kcore.metadata.table.broker_table import BrokerTable
 from kcore.replication.java_random import JavaRandom
-from kcore.replication.kraft_placement import new_partitions, place_partitions, usable_brokers
+from kcore.replication.kraft_placement import new_partitions, usable_brokers
 from kcore.replication.levels import level_of
-from kcore.replication.placement import place
+from kcore.replication.placement import place, place_striped
 from kcore.types import Uuid
 
 FIRST, SECOND = Uuid(b"\1" * 16), Uuid(b"\2" * 16)
@@ -61,18 +61,18 @@ def test_brokers_come_in_the_order_of_a_hash_map() -> None:
 def test_placements_go_on_where_the_last_one_ended() -> None:
     random = JavaRandom(5)
     usable = usable_brokers(brokers_of(b1={}, b2={}, b3={}, b4={}), NEWEST)
-    first, second = (place_partitions(usable, 10, 2, random).tolist() for _ in range(2))
+    first, second = (place_striped(*usable, 10, 2, random).tolist() for _ in range(2))
     assert first == place("striped", [1, 2, 3, 4], 10, 2, seed=5).tolist()
     assert second != first
     after = random.state
     with pytest.raises(PlacementError, match="factor 5 is larger than the 4 available"):
-        place_partitions(usable, 1, 5, random)
+        place_striped(*usable, 1, 5, random)
     assert random.state != after, "Kafka draws before it looks whether there are enough brokers"
 
 
 def test_there_is_no_broker() -> None:
     with pytest.raises(PlacementError, match="all 0 brokers are fenced"):
-        place_partitions(usable_brokers(brokers_of(), NEWEST), 1, 1, JavaRandom(0))
+        place_striped(*usable_brokers(brokers_of(), NEWEST), 1, 1, JavaRandom(0))
 
 
 def test_how_new_partitions_begin() -> None:

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import pytest
 
+from kcore.controller.rules.authorization import Authorizer
 from kcore.metadata.acl_codes import (
     ALTER,
     CLUSTER,
@@ -100,7 +101,7 @@ OF_GROUP, OF_TRANSACTION = (GROUP, "g"), (TRANSACTIONAL_ID, "x")
 Right = tuple[int, int, str]
 
 
-class Granted:
+class Granted(Authorizer):
     """These rights and no others: none implies another."""
 
     def __init__(self, *rights: Right) -> None:

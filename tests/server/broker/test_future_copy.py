@@ -8,8 +8,8 @@ import pytest
 from kcore.errors import StorageError
 from kcore.protocol_errors import Errors, exception_of
 from kcore.replication.epochs import EpochCache
-from kcore.server.broker import future_copy
-from kcore.server.broker.future_copy import FutureCopy, common_end
+from kcore.server.broker import replica_moves
+from kcore.server.broker.replica_moves import FutureCopy, common_end
 from kcore.storage.checkpoints import TopicPartition, write_offsets
 from kcore.storage.log.live_log import LiveLog, Settings
 from kcore.storage.log.log_directory import LOG_STARTS, LogDirectory
@@ -83,7 +83,7 @@ class Pair:
 
 @pytest.fixture(autouse=True)
 def one_batch_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(future_copy, "SLICE_BYTES", 1)
+    monkeypatch.setattr(replica_moves, "SLICE_BYTES", 1)
 
 
 def test_what_the_current_log_truncates_goes_from_the_copy(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from kcore import schema as s
 from kcore.broker.replicas import log_validator
 from kcore.broker.replicas.log_validator import FEW_BYTES, LogConfig, precheck_records, validate
-from kcore.broker.replicas.roles import Role
+from kcore.broker.replicas.replica import Role
 from kcore.errors import DisconnectedError
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData

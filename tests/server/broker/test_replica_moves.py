@@ -10,7 +10,7 @@ import pytest
 
 from kcore.metadata.table.directory_table import LOST_UUID
 from kcore.protocol_errors import Errors
-from kcore.server.broker import future_copy
+from kcore.server.broker import replica_moves
 from server.moving import KEY, TOPIC, TP, MovingBroker, P, values_of
 
 RECORDS = 12
@@ -18,7 +18,7 @@ RECORDS = 12
 
 def a_broker(folder: Path, monkeypatch: pytest.MonkeyPatch) -> MovingBroker:
     """With a replica of several segments in a; b and c are empty. A slice is one batch."""
-    monkeypatch.setattr(future_copy, "SLICE_BYTES", 1)
+    monkeypatch.setattr(replica_moves, "SLICE_BYTES", 1)
     broker = MovingBroker(folder)
     broker.produce(RECORDS)
     assert broker.folders() == ["a/t-0"] and len([*(folder / "a/t-0").glob("*.log")]) > 1

@@ -23,8 +23,8 @@ from kcore.schema.find_coordinator import FindCoordinatorRequest
 from kcore.schema.headers import RequestHeader
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
-from kcore.server.broker import controller_client, topic_creation
-from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.broker import broker_connections, topic_creation
+from kcore.server.broker.broker_connections import ControllerClient
 from kcore.server.broker.topic_creation import OrdinaryTopics, TopicCreation
 from kcore.server.kraft_broker.kraft_broker_settings import broker_settings_of
 from kcore.server.kraft_controller.envelopes import Forwarded, unwrapped, wrapped
@@ -162,7 +162,7 @@ async def test_a_controller_that_takes_no_envelopes_is_asked_as_the_broker() -> 
 @story
 async def test_who_controls_no_more_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error is in the topics of CreateTopics, and in the envelope where there is one."""
-    monkeypatch.setattr(controller_client, "RETRY_S", 0.001)
+    monkeypatch.setattr(broker_connections, "RETRY_S", 0.001)
 
     async def response(controller: Controller, creation: TopicCreation) -> None:
         for context in (None, a_context()):
@@ -179,7 +179,7 @@ async def test_the_reason_why_a_topic_is_not_created_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(topic_creation, "WITHIN_S", 0.05)
-    monkeypatch.setattr(controller_client, "RETRY_S", 0.005)
+    monkeypatch.setattr(broker_connections, "RETRY_S", 0.005)
     caplog.set_level(logging.WARNING)
 
     async def refused(context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:

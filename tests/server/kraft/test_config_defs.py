@@ -7,7 +7,7 @@ import pytest
 from config_facts import ConfigFact, config_facts, dynamic_names
 from kcore.controller.kraft.admin.broker_defaults import DEFAULTS
 from kcore.controller.kraft.admin.broker_settings import DYNAMIC, TYPES
-from kcore.controller.kraft.admin.config_entries import is_dynamic, type_of
+from kcore.controller.kraft.admin.config_descriptions import is_dynamic, type_of
 from kcore.controller.kraft.admin.config_kinds import (
     GROUP_CONFIGS,
     LISTS_OF_BROKERS,
@@ -18,11 +18,11 @@ from kcore.controller.kraft.admin.config_kinds import (
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF, is_valid
 from kcore.protocol_errors import ApiException
 from kcore.schema.configs import ConfigType
-from kcore.server.kraft_broker.kraft_broker_settings import broker_settings_of
-from kcore.server.kraft_controller.kraft_controller_settings import settings_of
-from kcore.server.properties.definitions import DEFINITIONS, STRICTER
-from kcore.server.properties.known_names import KNOWN_NAMES
+from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings, broker_settings_of
+from kcore.server.kraft_controller.kraft_controller_settings import KraftSettings, settings_of
+from kcore.server.properties.definitions import DEFINITIONS, KNOWN_NAMES, STRICTER
 from kcore.server.properties.values import SettingsError, value_of
+from kcore.storage.log.segmented_log import Settings
 
 RELEASES = ("3.9.1", "4.3.1")
 CLASSES = "CLASS"  # Java's class loader decides.
@@ -138,6 +138,10 @@ def test_a_node_does_not_start_with_a_value_that_kafka_refuses(role: str) -> Non
                 assert str(refused.value).startswith((name, "give")), (name, text)
 
 
+def metadata_log_of(settings: KraftSettings | KraftBrokerSettings) -> Settings:
+    return settings.quorum.metadata_log if isinstance(settings, KraftBrokerSettings) else settings.metadata_log
+
+
 def test_a_segment_of_the_metadata_log_has_eight_mebibytes_at_least() -> None:
     for read, least in ((settings_of, CONTROLLER), (broker_settings_of, BROKER)):
         for text in ("1048576", "8388607"):
@@ -146,9 +150,9 @@ def test_a_segment_of_the_metadata_log_has_eight_mebibytes_at_least() -> None:
             ):
                 read(least | {"metadata.log.segment.bytes": text})  # type: ignore[operator]
         given = {"metadata.log.segment.bytes": "8388608", "metadata.log.segment.ms": "60000"}
-        log = read(least | given).metadata_log  # type: ignore[operator]
+        log = metadata_log_of(read(least | given))  # type: ignore[operator]
         assert (log.segment_bytes, log.segment_ms) == (8_388_608, 60_000)
-        of_tests = read(least | given | {"internal.metadata.log.segment.bytes": "1024"}).metadata_log  # type: ignore[operator]
+        of_tests = metadata_log_of(read(least | given | {"internal.metadata.log.segment.bytes": "1024"}))  # type: ignore[operator]
         assert of_tests.segment_bytes == 1024
 
 

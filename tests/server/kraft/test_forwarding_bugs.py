@@ -30,11 +30,11 @@ from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kcore.server.broker import broker_connections, forwarding
 from kcore.server.broker import broker_connections as peers
-from kcore.server.broker import controller_client, forwarding
-from kcore.server.broker.broker_server import now_ms
-from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.broker.broker_connections import ControllerClient
 from kcore.server.broker.forwarding import ControllerRelay
+from kcore.server.clock import now_ms
 from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.zk_controller.relay import Address, BrokerRelay
@@ -68,7 +68,7 @@ def at(port: int) -> Endpoint:
 async def test_a_forwarded_request_that_no_controller_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """KAFKA-10667: a broker looked for a controller on behalf of a client for ever."""
     monkeypatch.setattr(forwarding, "WITHIN_S", 0.05)
-    monkeypatch.setattr(controller_client, "RETRY_S", 0.005)
+    monkeypatch.setattr(broker_connections, "RETRY_S", 0.005)
     looks = 0
 
     def nowhere() -> None:
@@ -90,8 +90,8 @@ async def test_a_request_that_breaks_its_connection_holds_up_no_other(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An envelope that a controller takes for too large, or an answer that is too large here."""
-    monkeypatch.setattr(controller_client, "RETRY_S", 0.001)
-    caplog.set_level("INFO", controller_client.__name__)
+    monkeypatch.setattr(broker_connections, "RETRY_S", 0.001)
+    caplog.set_level("INFO", broker_connections.__name__)
 
     def lines() -> int:
         return len([each for each in caplog.messages if each.startswith("the controller does not answer")])
@@ -219,7 +219,7 @@ async def test_one_lost_answer_costs_a_broker_one_heartbeat(monkeypatch: pytest.
 @story
 async def test_a_controller_that_answered_not_controller_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """KAFKA-12677: NOT_CONTROLLER passed for an answer, and the controller of before was asked until the time-out."""
-    monkeypatch.setattr(controller_client, "RETRY_S", 0.001)
+    monkeypatch.setattr(broker_connections, "RETRY_S", 0.001)
     asked: list[str] = []
 
     async def old(context: RequestContext, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:

@@ -11,17 +11,17 @@ from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.connect import connect
 from kcore.net.request_context import ClientSession
-from kcore.net.security.client_security import MECHANISMS, Sasl, Security, client_tls
+from kcore.net.security.client_security import MECHANISMS, Sasl, Security
 from kcore.net.security.tls import TlsContext, TlsSettings
 from kcore.net.server import RequestContext, serve
 from kcore.schema.envelope import EnvelopeRequest
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.broker.broker_connections import ControllerClient
 from kcore.server.broker.forwarding import ControllerRelay, address_bytes, principal_bytes
 from kcore.server.kraft_controller.envelopes import Forwarded, unwrapped, wrapped
 from kcore.wire.codec import decode
-from net.authority import Authority
+from net.authority import Authority, client_tls
 from net.loops import story
 from net.security.test_tls_listener import ALICE, listener
 

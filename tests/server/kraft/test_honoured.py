@@ -19,6 +19,7 @@ from kcore.server.broker.topic_configs import settings_of as topic_settings_of
 from kcore.server.kraft_broker import kraft_broker_settings as of_broker
 from kcore.server.kraft_controller import kraft_controller_settings as of_controller
 from kcore.server.properties import values
+from kcore.server.properties.definitions import KNOWN_NAMES
 from kcore.server.properties.honoured import (
     BY_BROKERS,
     BY_CONTROLLERS,
@@ -27,14 +28,13 @@ from kcore.server.properties.honoured import (
     warn_of_others,
     without_effect,
 )
-from kcore.server.properties.known_names import KNOWN_NAMES
 from kcore.server.properties.values import SettingsError
 from server.kraft.test_config_defs import BROKER, CONTROLLER
 
 SOURCES = Path(kcore.__file__).parent
 READ_BY_NAME = {  # Settings that are read while the node runs, and the file that reads them.
     "delete.topic.enable": "controller/kraft/topics/deletion.py",
-    "remote.log.storage.system.enable": "controller/kraft/admin/topic_config_checks.py",
+    "remote.log.storage.system.enable": "controller/kraft/admin/config_changes.py",
     "unstable.feature.versions.enable": "cli/servers/kraft_format.py",
     "cordoned.log.dirs": "server/kraft_broker/kraft_configs.py",
 }

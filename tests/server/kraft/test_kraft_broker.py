@@ -36,7 +36,7 @@ from kcore.schema.topics import (
     DeleteTopicState,
 )
 from kcore.schema.transactions import InitProducerIdRequest
-from kcore.server.broker.broker_server import date_ms
+from kcore.server.clock import wall_ms
 from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
 from kcore.server.kraft_broker.kraft_broker_settings import broker_settings_of
 from kcore.server.kraft_controller.apis import FEATURES
@@ -259,7 +259,7 @@ async def test_producers_that_are_silent_for_long_are_forgotten(tmp_path: Path) 
     async with cluster_in(tmp_path, **settings) as cluster:
         await cluster.create("t", [1, 2])
         await cluster.until_led("t", 1, 1, 2)
-        for producer_id, time_ms in ((7, date_ms() - 7_200_000), (8, date_ms())):
+        for producer_id, time_ms in ((7, wall_ms() - 7_200_000), (8, wall_ms())):
             response = await cluster.produce(1, "t", b"v", producer=(producer_id, 0, 0), time_ms=time_ms)
             assert response.error_code == Errors.NONE
         logs = [cluster.brokers[each].manager.partitions["t", 0].log for each in (1, 2)]

@@ -19,7 +19,7 @@ from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.request_context import ClientSession
-from kcore.net.security.client_security import Sasl, Security, client_tls
+from kcore.net.security.client_security import Sasl, Security
 from kcore.net.security.jaas import MODULES
 from kcore.protocol_errors import Errors
 from kcore.raft.log.memory_log import MemoryLog
@@ -41,7 +41,7 @@ from kcore.server.kraft_controller.kraft_controller_settings import settings_of
 from kcore.server.quorum_node.quorum_server import MemoryElections
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from
-from net.authority import Authority
+from net.authority import Authority, client_tls
 from net.token_client import show_token
 from server.kraft.test_kraft_server import enveloped
 

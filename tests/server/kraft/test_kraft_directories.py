@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kcore.broker.lifecycle.states import BrokerState
+from kcore.broker.lifecycle.machine import BrokerState
 from kcore.errors import TableError
 from kcore.metadata.table.directory_table import MIGRATING_UUID
 from kcore.protocol_errors import Errors

@@ -21,7 +21,7 @@ from kcore.measure.processes.local_process import free_ports
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.limits.gradual_release import LONG
+from kcore.net.limits.large_requests import LONG
 from kcore.net.requests import FEW_VALUES
 from kcore.protocol_errors import Errors
 from kcore.raft.log.memory_log import MemoryLog

@@ -14,7 +14,7 @@ from kcore.schema.cluster_metadata import (
     TopicRequest,
 )
 from kcore.server.cluster_view import TOPIC_OPERATIONS
-from kcore.server.kraft_broker.topic_partitions import MOST, describe_topic_partitions
+from kcore.server.kraft_broker.kraft_broker_request_handlers import MOST, describe_topic_partitions
 from kcore.server.security.rights import Rights
 from kcore.types import ZERO_UUID
 from net.loops import story, until

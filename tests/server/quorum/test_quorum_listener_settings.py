@@ -13,7 +13,7 @@ from kcore import schema as s
 from kcore.cli.commands import app
 from kcore.errors import AuthenticationError, DisconnectedError, NetworkError
 from kcore.net.connect import connect
-from kcore.net.security.client_security import Sasl, Security, client_tls
+from kcore.net.security.client_security import Sasl, Security
 from kcore.net.security.jaas import MODULES
 from kcore.protocol_errors import Errors
 from kcore.raft.log.memory_log import MemoryLog
@@ -23,7 +23,7 @@ from kcore.server.properties.security import client_security_of
 from kcore.server.properties.values import SettingsError
 from kcore.server.quorum_node.quorum_listener_settings import QuorumListenerSettings, quorum_listener_settings
 from kcore.server.quorum_node.quorum_server import MemoryElections, QuorumServer
-from net.authority import Authority
+from net.authority import Authority, client_tls
 from net.loops import story, until
 from server.quorum_nodes import Nodes, Recorder, append, committed_everywhere
 
@@ -242,7 +242,7 @@ def test_settings_that_cannot_be(authority: Authority) -> None:
     ):
         with pytest.raises(SettingsError, match=why):
             quorum_listener_settings(properties(authority, **others), NAME)
-    with pytest.raises(SettingsError, match="super.users is missing"):
+    with pytest.raises(SettingsError, match=r"super.users is missing"):
         quorum_listener_settings({"authorizer.class.name": "x", "log.dirs": "/nowhere"}, NAME)
     listener_settings = quorum_listener_settings({"log.dirs": "/nowhere"}, NAME)
     assert (listener_settings.security.protocol, listener_settings.super_users) == ("PLAINTEXT", None)

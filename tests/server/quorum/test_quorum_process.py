@@ -25,8 +25,8 @@ from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchRequest, ReplicaState
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from kcore.server.clock import Clock
 from kcore.server.quorum_node import quorum_server as process
-from kcore.server.quorum_node.clock import Clock
 from kcore.server.quorum_node.quorum_server import MemoryElections, QuorumServer
 from kcore.types import Uuid
 from kcore.wire.record_building import encode_values

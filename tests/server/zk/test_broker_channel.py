@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.errors import UnsupportedVersionError
 from kcore.measure.processes.local_process import free_ports
 from kcore.metadata.table.broker_table import BrokerTable

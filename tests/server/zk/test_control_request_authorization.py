@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kcore
-from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
+from kcore.controller.zk.acls import AclAuthorizerSettings
 from kcore.errors import DisconnectedError
 from kcore.metadata.acl_codes import ALLOW, CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, LITERAL
 from kcore.metadata.zookeeper import znode_acls, znodes

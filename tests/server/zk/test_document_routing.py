@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kcore.controller.rules.tokens import OfTokens
-from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
+from kcore.controller.zk.acls import AclAuthorizerSettings
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import DecodeError
 from kcore.metadata.principal import KafkaPrincipal

@@ -1,6 +1,7 @@
 """Clusters that a controller refuses before its first write, events that end it later, and conflicts of its id."""
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -9,10 +10,10 @@ import pytest
 
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import ElectionRefusedError
-from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.zookeeper import znodes
-from kcore.metadata.zookeeper.znodes import Migration, PartitionStateNode, TopicAssignment
-from kcore.server.zk_controller import controller_znode
+from kcore.metadata.zookeeper.znodes import PartitionStateNode, TopicAssignment
+from kcore.server.zk_controller import eligibility
 from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from net.loops import story, until
@@ -73,7 +74,13 @@ def no_chroot(zookeeper: Zookeeper) -> None:
     zookeeper.chroot, zookeeper.has_chroot = "/kafka", False
 
 
-MIGRATING = znodes.encode_migration(Migration(3000, 5, 100, 5))
+def migration(controller_id: int, controller_epoch: int, offset: int, epoch: int) -> bytes:
+    """The data of /migration (MigrationZNode)."""
+    values = {"kraft_controller_id": controller_id, "kraft_controller_epoch": controller_epoch}
+    return json.dumps({"version": 0, "kraft_metadata_offset": offset, "kraft_metadata_epoch": epoch, **values}).encode()
+
+
+MIGRATING = migration(3000, 5, 100, 5)
 REFUSED = {
     "broker with our id": (lambda zookeeper: zookeeper.register(US, 9), "broker 1000 is registered in ZooKeeper: "),
     "KRaft": (kraft, "KRaft controller 3000 (KRaft epoch 5) controls this cluster, by /controller: "),
@@ -151,7 +158,7 @@ async def test_of_many_faults_the_first_are_named() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        put_at(znodes.MIGRATION, znodes.encode_migration(Migration(-1, -1, -1, -1))),  # Nobody has claimed it yet.
+        put_at(znodes.MIGRATION, migration(-1, -1, -1, -1)),  # Nobody has claimed it yet.
         put_state(state(-1, 1)),
         put_at("/brokers/topics/t", b'{"version":1,"partitions":{"0":[]}}'),
         put_at("/brokers/topics/t", b'{"version":1,"partitions":{}}'),
@@ -202,7 +209,7 @@ async def test_a_migration_that_began_since_ends_a_controller_at_its_next_electi
 async def test_another_controller_of_our_id_is_logged_and_ends_this_one_if_it_lives_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(controller_znode, "GRACE_S", 0.0)
+    monkeypatch.setattr(eligibility, "GRACE_S", 0.0)
     zookeeper = kafkas()
     zookeeper.elected(US)
     with caplog.at_level(logging.WARNING):
@@ -242,7 +249,7 @@ async def test_a_second_look_before_its_time_is_no_reason_to_give_up() -> None:
 
 @story
 async def test_an_active_controller_whose_id_is_in_another_session_resigns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controller_znode, "GRACE_S", 60.0)
+    monkeypatch.setattr(eligibility, "GRACE_S", 60.0)
     zookeeper = kafkas()
     async with server(zookeeper) as started:
         await until(lambda: started.active.is_active)

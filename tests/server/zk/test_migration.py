@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import kcore
-from kcore.broker.lifecycle.states import BrokerState
+from kcore.broker.lifecycle.machine import BrokerState
 from kcore.constants import METADATA_TOPIC, UNKNOWN_BROKER_EPOCH
 from kcore.errors import StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME

@@ -24,14 +24,13 @@ from kcore.metadata.acl_codes import (
     TOPIC,
     WRITE,
 )
-from kcore.metadata.delegation_token import Token
-from kcore.metadata.principal import KafkaPrincipal
+from kcore.metadata.principal import KafkaPrincipal, Token
 from kcore.metadata.zookeeper import znode_acls, znode_tokens, znodes
 from kcore.metadata.zookeeper.znode_acls import AclBinding
 from kcore.metadata.zookeeper.znode_brokers import decode_broker
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.security.client_security import Sasl, Security, client_tls
+from kcore.net.security.client_security import Sasl, Security
 from kcore.net.security.jaas import MODULES
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, DeleteAclsFilter
@@ -49,7 +48,7 @@ from kcore.server.broker.topic_creation import OrdinaryTopics
 from kcore.server.properties.values import SettingsError
 from kcore.server.zk_broker.zk_broker_listener_settings import ZkBrokerListenerSettings, zk_broker_listener_settings
 from kcore.storage.properties import parse_properties
-from net.authority import Authority
+from net.authority import Authority, client_tls
 from net.loops import story, until
 from net.token_client import show_token
 from server.broker.test_broker_listeners import NO_CLUSTER, NO_TOPIC, fetch, first_error, produce

@@ -9,8 +9,7 @@ import pytest
 
 import kcore
 from kcore import schema as s
-from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
-from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
+from kcore.controller.zk.acls import AclAuthorizer, AclAuthorizerSettings, ZkAcls
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import DecodeError, DisconnectedError
 from kcore.metadata.acl_codes import (
@@ -63,7 +62,7 @@ from kcore.schema.transactions import InitProducerIdRequest
 from kcore.server.checked_relay import read_request
 from kcore.server.security.rights import OF_THE_CLUSTER
 from kcore.server.zk_controller import zk_controller_server as process
-from kcore.server.zk_controller.relayed_rights import refusal_of
+from kcore.server.zk_controller.relay import refusal_of
 from kcore.server.zk_controller.zk_controller_authorization import ZkControllerAuthorization
 from kcore.server.zk_controller.zk_controller_request_handlers import APIS, OF_TOKENS
 from kcore.server.zk_controller.zk_controller_server import ControllerServer

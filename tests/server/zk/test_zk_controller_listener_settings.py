@@ -10,17 +10,16 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.controller.zk.authorizer_settings import acl_authorizer_settings
+from kcore.controller.zk.acls import acl_authorizer_settings
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import AuthenticationError, DisconnectedError, NetworkError
-from kcore.metadata.delegation_token import Token
-from kcore.metadata.principal import KafkaPrincipal
+from kcore.metadata.principal import KafkaPrincipal, Token
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.metadata.zookeeper import znode_tokens, znodes
 from kcore.metadata.zookeeper.znode_operations import Create
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.security.client_security import Sasl, Security, client_tls
+from kcore.net.security.client_security import Sasl, Security
 from kcore.net.security.jaas import MODULES
 from kcore.net.security.sasl_mechanisms import PlainUsers
 from kcore.net.security.sasl_server import SaslListener
@@ -37,7 +36,7 @@ from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.credentials import CredentialsFollower, credential_in
 from kcore.server.zk_controller.zk_controller_listener_settings import ZkControllerSettings, zk_controller_settings
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
-from net.authority import Authority
+from net.authority import Authority, client_tls
 from net.loops import story, until
 from net.token_client import show_token
 from server.brokers import APIS, FakeBroker

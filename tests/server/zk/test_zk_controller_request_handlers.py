@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.controller.rules.long_messages import KEPT
-from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
-from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
+from kcore.controller.zk.acls import AclAuthorizer, AclAuthorizerSettings, ZkAcls
 from kcore.controller.zk.effects import SendResponse
 from kcore.controller.zk.events import RequestEvent
 from kcore.errors import DisconnectedError, UnsupportedVersionError
@@ -33,6 +31,7 @@ from kcore.schema.log_dirs import AlterReplicaLogDirsRequest, DescribeLogDirsReq
 from kcore.schema.partitions import TopicPartitions
 from kcore.schema.scram import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from kcore.schema.topics import DeleteTopicState
+from kcore.server.answers import KEPT
 from kcore.server.cluster_view import ClusterView
 from kcore.server.zk_controller.relay import MOST_FORWARDED, Address
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics

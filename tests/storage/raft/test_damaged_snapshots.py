@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from kcore.errors import StorageError
-from kcore.raft.log.control_records import snapshot_batches
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.storage.raft.file_raft_log import DiskRaftLog
@@ -16,6 +15,7 @@ from kcore.storage.raft.snapshot import why_damaged
 from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_batch import HEADER_END, crc32c
 from kcore.wire.record_building import encode_values
+from raft.batches import snapshot_batches
 from storage.raft_logs import fill, opened, snapshot
 
 STATE = b"".join(snapshot_batches(1, [b"state" * 40] * 5, 0, 0, None, 0))

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from kcore.raft.log.cleaning import INTERVAL_MS
-from kcore.raft.log.control_records import last_contained_log_timestamp, snapshot_batches
+from kcore.raft.log.control_records import last_contained_log_timestamp
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.storage.raft.snapshot import SnapshotId, read_snapshot
+from raft.batches import snapshot_batches
 from raft.nodes import raft_node
 from storage.raft_logs import FOLDER, files, fill, opened, read_all
 

@@ -10,19 +10,18 @@ import pytest
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.errors import StorageError
 from kcore.protocol_errors import ApiException
-from kcore.raft.log.control_records import snapshot_batches
 from kcore.raft.membership.replicas import ElectionState
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.server.broker.logs import BrokerLogs
 from kcore.storage.checkpoints import TopicPartition, read_leader_epochs
-from kcore.storage.clean_shutdown import CLEAN_SHUTDOWN, take_clean_shutdown
 from kcore.storage.log.live_log import LiveLog
-from kcore.storage.log.log_directory import LogDirectory
+from kcore.storage.log.log_directory import CLEAN_SHUTDOWN, LogDirectory, take_clean_shutdown
 from kcore.storage.meta_properties import parse_meta_properties
 from kcore.storage.raft.metadata_log import load_metadata
 from kcore.storage.raft.raft_dir import RaftDirectory
 from kcore.storage.raft.raft_format import format_directory
 from kcore.wire.record_batch import scan_batches
+from raft.batches import snapshot_batches
 from storage import building
 from storage.raft_logs import FOLDER, SMALL, fill, opened, snapshot
 

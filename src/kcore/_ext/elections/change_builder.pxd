@@ -5,56 +5,15 @@ steps and their order are those of `kcore.replication.partition_change`. Axes as
 """
 
 from kcore._ext.tables.change_columns cimport (
-    ADDING,
-    ADDING_LIST,
-    ALL,
-    CONFIGURED,
-    DIRECTORIES,
-    DIRECTORIES_LIST,
-    ELR,
-    ELR_LIST,
-    ISR,
-    LAST_KNOWN_ELR,
-    LAST_KNOWN_LIST,
-    LEADER,
-    LOST,
-    MIGRATING,
-    NOBODY,
-    NO_CHANGE,
-    PARTITION,
-    PREFERRED,
-    RECOVERY,
-    REMOVING,
-    REMOVING_LIST,
-    REPLICAS,
-    REPLICAS_LIST,
-    STRANGER,
-    UNCLEAN,
-    Changes,
-    List,
-    Lists,
-    Members,
-    Rule,
-    Table,
-    Targets,
-    add,
-    append,
-    are_equal,
-    copy,
-    copy_without,
-    has,
-    has_all,
-    load,
-    load_target,
-    put_change,
-    put_failure,
-    put_members,
-    set_one,
+    ADDING, ADDING_LIST, ALL, CONFIGURED, DIRECTORIES, DIRECTORIES_LIST, ELR, ELR_LIST, ISR, LAST_KNOWN_ELR,
+    LAST_KNOWN_LIST, LEADER, LOST, MIGRATING, NOBODY, NO_CHANGE, PARTITION, PREFERRED, RECOVERY, REMOVING,
+    REMOVING_LIST, REPLICAS, REPLICAS_LIST, STRANGER, UNCLEAN, Changes, List, Lists, Members, Rule, Table, Targets, add,
+    append, are_equal, copy, copy_without, has, has_all, load, load_target, put_change, put_members, set_one,
     sort_as_java,
 )
 from kcore._ext.constants cimport MAX_REPLICAS, RECOVERING
 from kcore._ext.elections.election_brokers cimport (
-    CRASHED_FLAG, LEAVES_FLAG, MAY_LEAD_FLAG, NO_DIRECTORIES_FLAG, flags_of, id_of,
+    CRASHED_FLAG, LEAVES_FLAG, MAY_LEAD_FLAG, NO_DIRECTORIES_FLAG, flags_of, id_of, put_failure,
 )
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint16_t, uint32_t
 
@@ -282,7 +241,7 @@ cdef inline uint16_t put_if_new(
 ) noexcept nogil:
     if are_equal(members, before):
         return 0
-    put_members(&out.lists[which], <int32_t>out.count, brokers, members)
+    put_members(&out.lists[which], <int32_t>out.heads.count, brokers, members)
     return field
 
 
@@ -314,7 +273,7 @@ cdef inline uint16_t put_directories(
             differs = differs or into.values[end + s] != before
     if not differs:
         return 0
-    into.places[into.count] = <int32_t>out.count
+    into.places[into.count] = <int32_t>out.heads.count
     into.count += 1
     into.offsets[into.count] = end + w.replicas.count
     return DIRECTORIES
@@ -337,11 +296,11 @@ cdef inline void finish(
         recovery = targets.recovery[r]
     fields |= (recovery != t.recovery[p]) * RECOVERY
     if w.leader < 0:
-        put_failure(out, <int32_t>p)
+        put_failure(&out.heads, <int32_t>p)
     if fields == 0:
         return
     for k in range(isr.count):
-        out.isr[out.isr_end + k] = id_of(t.brokers, isr.at[k])
+        out.heads.isr[out.heads.isr_end + k] = id_of(t.brokers, isr.at[k])
     put_change(out, <int32_t>p, id_of(t.brokers, w.leader), isr.count, t.leader_epoch[p] + w.names_leader,
                t.partition_epoch[p] + 1, recovery, fields)
 

@@ -8,26 +8,9 @@ candidate rows and allocates; tables guarantee the rest. KRaft's elections are i
 from kcore._ext.arrays cimport address_of
 from kcore._ext.constants cimport RECOVERING
 from kcore._ext.elections.election_brokers cimport (
-    AHEAD,
-    CALLS_FLAG,
-    CRASHED_FLAG,
-    HEAD_COUNT,
-    HEAD_FAILED,
-    HEAD_ISR_OFFSETS,
-    HEAD_LEADER_EPOCHS,
-    HEAD_LEADERS,
-    HEAD_PARTITION_EPOCHS,
-    LEAVES_FLAG,
-    MAY_LEAD_FLAG,
-    NO_DIRECTORIES_FLAG,
-    NOBODY_FLAG,
-    STAYS_FLAG,
-    copy_isr,
-    first_slot,
-    flags_of,
-    id_of,
-    prefetch,
-    slots_in_sync,
+    AHEAD, CALLS_FLAG, CRASHED_FLAG, HEAD_COUNT, HEAD_FAILED, HEAD_ISR_OFFSETS, LEAVES_FLAG, MAY_LEAD_FLAG,
+    NO_DIRECTORIES_FLAG, NOBODY_FLAG, STAYS_FLAG, Heads, copy_isr, first_slot, flags_of, heads_of, id_of, prefetch, put,
+    put_failure, slots_in_sync,
 )
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
@@ -53,19 +36,6 @@ cdef struct Columns:
     Py_ssize_t slots
     Py_ssize_t members
 
-cdef struct Outputs:
-    int32_t* rows
-    int32_t* leaders
-    int32_t* isr_offsets
-    int32_t* leader_epochs
-    int32_t* partition_epochs
-    int32_t* failed
-    int32_t* isr
-    int8_t* recovery
-    Py_ssize_t changes
-    Py_ssize_t isr_end
-    Py_ssize_t failures
-
 cdef struct ZooKeeperRule:
     uint32_t electable
     bint shrinks_failed
@@ -82,28 +52,9 @@ cdef inline uint32_t slots_that_may_lead(const Columns* c, Py_ssize_t slots, con
     return mask
 
 
-cdef inline void put(
-    Outputs* out, int32_t p, int32_t leader, Py_ssize_t members, int32_t leader_epoch, int32_t partition_epoch,
-    int8_t recovery
-) noexcept nogil:
-    out.rows[out.changes] = p
-    out.leaders[out.changes] = leader
-    out.leader_epochs[out.changes] = leader_epoch
-    out.partition_epochs[out.changes] = partition_epoch
-    out.recovery[out.changes] = recovery
-    out.changes += 1
-    out.isr_end += members
-    out.isr_offsets[out.changes] = <int32_t>out.isr_end
-
-
-cdef inline void put_failure(Outputs* out, int32_t p) noexcept nogil:
-    out.failed[out.failures] = p
-    out.failures += 1
-
-
 cdef inline bint zookeeper_elects(
     const Columns* c, Py_ssize_t slots, Py_ssize_t members, const ZooKeeperRule* rule, bint unclean, int8_t choice,
-    int32_t p, Outputs* out
+    int32_t p, Heads* out
 ) noexcept nogil:
     """kafka.controller.Election for one partition; True if it found a leader."""
     cdef const int16_t* replicas = c.replicas + p * slots
@@ -131,7 +82,7 @@ cdef inline bint zookeeper_elects(
 
 
 cdef inline void zookeeper_shrinks(
-    const Columns* c, Py_ssize_t members, int32_t p, Outputs* out
+    const Columns* c, Py_ssize_t members, int32_t p, Heads* out
 ) noexcept nogil:
     """ReplicaStateMachine.removeReplicasFromIsr for one partition, for each broker that leaves, by ascending id."""
     cdef const int16_t* isr = c.isr + p * members
@@ -157,9 +108,9 @@ cdef inline void zookeeper_shrinks(
         c.recovery[p])
 
 
-cdef inline Outputs zookeeper_rows(
+cdef inline Heads zookeeper_rows(
     Columns c, Py_ssize_t slots, Py_ssize_t members, ZooKeeperRule rule, const int32_t* rows, Py_ssize_t candidates,
-    const uint8_t* unclean, Py_ssize_t unclean_step, const int8_t* choices, Outputs out
+    const uint8_t* unclean, Py_ssize_t unclean_step, const int8_t* choices, Heads out
 ) noexcept nogil:
     cdef Py_ssize_t r, ahead
     cdef int32_t p
@@ -193,20 +144,12 @@ cdef Columns columns_of(tuple columns, object brokers__b) except *:
         <const int64_t*>address_of(brokers__b), columns[0].shape[1], columns[1].shape[1])
 
 
-cdef Outputs outputs_of(object heads__kr, Py_ssize_t step, object isr, object recovery__r) except *:
-    cdef int32_t* first = <int32_t*>address_of(heads__kr)
-    first[HEAD_ISR_OFFSETS * step] = 0
-    return Outputs(first, first + HEAD_LEADERS * step, first + HEAD_ISR_OFFSETS * step,
-                   first + HEAD_LEADER_EPOCHS * step, first + HEAD_PARTITION_EPOCHS * step, first + HEAD_FAILED * step,
-                   <int32_t*>address_of(isr), <int8_t*>address_of(recovery__r), 0, 0, 0)
-
-
 def zookeeper(
     tuple columns, brokers__b, rows__r, unclean__p, choices__r, uint32_t electable, bint shrinks_failed,
     bint spares_live_isr, bint marks_recovery, heads__kr, Py_ssize_t step, isr, recovery__r
 ):
     cdef Columns c = columns_of(columns, brokers__b)
-    cdef Outputs out = outputs_of(heads__kr, step, isr, recovery__r)
+    cdef Heads out = heads_of(heads__kr, step, isr, recovery__r)
     cdef bint chosen = len(choices__r) > 0
     cdef ZooKeeperRule rule = ZooKeeperRule(electable, shrinks_failed, spares_live_isr, marks_recovery, chosen)
     cdef const int32_t* rows = <const int32_t*>address_of(rows__r)
@@ -218,7 +161,7 @@ def zookeeper(
             out = zookeeper_rows(c, 3, 3, rule, rows, n, unclean, unclean_step, choices, out)
         else:
             out = zookeeper_rows(c, c.slots, c.members, rule, rows, n, unclean, unclean_step, choices, out)
-    return out.changes, out.isr_end, out.failures
+    return out.count, out.isr_end, out.failures
 
 
 cdef inline int64_t entry_of(int64_t id, uint32_t flags) noexcept nogil:

@@ -5,7 +5,8 @@ its flags in the lower. Entry 0 stands for row -1, so that padding needs no test
 depends on which replicas are live or in sync, so mixed states cost as much as uniform ones.
 """
 
-from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
+from kcore._ext.arrays cimport address_of
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint32_t
 
 cdef extern from *:
     int first_slot "__builtin_ctz"(uint32_t slots) nogil
@@ -29,8 +30,48 @@ cdef enum Head:  # The rows of a decision's int32 columns.
     HEAD_FAILED
     HEAD_COUNT
 
+cdef struct Heads:  # The columns of a decision, as far as it has filled them.
+    int32_t* rows
+    int32_t* leaders
+    int32_t* isr_offsets
+    int32_t* leader_epochs
+    int32_t* partition_epochs
+    int32_t* failed
+    int32_t* isr
+    int8_t* recovery
+    Py_ssize_t count
+    Py_ssize_t isr_end
+    Py_ssize_t failures
+
 cdef enum:
     AHEAD = 16  # Candidates are far apart in the table: prefetch this many ahead.
+
+
+cdef inline Heads heads_of(object heads__kr, Py_ssize_t step, object isr, object recovery__r) except *:
+    cdef int32_t* first = <int32_t*>address_of(heads__kr)
+    first[HEAD_ISR_OFFSETS * step] = 0
+    return Heads(first, first + HEAD_LEADERS * step, first + HEAD_ISR_OFFSETS * step, first + HEAD_LEADER_EPOCHS * step,
+                 first + HEAD_PARTITION_EPOCHS * step, first + HEAD_FAILED * step, <int32_t*>address_of(isr),
+                 <int8_t*>address_of(recovery__r), 0, 0, 0)
+
+
+cdef inline void put(
+    Heads* out, int32_t p, int32_t leader, Py_ssize_t members, int32_t leader_epoch, int32_t partition_epoch,
+    int8_t recovery
+) noexcept nogil:
+    out.rows[out.count] = p
+    out.leaders[out.count] = leader
+    out.leader_epochs[out.count] = leader_epoch
+    out.partition_epochs[out.count] = partition_epoch
+    out.recovery[out.count] = recovery
+    out.count += 1
+    out.isr_end += members
+    out.isr_offsets[out.count] = <int32_t>out.isr_end
+
+
+cdef inline void put_failure(Heads* out, int32_t p) noexcept nogil:
+    out.failed[out.failures] = p
+    out.failures += 1
 
 
 cdef inline uint32_t flags_of(const int64_t* brokers, int16_t broker) noexcept nogil:

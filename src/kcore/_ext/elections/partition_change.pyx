@@ -9,37 +9,11 @@ over its ISR; `change_builder.pxd` decides any other. The wrapper checks candida
 from kcore._ext.arrays cimport address_of
 from kcore._ext.elections.change_builder cimport change_partition, configured_min_isr, is_online
 from kcore._ext.tables.change_columns cimport (
-    ISR,
-    LEADER,
-    NOBODY,
-    PREFERRED,
-    SPARSE_LISTS,
-    By,
-    Changes,
-    Election,
-    List,
-    Lists,
-    Rule,
-    Table,
-    Targets,
-    put_change,
+    ISR, LEADER, NOBODY, PREFERRED, SPARSE_LISTS, By, Changes, Election, List, Lists, Rule, Table, Targets, put_change,
 )
 from kcore._ext.constants cimport MAX_REPLICAS
 from kcore._ext.elections.election_brokers cimport (
-    AHEAD,
-    HEAD_FAILED,
-    HEAD_ISR_OFFSETS,
-    HEAD_LEADER_EPOCHS,
-    HEAD_LEADERS,
-    HEAD_PARTITION_EPOCHS,
-    LEAVES_FLAG,
-    MAY_LEAD_FLAG,
-    NOBODY_FLAG,
-    first_slot,
-    flags_of,
-    id_of,
-    prefetch,
-    slots_in_sync,
+    AHEAD, LEAVES_FLAG, MAY_LEAD_FLAG, NOBODY_FLAG, first_slot, flags_of, heads_of, id_of, prefetch, slots_in_sync,
 )
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
@@ -104,7 +78,7 @@ cdef inline bint change_plainly(
     """
     cdef const int16_t* replicas = t.replicas + p * slots
     cdef const int16_t* isr = t.isr + p * members
-    cdef int32_t* new_isr = out.isr + out.isr_end
+    cdef int32_t* new_isr = out.heads.isr + out.heads.isr_end
     cdef int16_t leader = t.leader[p], elected
     cdef uint32_t gone = 0, leader_valid = 0, live = 0, valid
     cdef int32_t stays
@@ -273,17 +247,9 @@ cdef Targets targets_of(object targets) except *:
 
 cdef Changes changes_of(object heads__kr, Py_ssize_t step, object isr, object recovery__r, object fields__r) except *:
     cdef Changes out
-    cdef int32_t* first = <int32_t*>address_of(heads__kr)
-    out.rows = first
-    out.leaders = first + HEAD_LEADERS * step
-    out.isr_offsets = first + HEAD_ISR_OFFSETS * step
-    out.leader_epochs = first + HEAD_LEADER_EPOCHS * step
-    out.partition_epochs = first + HEAD_PARTITION_EPOCHS * step
-    out.failed = first + HEAD_FAILED * step
-    out.isr, out.recovery = <int32_t*>address_of(isr), <int8_t*>address_of(recovery__r)
+    out.heads = heads_of(heads__kr, step, isr, recovery__r)
     out.fields = <uint16_t*>address_of(fields__r)
-    out.isr_offsets[0] = 0
-    out.at = out.count = out.isr_end = out.failures = 0
+    out.at = 0
     return out
 
 
@@ -324,7 +290,7 @@ def decide(
     if sparse__kl is not None:
         for k in range(SPARSE_LISTS):
             sizes.append((sparse[k].count, sparse[k].offsets[sparse[k].count]))
-    return out.count, out.isr_end, out.failures, sizes
+    return out.heads.count, out.heads.isr_end, out.heads.failures, sizes
 
 
 def rows_in_directories(

@@ -20,33 +20,18 @@ def place_shifted(
 
     `racks__b` numbers the racks from 0, all of them in use; the `taken_by` columns are scratch space, filled with -1.
     """
-    with nogil:
-        shifted(
-            replicas__ps, brokers__b, racks__b, broker_taken_by__b, rack_taken_by__r, start, shift, start_partition
-        )
-
-
-cdef void shifted(
-    int32_t[:, ::1] replicas__ps,
-    const int32_t[::1] brokers__b,
-    const int32_t[::1] racks__b,
-    int32_t[::1] broker_taken_by__b,
-    int32_t[::1] rack_taken_by__r,
-    int64_t start,
-    int64_t shift,
-    int64_t start_partition,
-) noexcept nogil:
     cdef Py_ssize_t brokers = brokers__b.shape[0], racks = rack_taken_by__r.shape[0], others = max(brokers - 1, 1)
     cdef Py_ssize_t first = (start_partition + start) % brokers
     cdef Py_ssize_t place_in_round = start_partition % brokers
     cdef Py_ssize_t distance = (shift % others) * racks % others
     cdef Py_ssize_t p
-    for p in range(replicas__ps.shape[0]):
-        if place_in_round == 0 and start_partition + p > 0:
-            distance = (distance + racks) % others
-        shifted_one(replicas__ps, p, brokers__b, racks__b, broker_taken_by__b, rack_taken_by__r, first, distance)
-        first = first + 1 if first + 1 < brokers else 0
-        place_in_round = place_in_round + 1 if place_in_round + 1 < brokers else 0
+    with nogil:
+        for p in range(replicas__ps.shape[0]):
+            if place_in_round == 0 and start_partition + p > 0:
+                distance = (distance + racks) % others
+            shifted_one(replicas__ps, p, brokers__b, racks__b, broker_taken_by__b, rack_taken_by__r, first, distance)
+            first = first + 1 if first + 1 < brokers else 0
+            place_in_round = place_in_round + 1 if place_in_round + 1 < brokers else 0
 
 
 cdef inline void shifted_one(

@@ -5,7 +5,7 @@ Axes: `p` partition row, `r` candidate, `s` replica slot, `i` ISR position, `b` 
 """
 
 from kcore._ext.constants cimport MAX_REPLICAS, NO_LEADER
-from kcore._ext.elections.election_brokers cimport id_of
+from kcore._ext.elections.election_brokers cimport Heads, id_of, put
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
 cdef enum:
@@ -108,19 +108,9 @@ cdef struct List:
     int32_t count
 
 cdef struct Changes:
-    int32_t* rows
-    int32_t* leaders
-    int32_t* isr_offsets
-    int32_t* leader_epochs
-    int32_t* partition_epochs
-    int32_t* failed
-    int32_t* isr
-    int8_t* recovery
+    Heads heads
     uint16_t* fields
     Py_ssize_t at  # the next candidate
-    Py_ssize_t count
-    Py_ssize_t isr_end
-    Py_ssize_t failures
     List* lists  # SPARSE_LISTS of them
 
 cdef struct Members:
@@ -259,17 +249,5 @@ cdef inline void put_change(
     Changes* out, int32_t p, int32_t leader, Py_ssize_t members, int32_t leader_epoch, int32_t partition_epoch,
     int8_t recovery, uint16_t fields
 ) noexcept nogil:
-    out.rows[out.count] = p
-    out.leaders[out.count] = leader
-    out.leader_epochs[out.count] = leader_epoch
-    out.partition_epochs[out.count] = partition_epoch
-    out.recovery[out.count] = recovery
-    out.fields[out.count] = fields
-    out.count += 1
-    out.isr_end += members
-    out.isr_offsets[out.count] = <int32_t>out.isr_end
-
-
-cdef inline void put_failure(Changes* out, int32_t p) noexcept nogil:
-    out.failed[out.failures] = p
-    out.failures += 1
+    out.fields[out.heads.count] = fields
+    put(&out.heads, p, leader, members, leader_epoch, partition_epoch, recovery)

@@ -6,12 +6,11 @@ calls `BrokerDirectories`, performs its `take_outputs()` in order, and reports t
 
 - `outputs.py`: the operations that the server performs.
 - `found.py`: at the start, chooses among several logs of one replica.
-- `placing.py`: compares a replica's directory with the metadata log: the nine cases of KIP-858 as one table.
-- `choosing.py`: the directory of a new replica.
-- `image_placements.py`: the directories in the metadata image.
-- `assignments.py`: the queue of AssignReplicasToDirs.
-- `move_table.py`: the states and events of a move as a table.
-- `moves.py`: carries out moves. A future replica copies, the controller accepts its directory, then it is promoted.
+- `placing.py`: compares a replica's directory with the metadata log: the nine cases of KIP-858 as one table; the
+  directory of a new replica.
+- `assignments.py`: the queue of AssignReplicasToDirs, and the directories in the metadata image.
+- `moves.py`: the states and events of a move as a table; carries out moves. A future replica copies, the controller
+  accepts its directory, then it is promoted.
 - `failures.py`: the failed directories that heartbeats list, and when the broker must stop.
 - `broker_directories.py`: joins all of these.
 

@@ -12,11 +12,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from kcore.broker.directories.assignments import AssignmentQueue, Placements
-from kcore.broker.directories.choosing import DirectoryChoice
 from kcore.broker.directories.failures import DirectoryFailures
 from kcore.broker.directories.found import FoundReplica
-from kcore.broker.directories.move_table import Event, State
-from kcore.broker.directories.moves import Moves
+from kcore.broker.directories.moves import Event, Moves, State
 from kcore.broker.directories.outputs import (
     AssignmentSettled,
     CreateReplica,
@@ -24,7 +22,7 @@ from kcore.broker.directories.outputs import (
     Output,
     TopicIdPartition,
 )
-from kcore.broker.directories.placing import Action, case_of, decide
+from kcore.broker.directories.placing import Action, DirectoryChoice, case_of, decide
 from kcore.broker.replicas.replica import Key
 from kcore.metadata.topic_names import MAX_FOLDER_NAME
 from kcore.protocol_errors import Errors

@@ -2,17 +2,19 @@
 
 The metadata log has a directory or a reserved id; the broker has logs of the topic id and partition in directories. The
 table adds three situations that KIP-858 leaves open: a future replica without a current one, MIGRATING, and replicas
-lost with a directory of this process. Each row cites the case that it follows.
+lost with a directory of this process. Each row cites the case that it follows. A new replica without a directory gets
+the one that an administrator has chosen, or the least used one.
 
 Source: "Broker catch-up" of KIP-858; Partition.createLogInAssignedDirectoryId, ReplicaManager.getOrCreatePartition and
-maybeUpdateTopicAssignment, LogManager.recoverAbandonedFutureLogs of 4.3.1.
+maybeUpdateTopicAssignment, LogManager.recoverAbandonedFutureLogs and nextLogDirs of 4.3.1.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from itertools import product
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
+from kcore.broker.replicas.replica import Key
 from kcore.metadata.table.directory_table import MIGRATING_UUID, UNASSIGNED_UUID
 from kcore.types import Uuid
 
@@ -168,3 +170,41 @@ def case_of(
     is_there = kind is Assigned.ONLINE and future == assigned
     copy = Future.NONE if future is None else Future.ASSIGNED if is_there else Future.ELSEWHERE
     return Case(kind, Current.FAILED if is_failed else serves, copy, has_offline)
+
+
+MOST_PREFERRED: Final = 10_000  # The most partitions with a preferred directory; the oldest preferences are dropped.
+D = TypeVar("D")
+
+
+def least_used(online: Collection[D], cordoned: Collection[D], logs: Callable[[D], int]) -> D:
+    """The directory with the fewest logs, a cordoned one only if all are cordoned (KIP-1066)."""
+    open_ = [each for each in online if each not in cordoned]
+    return min(open_ or online, key=logs)
+
+
+class DirectoryChoice:
+    """The directories that an administrator has chosen for replicas that this broker does not have yet."""
+
+    def __init__(self) -> None:
+        self._preferred: dict[Key, Uuid] = {}
+
+    def prefer(self, key: Key, directory: Uuid) -> None:
+        """Stores the directory that AlterReplicaLogDirs names for a partition, ahead of its reassignment to here."""
+        self._preferred.pop(key, None)
+        self._preferred[key] = directory
+        if len(self._preferred) > MOST_PREFERRED:
+            del self._preferred[next(iter(self._preferred))]
+
+    def take(
+        self,
+        key: Key,
+        assigned: Uuid | None,
+        online: Collection[Uuid],
+        cordoned: Collection[Uuid],
+        logs: Mapping[Uuid, int],
+    ) -> Uuid:
+        """The preferred directory if it is online, else the assigned one (None: any), else the least used one."""
+        preferred = self._preferred.pop(key, None)
+        if preferred is not None and preferred in online:
+            return preferred
+        return least_used(online, cordoned, lambda each: logs.get(each, 0)) if assigned is None else assigned

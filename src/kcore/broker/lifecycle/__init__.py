@@ -5,8 +5,7 @@ log. From then on it sends heartbeats, each with the offset up to which it has a
 when the broker has caught up with its registration, unfences it on request, and lets it shut down when its leaders have
 moved away.
 
-- `states.py`: the states and their transitions as a table.
-- `machine.py`: which request is sent when.
+- `machine.py`: the states and their transitions as a table, and which request is sent when.
 
 Invariants:
 - At most one request is in flight (KAFKA-15950).

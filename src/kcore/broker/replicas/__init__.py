@@ -1,18 +1,18 @@
 """The replicas of one broker, independent of the source of its orders.
 
-An order (`ReplicaManager.become`, `stop`, `hold_only`) changes a replica's role by the table in `roles.py`. Handlers of
-requests read and append; some requests wait. `take_outputs` returns what the server must do, in order.
+An order (`ReplicaManager.become`, `stop`, `hold_only`) changes a replica's role by the table in `replica.py`. Handlers
+of requests read and append; some requests wait. `take_outputs` returns what the server must do, in order.
 
-- `replica.py`, `roles.py`, `partition.py`, `followers.py`: a replica's state and roles, and the leader's duties.
+- `replica.py`, `partition.py`: a replica's state and roles, and the leader's duties.
 - `log.py`, `appending.py`: the interface of a log, and appends of leaders and followers.
 - `log_validator.py`, `producers.py`, `transactions.py`: checks of records, producers' sequences, transactions.
-- `producing.py`, `verifying.py`, `markers.py`: Produce, the check of its transaction, and WriteTxnMarkers.
+- `producing.py`, `markers.py`: Produce, the check of its transaction, and WriteTxnMarkers.
 - `fetching.py`, `fetch_sessions.py`: Fetch and its incremental sessions.
 - `offsets.py`, `deleting.py`, `describing.py`: ListOffsets, OffsetForLeaderEpoch, DeleteRecords, DescribeProducers.
 - `waiting.py`: waiting requests, and the views of the replicas that handlers use.
-- `fetcher.py`, `fetch_session_handler.py`: the follower's side of Fetch.
+- `fetcher.py`: the follower's side of Fetch.
 - `isr_changes.py`: AlterPartition requests of leaders.
-- `cluster_view.py`, `broker_config.py`, `outputs.py`, `log_lines.py`: the metadata cache, settings, outputs.
+- `cluster_view.py`, `broker_config.py`, `outputs.py`: the metadata cache, settings, outputs.
 - `replica_manager.py`: joins all of these.
 
 Invariants:

@@ -1,11 +1,19 @@
 """The outputs of `ReplicaManager`: operations that the server performs in order."""
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TypeAlias
 
-from kcore.broker.replicas.log_lines import NoticeKind
 from kcore.broker.replicas.replica import Key
 from kcore.schema.structure import Message
+
+
+class NoticeKind(Enum):
+    """The subject of a log line. The log limits the lines of each kind separately."""
+
+    CONTROLS = "the controller has changed"
+    STALE = "a request from an old controller, or for an old incarnation of this broker"
+    IMPOSSIBLE = "a request with invalid names or states"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,64 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kcore.broker.replicas.appending import Appended, append_as_leader, append_end_marker
-from kcore.broker.replicas.followers import Follower
 from kcore.broker.replicas.log import ReplicaLog
 from kcore.broker.replicas.log_validator import Bytes, CheckedRecords, LogConfig
-from kcore.broker.replicas.replica import Key, Replica
-from kcore.broker.replicas.roles import Order, Role, Step, next_step
+from kcore.broker.replicas.replica import Key, Order, Replica, Role, Step, next_step
 from kcore.broker.replicas.transactions import AbortedTransaction, EndMarker
 from kcore.constants import RECOVERED, UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET, UNKNOWN_BROKER_EPOCH
 from kcore.protocol_errors import Errors, exception_of
 from kcore.replication.epochs import EpochEndOffset
 from kcore.types import Uuid
 from kcore.wire.record_batch import scan_batches
+
+UNKNOWN_OFFSET: Final = -1
+
+
+@dataclass(slots=True)
+class Follower:
+    """A follower's progress, derived from its fetches (Replica and ReplicaState of 3.9.1); times in milliseconds."""
+
+    end_offset: int = UNKNOWN_OFFSET  # The offset of its last fetch: it has all records below.
+    start_offset: int = UNKNOWN_OFFSET
+    last_fetch_leader_end_offset: int = 0  # The leader's end offset at its last fetch.
+    last_fetch_ms: int = 0
+    last_caught_up_ms: int = 0
+    broker_epoch: int = UNKNOWN_BROKER_EPOCH  # The epoch of the newest incarnation that fetched (KIP-903).
+
+    def is_outdated(self, broker_epoch: int) -> bool:
+        """Whether a fetch is from an earlier incarnation; False for fetches without a broker epoch."""
+        return broker_epoch != UNKNOWN_BROKER_EPOCH and broker_epoch < self.broker_epoch
+
+    def fetched(self, offset: int, start_offset: int, leader_end_offset: int, now_ms: int) -> None:
+        """Records a fetch from `offset`.
+
+        If `offset` is at least the leader's end offset at the fetch before, the follower had caught up at that time. A
+        busy leader's log grows between fetches, so its current end is not the measure.
+        """
+        if offset >= leader_end_offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+        elif offset >= self.last_fetch_leader_end_offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.end_offset, self.start_offset = offset, start_offset
+        self.last_fetch_leader_end_offset = max(leader_end_offset, self.last_fetch_leader_end_offset)
+        self.last_fetch_ms = now_ms
+
+    def reset(self, leader_end_offset: int, now_ms: int, *, is_new_leader: bool, in_isr: bool) -> None:
+        """Starts a leader epoch: ISR members count as caught up now, other followers do not."""
+        self.last_caught_up_ms = now_ms if in_isr else 0
+        if is_new_leader:
+            self.end_offset = self.start_offset = self.last_fetch_leader_end_offset = UNKNOWN_OFFSET
+            self.last_fetch_ms, self.broker_epoch = 0, UNKNOWN_BROKER_EPOCH
+        else:
+            self.last_fetch_leader_end_offset = leader_end_offset
+            self.last_fetch_ms = now_ms if in_isr else 0
+
+    def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
+        """Whether it has all records, or had all of them within the last `max_lag_ms`."""
+        return self.end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= max_lag_ms
 
 
 @dataclass(slots=True)

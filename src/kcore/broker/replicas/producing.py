@@ -4,15 +4,15 @@ Source: ReplicaManager.appendRecords and DelayedProduce of 3.9.1.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
-from kcore.broker.replicas import verifying
 from kcore.broker.replicas.cluster_view import ClusterView
 from kcore.broker.replicas.log_validator import (
     CheckedRecords,
     RecordValidationException,
+    TransactionalProducer,
     check_headers,
     has_transactional_records,
     transactional_producer,
@@ -20,7 +20,6 @@ from kcore.broker.replicas.log_validator import (
 from kcore.broker.replicas.outputs import SendResponse, Verify
 from kcore.broker.replicas.partition import HeldPartitions, Partition
 from kcore.broker.replicas.replica import Key
-from kcore.broker.replicas.verifying import Produce, TransactionalBatch
 from kcore.broker.replicas.waiting import Waiting, WaitingReplicas, committed
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.produce import (
@@ -31,6 +30,74 @@ from kcore.schema.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+
+ABORTABLE_SINCE: Final = 11  # The first version of Produce whose clients handle TRANSACTION_ABORTABLE (KIP-890).
+# The coordinator's errors that producers get as NOT_ENOUGH_REPLICAS, after which they try again.
+RETRIED: Final = frozenset(
+    {
+        Errors.CONCURRENT_TRANSACTIONS,
+        Errors.NETWORK_EXCEPTION,
+        Errors.COORDINATOR_LOAD_IN_PROGRESS,
+        Errors.COORDINATOR_NOT_AVAILABLE,
+        Errors.NOT_COORDINATOR,
+    }
+)
+
+
+class TransactionalBatch(NamedTuple):
+    """A transactional batch, described by its header."""
+
+    key: Key
+    producer: TransactionalProducer
+
+
+@dataclass
+class Produce:
+    """A Produce request that waits for its transaction's coordinator before its batches are appended."""
+
+    request_id: int
+    deadline_ms: int
+    request: ProduceRequest
+    version: int
+    date_minus_now_ms: int  # The time of day minus the clock of deadlines.
+    guards: dict[Key, object] = field(default_factory=dict)  # The guards for Producers.check.
+    refused: dict[Key, ApiException] = field(default_factory=dict)  # Errors found before the append.
+    keys: frozenset[Key] = frozenset()  # Empty: changes of partitions do not wake the request.
+    prechecked: Mapping[Key, CheckedRecords] = field(default_factory=dict)  # Large batches that were checked early.
+
+
+def begin_verification(manager: HeldPartitions, produce: Produce, batches: list[TransactionalBatch]) -> None:
+    """Stores a guard for each batch whose transaction is not open here: the coordinator must verify these (KIP-890).
+
+    Without this check, a late batch after the end of its transaction would begin a transaction that never ends, and the
+    last stable offset would never advance. Source: ReplicaManager.handleProduceAppend, AddPartitionsToTxnManager.
+    """
+    for key, producer in batches:
+        try:
+            log = manager.partition(key).leader_log()
+        except ApiException as error:
+            produce.refused[key] = error
+            continue
+        guard = log.producers.begin_verification(producer.producer_id, producer.epoch, producer.base_sequence)
+        if guard is not None:
+            produce.guards[key] = guard
+
+
+def refuse_verification(produce: Produce, errors: Mapping[Key, Errors]) -> None:
+    """Stores the coordinator's errors by partition, translated for producers of that version of Produce."""
+    for key, error in errors.items():
+        is_unknown = error is Errors.TRANSACTION_ABORTABLE and produce.version < ABORTABLE_SINCE
+        if is_unknown or error in (Errors.INVALID_TXN_STATE, Errors.CLUSTER_AUTHORIZATION_FAILED):
+            refusal = Errors.INVALID_TXN_STATE, "Partition was not added to the transaction"
+        elif error is Errors.PRODUCER_FENCED:
+            refusal = Errors.INVALID_PRODUCER_EPOCH, error.name
+        elif error in RETRIED:
+            why = f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}"
+            refusal = Errors.NOT_ENOUGH_REPLICAS, why
+        else:
+            refusal = error, error.name
+        produce.refused[key] = exception_of(refusal[0])(refusal[1])
+
 
 NEWEST: Final = 11  # Produce of 3.9.1.
 
@@ -114,7 +181,7 @@ def on_produce(
     deadline_ms, date_minus_now_ms = now_ms + request.timeout_ms, date_ms - now_ms
     produce = Produce(request_id, deadline_ms, request, version, date_minus_now_ms, prechecked=prechecked)
     batches = _check_headers(manager, produce)
-    verifying.begin(manager, produce, batches)
+    begin_verification(manager, produce, batches)
     if not produce.guards:
         _append_all(manager, produce, now_ms)
         return
@@ -128,7 +195,7 @@ def on_verified(manager: ProducingReplicas, request_id: int, errors: Mapping[Key
     """Appends the verified batches; `errors`: the partitions that the coordinator refused."""
     produce = manager.verifying.by_id.get(request_id)
     if produce is not None and manager.verifying.remove(produce):
-        verifying.refuse(produce, errors)
+        refuse_verification(produce, errors)
         _append_all(manager, produce, now_ms)
 
 
@@ -136,7 +203,7 @@ def expire_verifications(manager: ProducingReplicas, now_ms: int) -> None:
     """Answers requests whose coordinator did not answer in time; the producer then tries again."""
     for produce in manager.verifying.late(now_ms):
         if manager.verifying.remove(produce):
-            verifying.refuse(produce, dict.fromkeys(produce.guards, Errors.NETWORK_EXCEPTION))
+            refuse_verification(produce, dict.fromkeys(produce.guards, Errors.NETWORK_EXCEPTION))
             _append_all(manager, produce, now_ms)
 
 

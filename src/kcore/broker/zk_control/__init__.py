@@ -1,8 +1,7 @@
 """The control requests of a ZooKeeper-mode controller to a broker: LeaderAndIsr, UpdateMetadata and StopReplica.
 
-- `senders.py`: checks by ZooKeeper's data whether the sender is the controller.
-- `control_requests.py`: checks the epochs of controller and broker, then each partition's leader epoch and topic id.
-  New states become orders for the replicas.
+- `control_requests.py`: checks by ZooKeeper's data whether the sender is the controller, then the epochs of controller
+  and broker, then each partition's leader epoch and topic id. New states become orders for the replicas.
 - `broker.py`: a receiver that stores the states without logs, for tests and hollow brokers.
 
 Invariants: a request with an older controller epoch or broker epoch changes nothing. A partition's state is applied

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from kcore.broker.replicas.cluster_view import ClusterView
-from kcore.broker.replicas.log_lines import NoticeKind
+from kcore.broker.replicas.outputs import NoticeKind
 from kcore.broker.replicas.replica import Key, Replica
 from kcore.broker.zk_control.control_requests import ControlRequests
 from kcore.metadata.table.partition_table import PartitionTable

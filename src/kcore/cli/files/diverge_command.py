@@ -12,9 +12,8 @@ from kcore.measure.report.exits import Exit
 from kcore.printable import printable
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.log.partition_folder import partition_of, segment_files
-from kcore.storage.tools.diverge import MISSING, READS, SAME, Read, diverge
+from kcore.storage.tools.diverge import MISSING, READS, SAME, Read, diverge, divergence_row
 from kcore.storage.tools.diverge_dirs import diverge_log_dirs
-from kcore.storage.tools.divergence_rows import divergence_row
 from kcore.storage.tools.dump import compact
 from kcore.suggestions import did_you_mean
 

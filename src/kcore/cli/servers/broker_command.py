@@ -16,7 +16,7 @@ from kcore.cli.options.files_option import SharedFilesOption
 from kcore.cli.options.properties_option import option_value, read_broker_listener_settings
 from kcore.cli.options.set_aside_option import SetAsideOption
 from kcore.cli.servers.server_process import address_of, begin_server, run_until_stopped
-from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
+from kcore.controller.zk.acls import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import UnsupportedVersionError
 from kcore.net.request_context import PLAINTEXT

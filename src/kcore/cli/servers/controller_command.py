@@ -15,7 +15,7 @@ from kcore.cli.options.metrics_option import ZOOKEEPER, MetricsOption, metrics_p
 from kcore.cli.options.properties_option import option_value, read_listener_settings
 from kcore.cli.servers.server_process import address_of, begin_server, serving, stop_signal
 from kcore.collector import rare_collections
-from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, acl_authorizer_settings
+from kcore.controller.zk.acls import AUTHORIZER_NAMES, acl_authorizer_settings
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import ElectionRefusedError, KcoreError, UnsupportedVersionError

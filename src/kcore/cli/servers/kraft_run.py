@@ -28,12 +28,11 @@ from kcore.server.kraft_controller.kraft_controller_settings import OF_AUTHORIZE
 from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.properties.honoured import BY_CONTROLLERS, warn_of_others
 from kcore.server.quorum_node.answer_loop import AnswerLoopKind
-from kcore.server.quorum_node.election_file import DirectoryElections
 from kcore.server.quorum_node.quorum_server import Elections
 from kcore.server.security.audit import AuditLog
 from kcore.storage.files import is_there
 from kcore.storage.raft.file_raft_log import DiskRaftLog
-from kcore.storage.raft.raft_dir import RaftDirectory
+from kcore.storage.raft.raft_dir import DirectoryElections, RaftDirectory
 from kcore.storage.raft.snapshot import BOOTSTRAP, read_snapshot
 from kcore.suggestions import did_you_mean
 from kcore.wire.metadata_frames import decode_metadata_record

@@ -28,7 +28,6 @@ from kcore.replication.raft_log import Level
 from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.properties.definitions import DEFINITIONS
 from kcore.server.quorum_node.answer_loop import AnswerLoopKind
-from kcore.server.quorum_node.election_file import DirectoryElections
 from kcore.server.quorum_node.quorum_listener_settings import QuorumListenerSettings
 from kcore.server.quorum_node.quorum_server import Elections, MemoryElections, QuorumServer
 from kcore.server.quorum_node.static_voters import static_voters
@@ -36,7 +35,7 @@ from kcore.server.quorum_node.workload import AppendWorkload, Stats
 from kcore.server.security.audit import AuditLog
 from kcore.storage.log.segmented_log import Settings
 from kcore.storage.raft.file_raft_log import SEGMENT_BYTES
-from kcore.storage.raft.raft_dir import RaftDirectory
+from kcore.storage.raft.raft_dir import DirectoryElections, RaftDirectory
 from kcore.types import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:

@@ -10,17 +10,17 @@ reverts to the last commit.
   in the state; `activation.py`: the first records of an active controller.
 - `handlers.py`: the table of requests and handlers; `kraft_context.py`: what handlers read;
   `kraft_controller_config.py`: the settings.
-- `standby.py`, `following.py`: a controller that is not active.
+- `standby.py`: a controller that is not active.
 - `periodic.py`, `tasks.py`: periodic tasks and their schedule; `log_lines.py`: the operator's log.
 - `brokers/`: registration, heartbeats, fencing, controlled shutdown (ClusterControlManager, BrokerHeartbeatManager).
 - `topics/`: creation, deletion, more partitions (ReplicationControlManager).
 - `leaders/`: elections, AlterPartition, reassignments, directories; `kcore.replication` makes the decisions.
 - `admin/`: configurations, client quotas, ACLs, SCRAM, delegation tokens, features.
-- `effective_configs.py`, `settings_of_topics.py`, `election_settings.py`: the effective settings of topics.
-- `authorization.py`, `acl_index.py`, `token_index.py`: permissions, and indexes of the image's ACLs and tokens.
-- `snapshot_slices.py`, `snapshot_loading.py`: snapshots are written and loaded in slices, between other events.
+- `effective_configs.py`, `election_settings.py`: the effective settings of topics.
+- `image_indexes.py`: indexes of the image's ACLs and tokens, and the authorizer.
+- `snapshot_slices.py`: snapshots are written and loaded in slices, between other events.
 - `departures.py`: where kcore deliberately differs from Kafka; `kafka_way/`: the code for Kafka's way;
-  `record_limits.py`, `error_responses.py`.
+  `error_responses.py`: responses that name the active controller.
 
 Rules that both modes share are in `controller/rules/`.
 """

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kcore.constants import MIN_ISR, UNCLEAN_ELECTION
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.image_state import KeyChanges
 from kcore.replication.kraft_changes import KraftSettings
 from kcore.replication.levels import Level
 from kcore.replication.topic_settings import kraft_settings
@@ -29,8 +30,7 @@ class ElectionSettings:
 
     def __init__(self, config: KraftControllerConfig) -> None:
         self._config = config
-        self._image: ClusterImage | None = None
-        self._count = 0  # The number of the image's config changes that are applied.
+        self._changes = KeyChanges("configs")
         self._version = 0
         self._overrides: dict[str, dict[str, str]] = {MIN_ISR: {}, UNCLEAN_ELECTION: {}}  # Values by topic.
         self._basis: _Basis | None = None
@@ -48,20 +48,15 @@ class ElectionSettings:
         return self._made
 
     def _catch_up(self, image: ClusterImage) -> None:
-        recent = image.changed_keys("configs")
-        if self._image is image and self._count == recent.count:
-            return
-        changed = recent.since(self._count) if self._image is image else None
-        if changed is None:
+        changed, is_other = self._changes.since_last(image)
+        if is_other:
             self._overrides = {MIN_ISR: {}, UNCLEAN_ELECTION: {}}
             self._version += 1
-            changed = set(image.configs)
         for kind, name in changed:
             if kind == ConfigResourceType.TOPIC:
                 self._refresh(name, image.configs.get((kind, name), {}))
             else:
                 self._version += 1
-        self._image, self._count = image, recent.count
 
     def _refresh(self, topic: str, settings: Mapping[str, str]) -> None:
         for name, by_topic in self._overrides.items():

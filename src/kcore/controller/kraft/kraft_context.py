@@ -1,29 +1,36 @@
 """The context of handlers: the state, the settings, and facts that no record of the log has."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from kcore.controller.kraft.acl_index import AclIndex
+from kcore.constants import ELR_VERSION
 from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats, Contact
 from kcore.controller.kraft.decision import Decision, Steps
-from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
+from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE, RECORD_LIMITS
 from kcore.controller.kraft.election_settings import ElectionSettings
+from kcore.controller.kraft.image_indexes import ImageAuthorizer, TokenIndex
 from kcore.controller.kraft.kafka_way.shadow import Shadow
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.controller.kraft.token_index import TokenIndex
 from kcore.controller.rules.mutation_quotas import MutationQuota, MutationQuotas
 from kcore.errors import KcoreError
+from kcore.metadata.acl_codes import CLUSTER, CLUSTER_NAME
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
+from kcore.protocol_errors import Errors
 from kcore.replication.java_random import JavaRandom
+from kcore.replication.kraft_changes import KraftSettings
 from kcore.replication.levels import Level, level_of
 from kcore.schema.acls import AclCreationResult
 from kcore.schema.structure import MetadataRecord
 from kcore.types import Uuid
+
+MOST_RECORDS: Final = 10_000  # QuorumController.MAX_RECORDS_PER_USER_OP; the limit of partitions too.
+TOO_LARGE: Final = "Unable to perform excessively large batch operation."  # BoundedList
+_ELR_OF_3_9: Final = "eligible.leader.replicas.enable"  # A setting of server.properties, older than the feature.
 
 
 class RequestInfo(NamedTuple):
@@ -84,8 +91,8 @@ class ControllerContext:
         self.raft = RaftView()
         one_by_one = FENCES_ONE_BY_ONE in config.kafka_way
         self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms, config.release, one_by_one=one_by_one)
-        self.election_settings = ElectionSettings(config)  # See `settings_of_topics.kraft_settings`.
-        self.acls = AclIndex()  # For `authorization`.
+        self.election_settings = ElectionSettings(config)
+        self.authorizer = ImageAuthorizer(config, lambda: self.image)
         self.tokens = TokenIndex(config.delegation_token_secret_key)  # For `admin/tokens.py`.
         burst_s = config.controller_quota_window_num * config.controller_quota_window_size_seconds
         self.mutation_quotas = MutationQuotas(burst_s)
@@ -111,6 +118,45 @@ class ControllerContext:
     def next_offset(self) -> int:
         """The offset of the next decision's first record."""
         return self.image.end_offset
+
+    def kraft_settings(self) -> KraftSettings:
+        """The level of Kafka and the topics' settings that decide elections, in the present state.
+
+        The cost grows with the settings that changed since the last call. If one of them is a setting that elections
+        read, the cost also grows with the topics that override it.
+        """
+        return self.election_settings.of(self.image, self.level, self.is_elr_enabled)
+
+    @property
+    def is_elr_enabled(self) -> bool:
+        """True if partitions have eligible leader replicas (FeatureControlManager.isElrFeatureEnabled)."""
+        if self.config.release == "3.9.1":
+            return self.level.elr_supported and self.config.static_configs.get(_ELR_OF_3_9) == "true"
+        return self.image.features.get(ELR_VERSION, 0) >= 1
+
+    def is_authorized(
+        self, info: RequestInfo, operation: int, resource_type: int = CLUSTER, name: str = CLUSTER_NAME
+    ) -> bool:
+        """True if the principal may do the operation on the resource, and always without an authorizer."""
+        if not self.config.has_authorizer:
+            return True
+        return self.authorizer.allows(info.principal, info.client_address, operation, resource_type, name)
+
+    def filter_by_authorized(
+        self, info: RequestInfo, operation: int, resource_type: int, names: Iterable[str]
+    ) -> set[str]:
+        """The names of resources for which `is_authorized` is true (AuthHelper.filterByAuthorized)."""
+        return {name for name in set(names) if self.is_authorized(info, operation, resource_type, name)}
+
+    @property
+    def has_record_limits(self) -> bool:
+        """True if Kafka's limit of records per request applies, which is only in Kafka's way ("record-limits")."""
+        return RECORD_LIMITS in self.config.kafka_way
+
+    def check_records(self, count: int) -> None:
+        """PolicyViolationException if a request would write too many records (BoundedList)."""
+        if count > MOST_RECORDS and self.has_record_limits:
+            Errors.POLICY_VIOLATION.raise_for(TOO_LARGE)
 
     def call_controller(self, refused: Mapping[int, AclCreationResult] = MappingProxyType({})) -> None:
         """Raise NotControllerError on a standby.

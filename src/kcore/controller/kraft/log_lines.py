@@ -12,7 +12,7 @@ import numpy as np
 from kcore.constants import NO_LEADER_CHANGE, RECOVERING
 from kcore.controller.kraft.brokers.heartbeats import OF_BROKERS
 from kcore.controller.kraft.brokers.records import FENCE, UNFENCE
-from kcore.controller.kraft.decision import Decision, Records, Versioned
+from kcore.controller.kraft.decision import Records, Versioned
 from kcore.controller.kraft.outputs import LogLine, Output
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.table.changes import KraftChanges
@@ -99,14 +99,6 @@ class NoticeMaker:
         if isinstance(self._request, AlterPartitionRequest):
             return Notice(lines, self._effects)
         return Notice([*lines, *_of_effects(self._effects)], warnings=self._warnings)
-
-
-def notice_of(image: ClusterImage, decision: Decision, request: Message | None) -> Notice:
-    """The notice of a decision that is not applied yet."""
-    maker = NoticeMaker(image, request)
-    for each in decision.records:
-        maker.add(each)
-    return maker.notice()
 
 
 class Notices:

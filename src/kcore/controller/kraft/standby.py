@@ -1,10 +1,12 @@
-"""The answers of a standby, which is a controller that is not active.
+"""A standby, which is a controller that is not active: its answers, and how it follows the log.
 
 By default a standby answers NOT_CONTROLLER at once to all requests except reads. In Kafka's way
 ("standbys-check-first") it first makes the checks that Kafka's ControllerApis makes before it calls its controller. A
 request that fails these checks is answered as by the active controller, and so is a request that leaves nothing to call
 the controller for.
 """
+
+from collections.abc import Iterator
 
 from kcore.controller.kraft.decision import Decision, all_parts
 from kcore.controller.kraft.departures import STANDBYS
@@ -33,3 +35,30 @@ def checked(context: ControllerContext, request: Message, info: RequestInfo, lea
         return Decision(response)
     assert not decision.records, "a handler makes records without `call_controller`"
     return decision
+
+
+class Following:
+    """Replays commits and reverts uncommitted records in parts, so that votes are answered in between.
+
+    An event that cannot wait calls `finish`.
+    """
+
+    def __init__(self) -> None:
+        self._parts: Iterator[None] = iter(())
+        self.is_at_work = False  # True if there may be more parts.
+
+    def begin(self, parts: Iterator[None]) -> bool:
+        """Run the first part; returns whether there may be more."""
+        self.finish()
+        self._parts = parts
+        return self.go_on()
+
+    def go_on(self) -> bool:
+        """Run the next part; returns whether there may be more. Raises the errors of `parts`."""
+        self.is_at_work = next(self._parts, self) is None
+        return self.is_at_work
+
+    def finish(self) -> None:
+        """Run all parts: the state is then the committed one."""
+        while self.go_on():
+            pass

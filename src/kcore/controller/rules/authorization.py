@@ -4,7 +4,7 @@ A super user may do everything. Otherwise a matching DENY entry wins over every 
 resource, `allow.everyone.if.no.acl.found` decides.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from ipaddress import IPv6Address
 from struct import Struct
@@ -50,97 +50,80 @@ class AuthorizerSettings(Protocol):
         """True if everybody may do everything with a resource that no entry matches."""
 
 
-def is_allowed(
-    settings: AuthorizerSettings,
-    acls: AclsByResource[Any, Any],
-    principal: KafkaPrincipal,
-    client_address: str,
-    operation: int,
-    resource_type: int = CLUSTER,
-    name: str = CLUSTER_NAME,
-) -> bool:
-    """True if the principal may do the operation on the resource from this address.
+class Authorizer:
+    """Decides by the ACL entries of a cluster what a principal may do."""
 
-    The cost grows with the entries of this resource, not with all entries. Source: StandardAuthorizerData.authorize,
-    AclAuthorizer.authorizeAction.
-    """
-    principal_name = str(principal)
-    if principal_name in settings.super_users:
-        return True
-    host = java_host_address(client_address)
-    has_entries = allowed = False
-    for acl in acls.of_resource(resource_type, name):
-        has_entries = True
-        if _matches(acl, principal_name, host, operation):
-            if acl.permission_type != ALLOW:
-                return False
-            allowed = True
-    return allowed if has_entries else settings.allow_everyone_if_no_acl_found
+    def __init__(
+        self, settings: AuthorizerSettings, acls: Callable[[], AclsByResource[Any, Any] | None], *, is_standard: bool
+    ) -> None:
+        """`acls`: returns the entries, or None before they are read: then only super users may do anything.
 
+        `is_standard`: by the rules of StandardAuthorizer, otherwise by those of AclAuthorizer.
+        """
+        self._settings, self._acls, self._is_standard = settings, acls, is_standard
 
-def is_allowed_on_any_by_standard(
-    settings: AuthorizerSettings,
-    acls: AclsByResource[Any, Any],
-    principal: KafkaPrincipal,
-    client_address: str,
-    operation: int,
-    resource_type: int,
-) -> bool:
-    """Like `is_allowed_on_any`, except that `allow.everyone.if.no.acl.found` counts for only one resource name.
+    def allows(
+        self,
+        principal: KafkaPrincipal,
+        client_address: str,
+        operation: int,
+        resource_type: int = CLUSTER,
+        name: str = CLUSTER_NAME,
+    ) -> bool:
+        """True if the principal may do the operation on the resource from this address.
 
-    Source: Authorizer.authorizeByResourceType, which StandardAuthorizer does not replace.
-    """
-    if is_allowed(settings, acls, principal, client_address, operation, resource_type, SOME_RESOURCE):
-        return True
-    return _is_allowed_on_any(acls, str(principal), client_address, operation, resource_type, allows_others=False)
+        The cost grows with the entries of this resource, not with all entries. Source: AclAuthorizer.authorizeAction,
+        StandardAuthorizerData.authorize.
+        """
+        principal_name = str(principal)
+        if principal_name in self._settings.super_users:
+            return True
+        acls = self._acls()
+        if acls is None:
+            return False
+        host = java_host_address(client_address)
+        has_entries = allowed = False
+        for acl in acls.of_resource(resource_type, name):
+            has_entries = True
+            if _matches(acl, principal_name, host, operation):
+                if acl.permission_type != ALLOW:
+                    return False
+                allowed = True
+        return allowed if has_entries else self._settings.allow_everyone_if_no_acl_found
 
+    def allows_on_any(self, principal: KafkaPrincipal, client_address: str, operation: int, resource_type: int) -> bool:
+        """True if there may be a resource of the type on which the principal may do the operation.
 
-def is_allowed_on_any(
-    settings: AuthorizerSettings,
-    acls: AclsByResource[Any, Any],
-    principal: KafkaPrincipal,
-    client_address: str,
-    operation: int,
-    resource_type: int,
-) -> bool:
-    """True if there may be a resource of the type on which the principal may do the operation.
-
-    Reads all entries of the type. No other operation implies this one. Source: AclAuthorizer.authorizeByResourceType.
-    """
-    principal_name = str(principal)
-    if principal_name in settings.super_users:
-        return True
-    allows_others = settings.allow_everyone_if_no_acl_found
-    return _is_allowed_on_any(
-        acls, principal_name, client_address, operation, resource_type, allows_others=allows_others
-    )
-
-
-def _is_allowed_on_any(
-    acls: AclsByResource[Any, Any],
-    principal_name: str,
-    client_address: str,
-    operation: int,
-    resource_type: int,
-    *,
-    allows_others: bool,
-) -> bool:
-    host = java_host_address(client_address)
-    found = [
-        each
-        for each in acls.of_type(resource_type)
-        if each.operation in (ALL, operation) and _is_of(each, principal_name, host)
-    ]
-    denied = [each for each in found if each.permission_type != ALLOW]
-    if any(each.pattern_type == LITERAL and each.resource_name == WILDCARD for each in denied):
-        return False
-    if allows_others:
-        return True
-    return any(
-        (each.pattern_type == LITERAL and each.resource_name == WILDCARD) or not any(_covers(no, each) for no in denied)
-        for each in found
-        if each.permission_type == ALLOW
-    )
+        Reads all entries of the type. No other operation implies this one. StandardAuthorizer applies
+        `allow.everyone.if.no.acl.found` to only one resource name, because it does not replace
+        Authorizer.authorizeByResourceType. Source: AclAuthorizer.authorizeByResourceType.
+        """
+        principal_name = str(principal)
+        if principal_name in self._settings.super_users:
+            return True
+        acls = self._acls()
+        if acls is None:
+            return False
+        allows_others = self._settings.allow_everyone_if_no_acl_found
+        if self._is_standard:
+            if self.allows(principal, client_address, operation, resource_type, SOME_RESOURCE):
+                return True
+            allows_others = False
+        host = java_host_address(client_address)
+        found = [
+            each
+            for each in acls.of_type(resource_type)
+            if each.operation in (ALL, operation) and _is_of(each, principal_name, host)
+        ]
+        denied = [each for each in found if each.permission_type != ALLOW]
+        if any(each.pattern_type == LITERAL and each.resource_name == WILDCARD for each in denied):
+            return False
+        return allows_others or any(
+            (each.pattern_type == LITERAL and each.resource_name == WILDCARD)
+            or not any(_covers(no, each) for no in denied)
+            for each in found
+            if each.permission_type == ALLOW
+        )
 
 
 def _covers(denied: Acl, allowed: Acl) -> bool:

@@ -8,8 +8,7 @@ import hmac
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
-from kcore.metadata.delegation_token import Token
-from kcore.metadata.principal import KafkaPrincipal
+from kcore.metadata.principal import KafkaPrincipal, Token
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import (
     CreateDelegationTokenRequest,

@@ -48,82 +48,57 @@ class TopicConfig:
     may_be_empty: bool = True
 
 
+_BOOLEAN, _STRING, _INT, _LONG = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.LONG
+_DOUBLE, _LIST = ConfigType.DOUBLE, ConfigType.LIST
+_MOST: Final = str(INT64_MAX)
 TOPIC_CONFIGS: Final = {
     each.name: each
     for each in (
-        TopicConfig("segment.bytes", ConfigType.INT, "1073741824", 14, server="log.segment.bytes"),
-        TopicConfig("segment.ms", ConfigType.LONG, "604800000", 1, server="log.roll.ms", server_default=False),
-        TopicConfig("segment.jitter.ms", ConfigType.LONG, "0", 0, server="log.roll.jitter.ms", server_default=False),
-        TopicConfig("segment.index.bytes", ConfigType.INT, "10485760", 4, server="log.index.size.max.bytes"),
-        TopicConfig("flush.messages", ConfigType.LONG, str(INT64_MAX), 1, server="log.flush.interval.messages"),
-        TopicConfig(
-            "flush.ms", ConfigType.LONG, str(INT64_MAX), 0, server="log.flush.interval.ms", server_default=False
-        ),
-        TopicConfig("retention.bytes", ConfigType.LONG, "-1", server="log.retention.bytes"),
-        TopicConfig("retention.ms", ConfigType.LONG, "604800000", -1, server="log.retention.ms", server_default=False),
-        TopicConfig("max.message.bytes", ConfigType.INT, "1048588", 0, server="message.max.bytes"),
-        TopicConfig("index.interval.bytes", ConfigType.INT, "4096", 0, server="log.index.interval.bytes"),
-        TopicConfig("delete.retention.ms", ConfigType.LONG, "86400000", 0, server="log.cleaner.delete.retention.ms"),
-        TopicConfig("min.compaction.lag.ms", ConfigType.LONG, "0", 0, server="log.cleaner.min.compaction.lag.ms"),
-        TopicConfig(
-            "max.compaction.lag.ms", ConfigType.LONG, str(INT64_MAX), 1, server="log.cleaner.max.compaction.lag.ms"
-        ),
-        TopicConfig("file.delete.delay.ms", ConfigType.LONG, "60000", 0, server="log.segment.delete.delay.ms"),
-        TopicConfig(
-            "min.cleanable.dirty.ratio", ConfigType.DOUBLE, "0.5", 0, 1, server="log.cleaner.min.cleanable.ratio"
-        ),
-        TopicConfig(
-            "cleanup.policy", ConfigType.LIST, "delete", among=("compact", "delete"), server="log.cleanup.policy"
-        ),
-        TopicConfig(
-            "unclean.leader.election.enable", ConfigType.BOOLEAN, "false", server="unclean.leader.election.enable"
-        ),
-        TopicConfig("min.insync.replicas", ConfigType.INT, "1", 1, server="min.insync.replicas"),
-        TopicConfig("compression.type", ConfigType.STRING, "producer", among=_CODECS, server="compression.type"),
+        TopicConfig("segment.bytes", _INT, "1073741824", 14, server="log.segment.bytes"),
+        TopicConfig("segment.ms", _LONG, "604800000", 1, server="log.roll.ms", server_default=False),
+        TopicConfig("segment.jitter.ms", _LONG, "0", 0, server="log.roll.jitter.ms", server_default=False),
+        TopicConfig("segment.index.bytes", _INT, "10485760", 4, server="log.index.size.max.bytes"),
+        TopicConfig("flush.messages", _LONG, _MOST, 1, server="log.flush.interval.messages"),
+        TopicConfig("flush.ms", _LONG, _MOST, 0, server="log.flush.interval.ms", server_default=False),
+        TopicConfig("retention.bytes", _LONG, "-1", server="log.retention.bytes"),
+        TopicConfig("retention.ms", _LONG, "604800000", -1, server="log.retention.ms", server_default=False),
+        TopicConfig("max.message.bytes", _INT, "1048588", 0, server="message.max.bytes"),
+        TopicConfig("index.interval.bytes", _INT, "4096", 0, server="log.index.interval.bytes"),
+        TopicConfig("delete.retention.ms", _LONG, "86400000", 0, server="log.cleaner.delete.retention.ms"),
+        TopicConfig("min.compaction.lag.ms", _LONG, "0", 0, server="log.cleaner.min.compaction.lag.ms"),
+        TopicConfig("max.compaction.lag.ms", _LONG, _MOST, 1, server="log.cleaner.max.compaction.lag.ms"),
+        TopicConfig("file.delete.delay.ms", _LONG, "60000", 0, server="log.segment.delete.delay.ms"),
+        TopicConfig("min.cleanable.dirty.ratio", _DOUBLE, "0.5", 0, 1, server="log.cleaner.min.cleanable.ratio"),
+        TopicConfig("cleanup.policy", _LIST, "delete", among=("compact", "delete"), server="log.cleanup.policy"),
+        TopicConfig("unclean.leader.election.enable", _BOOLEAN, "false", server="unclean.leader.election.enable"),
+        TopicConfig("min.insync.replicas", _INT, "1", 1, server="min.insync.replicas"),
+        TopicConfig("compression.type", _STRING, "producer", among=_CODECS, server="compression.type"),
         # -1 is valid too.
-        TopicConfig("compression.gzip.level", ConfigType.INT, "-1", 1, 9, server="compression.gzip.level"),
-        TopicConfig("compression.lz4.level", ConfigType.INT, "9", 1, 17, server="compression.lz4.level"),
-        TopicConfig("compression.zstd.level", ConfigType.INT, "3", -131072, 22, server="compression.zstd.level"),
-        TopicConfig("preallocate", ConfigType.BOOLEAN, "false", server="log.preallocate"),
-        TopicConfig("message.format.version", ConfigType.STRING, "3.0-IV1", server="log.message.format.version"),
+        TopicConfig("compression.gzip.level", _INT, "-1", 1, 9, server="compression.gzip.level"),
+        TopicConfig("compression.lz4.level", _INT, "9", 1, 17, server="compression.lz4.level"),
+        TopicConfig("compression.zstd.level", _INT, "3", -131072, 22, server="compression.zstd.level"),
+        TopicConfig("preallocate", _BOOLEAN, "false", server="log.preallocate"),
+        TopicConfig("message.format.version", _STRING, "3.0-IV1", server="log.message.format.version"),
         TopicConfig(
             "message.timestamp.type",
-            ConfigType.STRING,
+            _STRING,
             "CreateTime",
             among=("CreateTime", "LogAppendTime"),
             server="log.message.timestamp.type",
         ),
         TopicConfig(
-            "message.timestamp.difference.max.ms",
-            ConfigType.LONG,
-            str(INT64_MAX),
-            0,
-            server="log.message.timestamp.difference.max.ms",
+            "message.timestamp.difference.max.ms", _LONG, _MOST, 0, server="log.message.timestamp.difference.max.ms"
         ),
-        TopicConfig(
-            "message.timestamp.before.max.ms",
-            ConfigType.LONG,
-            str(INT64_MAX),
-            0,
-            server="log.message.timestamp.before.max.ms",
-        ),
-        TopicConfig(
-            "message.timestamp.after.max.ms",
-            ConfigType.LONG,
-            str(INT64_MAX),
-            0,
-            server="log.message.timestamp.after.max.ms",
-        ),
-        TopicConfig("leader.replication.throttled.replicas", ConfigType.LIST, ""),
-        TopicConfig("follower.replication.throttled.replicas", ConfigType.LIST, ""),
-        TopicConfig(
-            "message.downconversion.enable", ConfigType.BOOLEAN, "true", server="log.message.downconversion.enable"
-        ),
-        TopicConfig("remote.storage.enable", ConfigType.BOOLEAN, "false"),
-        TopicConfig("local.retention.ms", ConfigType.LONG, "-2", -2, server="log.local.retention.ms"),
-        TopicConfig("local.retention.bytes", ConfigType.LONG, "-2", -2, server="log.local.retention.bytes"),
-        TopicConfig("remote.log.copy.disable", ConfigType.BOOLEAN, "false"),
-        TopicConfig("remote.log.delete.on.disable", ConfigType.BOOLEAN, "false"),
+        TopicConfig("message.timestamp.before.max.ms", _LONG, _MOST, 0, server="log.message.timestamp.before.max.ms"),
+        TopicConfig("message.timestamp.after.max.ms", _LONG, _MOST, 0, server="log.message.timestamp.after.max.ms"),
+        TopicConfig("leader.replication.throttled.replicas", _LIST, ""),
+        TopicConfig("follower.replication.throttled.replicas", _LIST, ""),
+        TopicConfig("message.downconversion.enable", _BOOLEAN, "true", server="log.message.downconversion.enable"),
+        TopicConfig("remote.storage.enable", _BOOLEAN, "false"),
+        TopicConfig("local.retention.ms", _LONG, "-2", -2, server="log.local.retention.ms"),
+        TopicConfig("local.retention.bytes", _LONG, "-2", -2, server="log.local.retention.bytes"),
+        TopicConfig("remote.log.copy.disable", _BOOLEAN, "false"),
+        TopicConfig("remote.log.delete.on.disable", _BOOLEAN, "false"),
     )
 }
 

@@ -4,15 +4,41 @@ The node reads all ACLs when it starts, and those of a resource when a notificat
 writes the entries of a resource updates its copy at once. Elections do not change the copy.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from kcore.controller.rules.acls import AclsByResource
-from kcore.controller.rules.authorization import is_allowed, is_allowed_on_any
-from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
-from kcore.metadata.acl_codes import ALL, CLUSTER, CLUSTER_NAME, DENY, WILDCARD, WILDCARD_PRINCIPAL
-from kcore.metadata.principal import KafkaPrincipal
+from kcore.controller.rules.authorization import Authorizer
+from kcore.metadata.acl_codes import ALL, DENY, WILDCARD, WILDCARD_PRINCIPAL
 from kcore.metadata.zookeeper.znode_acls import AclBinding, Resource
+from kcore.protocol_errors import Errors
+
+
+class AclAuthorizerSettings(NamedTuple):
+    """The settings of AclAuthorizer; `super_users` has principals such as "User:admin"."""
+
+    super_users: frozenset[str] = frozenset()
+    allow_everyone_if_no_acl_found: bool = False
+
+
+ACL_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
+AUTHORIZER_NAMES: Final = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found")
+
+
+def acl_authorizer_settings(given: Mapping[str, str]) -> AclAuthorizerSettings | None:
+    """The settings in a server.properties; None without an authorizer. InvalidConfigurationException for wrong ones."""
+    kind = given.get("authorizer.class.name", "").strip()
+    if not kind:
+        return None
+    if kind != ACL_AUTHORIZER:
+        Errors.INVALID_CONFIG.raise_for(f"authorizer.class.name={kind}: kcore supports only {ACL_AUTHORIZER}")
+    users = frozenset(each.strip() for each in given.get("super.users", "").split(";") if each.strip())
+    if wrong := sorted(each for each in users if ":" not in each):
+        Errors.INVALID_CONFIG.raise_for(f"super.users: {wrong[0]} is not a principal such as User:name")
+    everyone = given.get("allow.everyone.if.no.acl.found", "false").strip().lower()
+    if everyone not in ("true", "false"):
+        Errors.INVALID_CONFIG.raise_for(f"allow.everyone.if.no.acl.found={everyone}: must be true or false")
+    return AclAuthorizerSettings(users, everyone == "true")
 
 
 class ZkAcls(AclsByResource[AclBinding, AclBinding]):
@@ -50,27 +76,9 @@ class ZkAcls(AclsByResource[AclBinding, AclBinding]):
             yield from self.of_pattern(resource)
 
 
-class AclAuthorizer(NamedTuple):
-    """Decides by the ACLs (AclAuthorizer)."""
+class AclAuthorizer(Authorizer):
+    """Decides by the ACLs in ZooKeeper."""
 
-    settings: AclAuthorizerSettings
-    acls: ZkAcls
-
-    def allows(
-        self,
-        principal: KafkaPrincipal,
-        client_address: str,
-        operation: int,
-        resource_type: int = CLUSTER,
-        name: str = CLUSTER_NAME,
-    ) -> bool:
-        """Whether the principal may do the operation on the resource."""
-        if not self.acls.is_read:
-            return str(principal) in self.settings.super_users
-        return is_allowed(self.settings, self.acls, principal, client_address, operation, resource_type, name)
-
-    def allows_on_any(self, principal: KafkaPrincipal, client_address: str, operation: int, resource_type: int) -> bool:
-        """Whether the principal may do the operation on any resource of that type."""
-        if not self.acls.is_read:
-            return str(principal) in self.settings.super_users
-        return is_allowed_on_any(self.settings, self.acls, principal, client_address, operation, resource_type)
+    def __init__(self, settings: AclAuthorizerSettings, acls: ZkAcls) -> None:
+        super().__init__(settings, lambda: acls if acls.is_read else None, is_standard=False)
+        self.acls = acls

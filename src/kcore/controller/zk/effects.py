@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from kcore.controller.zk.events import Event
 from kcore.controller.zk.log_lines import Notice
-from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.metadata.table.changes import UnwrittenChanges
 from kcore.metadata.zookeeper.znode_operations import (
     MOST_BYTES,

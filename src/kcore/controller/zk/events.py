@@ -5,11 +5,12 @@ Source: KafkaController's ControllerEvents of 3.9.1.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from kcore.controller.rules import error_responses, tokens
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.metadata.table.broker_table import Endpoint
+from kcore.metadata.zookeeper import znodes
 from kcore.protocol_errors import Errors
 from kcore.schema import (
     AlterPartitionReassignmentsRequest,
@@ -63,10 +64,9 @@ class PreferredElection:
 # Inputs of `ActiveController`.
 
 
+@dataclass(frozen=True)
 class Event:
-    """An event that `ActiveController.handle` takes."""
-
-    __slots__ = ()
+    """An event that `ActiveController.handle` takes. Events of a kind without data are equal."""
 
     @property
     def name(self) -> str:
@@ -121,7 +121,6 @@ class Elected(Event):
     epoch_version: int
 
 
-@dataclass(frozen=True, slots=True)
 class SessionLost(Event):
     """The ZooKeeper session has expired, and `/controller` is deleted with it."""
 
@@ -133,7 +132,6 @@ class ControllerChange(Event):
     broker_id: int  # The controller's id; -1 for none.
 
 
-@dataclass(frozen=True, slots=True)
 class BrokerChange(Event):
     """The children of `/brokers/ids` changed."""
 
@@ -145,7 +143,6 @@ class BrokerModifications(Event):
     broker_id: int
 
 
-@dataclass(frozen=True, slots=True)
 class TopicChange(Event):
     """The children of `/brokers/topics` changed."""
 
@@ -157,12 +154,10 @@ class PartitionModifications(Event):
     topic: str
 
 
-@dataclass(frozen=True, slots=True)
 class LogDirEventNotification(Event):
     """Brokers wrote notifications to ZooKeeper: log directories failed."""
 
 
-@dataclass(frozen=True, slots=True)
 class ConfigChange(Event):
     """A notification of changed settings was created below `/config/changes`."""
 
@@ -183,42 +178,34 @@ class LeaderAndIsrResponseReceived(Event):
     response: Columns
 
 
-@dataclass(frozen=True, slots=True)
 class IsrChangeNotification(Event):
     """Leaders from before 2.7 wrote notifications to ZooKeeper: they changed ISRs in the state znodes."""
 
 
-@dataclass(frozen=True, slots=True)
 class ZkPartitionReassignment(Event):
     """`/admin/reassign_partitions` was created."""
 
 
-@dataclass(frozen=True, slots=True)
 class ZkReplicaLeaderElection(Event):
     """`/admin/preferred_replica_election` was created."""
 
 
-@dataclass(frozen=True, slots=True)
 class AutoPreferredReplicaLeaderElection(Event):
     """The timer of leader.imbalance.check.interval.seconds fired: move leaders to their preferred replicas."""
 
 
-@dataclass(frozen=True, slots=True)
 class TopicDeletion(Event):
     """The children of `/admin/delete_topics` changed."""
 
 
-@dataclass(frozen=True, slots=True)
 class PartitionModificationsStep(Event):
     """Read the znodes of the topics that PartitionModifications events named; the controller's own event."""
 
 
-@dataclass(frozen=True, slots=True)
 class ReassignmentStep(Event):
     """Complete the reassignments whose new replicas are all in the ISRs; the controller's own event."""
 
 
-@dataclass(frozen=True, slots=True)
 class TopicDeletionStep(Event):
     """Continue a deletion that is too large for one event (`topics/deletion_steps.py`); the controller's own event."""
 
@@ -236,7 +223,6 @@ class StopReplicaResponseReceived(Event):
     response: Columns
 
 
-@dataclass(frozen=True, slots=True)
 class Tick(Event):
     """A timer fired: answer the requests whose time-out is over."""
 
@@ -246,3 +232,35 @@ class ExpireTokens(Event):
     """The timer of delegation.token.expiry.check.interval.ms fired: remove expired tokens."""
 
     wall_ms: int  # Now, in ms since 1970.
+
+
+Kind: TypeAlias = Literal["created", "changed", "deleted", "children"]
+
+# The events of paths whose children change.
+CHILDREN: Final[dict[str, type[Event]]] = {
+    znodes.BROKER_IDS: BrokerChange,
+    znodes.TOPICS: TopicChange,
+    znodes.DELETE_TOPICS: TopicDeletion,
+    znodes.ISR_CHANGE_NOTIFICATION: IsrChangeNotification,
+    znodes.LOG_DIR_EVENT_NOTIFICATION: LogDirEventNotification,
+    znodes.CONFIG_CHANGES: ConfigChange,
+}
+# The events of paths that are created.
+CREATED: Final[dict[str, type[Event]]] = {
+    znodes.REASSIGN_PARTITIONS: ZkPartitionReassignment,
+    znodes.PREFERRED_REPLICA_ELECTION: ZkReplicaLeaderElection,
+}
+
+
+def event_of(path: str, kind: Kind) -> Event | None:
+    """The event of a watch that fired. None for a deleted broker znode, because the watch on its parent fires, too."""
+    if kind == "children":
+        return CHILDREN[path]() if path in CHILDREN else None
+    if kind == "created" and path in CREATED:
+        return CREATED[path]()
+    parent, _, name = path.rpartition("/")
+    if kind == "changed" and parent == znodes.BROKER_IDS and name.isdecimal():
+        return BrokerModifications(int(name))
+    if kind == "changed" and parent == znodes.TOPICS:
+        return PartitionModifications(name)
+    return None

@@ -3,37 +3,17 @@
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+from kcore import schema
 from kcore.controller.zk import events
 from kcore.controller.zk.admin import acls, features, partitions, quotas, reassignments, scram, tokens, topics
 from kcore.controller.zk.admin.configs import alter_configs, controller_node, describe_configs, replace_configs
-from kcore.controller.zk.brokers import broker_changes, log_dirs, producer_ids, shutdown
+from kcore.controller.zk.brokers import broker_changes, log_dirs, producer_ids
 from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.leaders import isr
 from kcore.controller.zk.leaders import requested_elections as elections
-from kcore.controller.zk.topics import config_changes, deletion, deletion_steps, reassignment, topic_changes
+from kcore.controller.zk.topics import deletion, deletion_steps, reassignment, topic_changes
 from kcore.controller.zk.zk_context import ControllerContext, Hooks
-from kcore.schema.acls import CreateAclsRequest, DeleteAclsRequest
-from kcore.schema.alter_partition import AlterPartitionRequest
-from kcore.schema.configs import AlterConfigsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest
-from kcore.schema.controlled_shutdown import ControlledShutdownRequest
-from kcore.schema.delegation_tokens import (
-    CreateDelegationTokenRequest,
-    DescribeDelegationTokenRequest,
-    ExpireDelegationTokenRequest,
-    RenewDelegationTokenRequest,
-)
-from kcore.schema.partitions import (
-    AlterPartitionReassignmentsRequest,
-    CreatePartitionsRequest,
-    ElectLeadersRequest,
-    ListPartitionReassignmentsRequest,
-)
-from kcore.schema.producers import AllocateProducerIdsRequest
-from kcore.schema.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
-from kcore.schema.scram import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message
-from kcore.schema.topics import CreateTopicsRequest, DeleteTopicsRequest
-from kcore.schema.update_features import UpdateFeaturesRequest
 
 RequestHandler: TypeAlias = Callable[[ControllerContext, Any], Steps[Message | None]]
 """Returns the response, or None if it has sent it or sends it later (once topics have leaders or are deleted)."""
@@ -41,39 +21,39 @@ Handler: TypeAlias = Callable[[ControllerContext, Any], Steps[None]]
 
 
 REQUEST_HANDLERS: Final[dict[type[Message], RequestHandler]] = {
-    AllocateProducerIdsRequest: producer_ids.on_allocate_producer_ids,
-    AlterClientQuotasRequest: lambda context, event: quotas.alter(event.request, context.mutation_rates),
-    AlterConfigsRequest: lambda context, event: replace_configs(controller_node(context, event), event.request),
-    AlterPartitionReassignmentsRequest: reassignments.on_alter_partition_reassignments,
-    AlterPartitionRequest: isr.on_alter_partition,
-    AlterUserScramCredentialsRequest: lambda context, event: scram.alter(event.request),
-    ControlledShutdownRequest: shutdown.on_controlled_shutdown,
-    CreateAclsRequest: lambda context, event: acls.create_acls(context.acls, event.request),
-    CreateDelegationTokenRequest: tokens.on_token_request,
-    CreatePartitionsRequest: partitions.on_create_partitions,
-    CreateTopicsRequest: topics.on_create_topics,
-    DeleteAclsRequest: lambda context, event: acls.delete_acls(context.acls, event.request),
-    DeleteTopicsRequest: topics.on_delete_topics,
-    DescribeClientQuotasRequest: lambda context, event: quotas.describe(event.request),
-    DescribeConfigsRequest: lambda context, event: describe_configs(
+    schema.AllocateProducerIdsRequest: producer_ids.on_allocate_producer_ids,
+    schema.AlterClientQuotasRequest: lambda context, event: quotas.alter(event.request, context.mutation_rates),
+    schema.AlterConfigsRequest: lambda context, event: replace_configs(controller_node(context, event), event.request),
+    schema.AlterPartitionReassignmentsRequest: reassignments.on_alter_partition_reassignments,
+    schema.AlterPartitionRequest: isr.on_alter_partition,
+    schema.AlterUserScramCredentialsRequest: lambda context, event: scram.alter(event.request),
+    schema.ControlledShutdownRequest: broker_changes.on_controlled_shutdown,
+    schema.CreateAclsRequest: lambda context, event: acls.create_acls(context.acls, event.request),
+    schema.CreateDelegationTokenRequest: tokens.on_token_request,
+    schema.CreatePartitionsRequest: partitions.on_create_partitions,
+    schema.CreateTopicsRequest: topics.on_create_topics,
+    schema.DeleteAclsRequest: lambda context, event: acls.delete_acls(context.acls, event.request),
+    schema.DeleteTopicsRequest: topics.on_delete_topics,
+    schema.DescribeClientQuotasRequest: lambda context, event: quotas.describe(event.request),
+    schema.DescribeConfigsRequest: lambda context, event: describe_configs(
         controller_node(context, event), event.request, event.version
     ),
-    DescribeDelegationTokenRequest: tokens.on_token_request,
-    DescribeUserScramCredentialsRequest: lambda context, event: scram.describe(event.request),
-    ElectLeadersRequest: elections.on_elect_leaders,
-    ExpireDelegationTokenRequest: tokens.on_token_request,
-    IncrementalAlterConfigsRequest: lambda context, event: alter_configs(
+    schema.DescribeDelegationTokenRequest: tokens.on_token_request,
+    schema.DescribeUserScramCredentialsRequest: lambda context, event: scram.describe(event.request),
+    schema.ElectLeadersRequest: elections.on_elect_leaders,
+    schema.ExpireDelegationTokenRequest: tokens.on_token_request,
+    schema.IncrementalAlterConfigsRequest: lambda context, event: alter_configs(
         controller_node(context, event), event.request
     ),
-    ListPartitionReassignmentsRequest: reassignments.on_list_partition_reassignments,
-    RenewDelegationTokenRequest: tokens.on_token_request,
-    UpdateFeaturesRequest: features.on_update_features,
+    schema.ListPartitionReassignmentsRequest: reassignments.on_list_partition_reassignments,
+    schema.RenewDelegationTokenRequest: tokens.on_token_request,
+    schema.UpdateFeaturesRequest: features.on_update_features,
 }
 EVENT_HANDLERS: Final[dict[type[events.Event], Handler]] = {
     events.AutoPreferredReplicaLeaderElection: elections.on_auto_preferred_election,
     events.BrokerChange: broker_changes.on_broker_change,
     events.BrokerModifications: broker_changes.on_broker_modifications,
-    events.ConfigChange: config_changes.on_config_change,
+    events.ConfigChange: topic_changes.on_config_change,
     events.ExpireTokens: tokens.on_expire_tokens,
     events.IsrChangeNotification: isr.on_isr_change_notification,
     events.LeaderAndIsrResponseReceived: log_dirs.on_leader_and_isr_response,
@@ -86,7 +66,7 @@ EVENT_HANDLERS: Final[dict[type[events.Event], Handler]] = {
     events.TopicChange: topic_changes.on_topic_change,
     events.TopicDeletion: deletion.on_topic_deletion,
     events.TopicDeletionStep: deletion_steps.on_topic_deletion_step,
-    events.TopicUncleanLeaderElectionEnable: config_changes.on_topic_unclean_enable,
+    events.TopicUncleanLeaderElectionEnable: topic_changes.on_topic_unclean_enable,
     events.ZkPartitionReassignment: reassignment.on_zk_partition_reassignment,
     events.ZkReplicaLeaderElection: elections.on_zk_replica_leader_election,
 }

@@ -1,10 +1,13 @@
 """Performs decisions: writes states to ZooKeeper and replays them; after a refused write it decides again.
 
-Source: the retry loops of PartitionStateMachine and ReplicaStateMachine of 3.9.1, here for all partitions at once.
+Partition states are not stored but computed from the partition table; every decision that takes effect is checked
+against the tables of legal transitions (003.10). Source: validPreviousStates and the retry loops of
+PartitionStateMachine and ReplicaStateMachine of 3.9.1, here for all partitions at once.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
+from enum import IntEnum
 from typing import Final
 
 import numpy as np
@@ -12,12 +15,59 @@ import numpy as np
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Steps, log_notice, write_states
 from kcore.controller.zk.log_lines import Level, PartitionsChanged, StatesBefore
-from kcore.controller.zk.state_machines import check_partitions, partition_states
+from kcore.controller.zk.requests.states import ReplicaAvailability
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import read_states
 from kcore.metadata.table.change_sets import joined, part, same
 from kcore.metadata.table.changes import UnwrittenChanges
-from kcore.types import Int32s
+from kcore.metadata.table.partition_table import NO_TOPIC, PartitionTable
+from kcore.types import Int8s, Int32s
+
+
+class PartitionState(IntEnum):
+    """The states of a partition, with Kafka's numbers."""
+
+    NEW_PARTITION = 0
+    ONLINE_PARTITION = 1
+    OFFLINE_PARTITION = 2
+    NON_EXISTENT_PARTITION = 3
+
+
+_P = PartitionState
+
+# For each state, the states that it may follow.
+PARTITION_TRANSITIONS: Final[dict[PartitionState, frozenset[PartitionState]]] = {
+    _P.NEW_PARTITION: frozenset({_P.NON_EXISTENT_PARTITION}),
+    _P.ONLINE_PARTITION: frozenset({_P.NEW_PARTITION, _P.ONLINE_PARTITION, _P.OFFLINE_PARTITION}),
+    _P.OFFLINE_PARTITION: frozenset({_P.NEW_PARTITION, _P.ONLINE_PARTITION, _P.OFFLINE_PARTITION}),
+    _P.NON_EXISTENT_PARTITION: frozenset({_P.OFFLINE_PARTITION}),
+}
+# [from, to] for whole columns at once.
+_LEGAL: Final = np.array([[before in PARTITION_TRANSITIONS[after] for after in _P] for before in _P])
+
+
+class IllegalTransitionError(AssertionError):
+    """A bug in kcore: a partition has made an illegal transition."""
+
+
+def partition_states(table: PartitionTable, rows: Int32s, situation: ReplicaAvailability) -> Int8s:
+    """The state of each partition: new without a state znode, offline without an online leader."""
+    leaders = table.leader__p[rows]
+    led = ((table.replicas__ps[rows] == leaders[:, None]) & ~situation.offline(rows)).any(axis=1) & (leaders >= 0)
+    states = np.where(led, _P.ONLINE_PARTITION, _P.OFFLINE_PARTITION)
+    states = np.where(table.leader_epoch__p[rows] < 0, _P.NEW_PARTITION, states)
+    return np.where(table.topic_row__p[rows] == NO_TOPIC, _P.NON_EXISTENT_PARTITION, states).astype(np.int8)
+
+
+def check_partitions(table: PartitionTable, rows: Int32s, before: Int8s, after: Int8s) -> None:
+    """Raises IllegalTransitionError, which names the first wrong partition, unless all transitions are legal."""
+    wrong = ~_LEGAL[before, after]
+    if wrong.any():
+        first = int(np.flatnonzero(wrong)[0])
+        change = f"{_P(before[first]).name} to {_P(after[first]).name}"
+        count = np.count_nonzero(wrong)
+        raise IllegalTransitionError(f"{table.state(int(rows[first]))}: {change}; {count} illegal transitions in all")
+
 
 MAX_ATTEMPTS: Final = 10  # Below inter.broker.protocol 2.7 leaders write states, too, so that writes conflict.
 

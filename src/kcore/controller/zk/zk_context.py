@@ -16,8 +16,7 @@ from kcore.controller.zk.acls import ZkAcls
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Send, SendResponse, Steps
 from kcore.controller.zk.events import RequestEvent
-from kcore.controller.zk.features import NOTHING_FINALIZED, Finalized
-from kcore.controller.zk.requests.builder import RequestBatch, add_decision
+from kcore.controller.zk.requests.batch import RequestBatch, add_decision
 from kcore.controller.zk.topics.deletion_progress import TopicDeletions
 from kcore.controller.zk.zk_controller import ZkController
 from kcore.controller.zk.zk_controller_config import ControllerConfig
@@ -26,12 +25,20 @@ from kcore.metadata.table.broker_registration import LiveBroker
 from kcore.metadata.table.broker_table import BrokerTable
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.table.topic_table import TopicTable
+from kcore.metadata.zookeeper import znodes
 from kcore.schema.structure import Message
 from kcore.types import Int32s, Uuid
 
 
+class Finalized(NamedTuple):
+    """The content of the /feature znode."""
+
+    node: znodes.Feature
+    version: int  # The version of the znode.
+
+
 class LeadersAwaited(NamedTuple):
-    """A CreateTopics or CreatePartitions that waits until its topics have leaders (`admin/leaders_awaited.py`)."""
+    """A CreateTopics or CreatePartitions that waits until its topics have leaders."""
 
     deadline_ms: int
     names: frozenset[str]
@@ -96,7 +103,8 @@ class ControllerContext:
         self.config_changes_seen = set()
         self.passed_over = set()
         self.mutation_rates = ZnodeQuotas(RATE)
-        self.finalized, self.features_of, self.not_coordinating = NOTHING_FINALIZED, {}, set()
+        self.finalized = Finalized(znodes.Feature(False, {}), NO_EPOCH)
+        self.features_of, self.not_coordinating = {}, set()
 
     def take_over(self, table: PartitionTable, epoch: int) -> None:
         """Sets the table and the controller epoch."""
@@ -153,6 +161,31 @@ class ControllerContext:
         """Sends the response to a waiting request."""
         del self.waiting[request_id]
         yield SendResponse(request_id, response)
+
+    def answer_when_led(
+        self, request_id: int, names: Collection[str], timeout_ms: int, response: Callable[[Collection[str]], Message]
+    ) -> Message | None:
+        """Delays a response until all new partitions of the topics have leaders, or the time-out; None: it comes later.
+
+        With a time-out of 0 the response at once, in which all topics lack leaders. Source: DelayedCreatePartitions.
+        """
+        if timeout_ms <= 0:
+            return response(names)
+        self.leaders_awaited[request_id] = LeadersAwaited(self.now_ms + timeout_ms, frozenset(names), response)
+        return None
+
+    def answer_those_led(self) -> Steps[None]:
+        """Answers the requests whose topics have leaders now, or whose time-out is over; called after every event."""
+        for request_id, awaited in list(self.leaders_awaited.items()):
+            leaderless = {name for name in awaited.names if not self._is_led(name)}
+            if not leaderless or awaited.deadline_ms <= self.now_ms:
+                del self.leaders_awaited[request_id]
+                yield from self.answer(request_id, awaited.response(leaderless))
+
+    def _is_led(self, name: str) -> bool:
+        """Whether the topic exists and each of its partitions has a leader."""
+        table = self.table
+        return name in table.topics and bool((table.leader__p[table.rows_of_topic(name)] >= 0).all())
 
     def batch(self) -> RequestBatch:
         """A new batch of control requests, built from the current state."""

@@ -13,7 +13,8 @@ from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.controller.zk.decision import Decision, StateWrite, state_writes
 from kcore.controller.zk.events import BrokerFailed, BrokerStarted, ControlledShutdown, PreferredElection
 from kcore.controller.zk.leaders import directories
-from kcore.controller.zk.requests.builder import ControlRequest, RequestBuilder
+from kcore.controller.zk.requests.batch import RequestBatch, add_decision
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.requests.live_brokers import BrokerPlaces
 from kcore.controller.zk.requests.states import ReplicaAvailability, distinct
 from kcore.controller.zk.requests.versions import request_versions
@@ -195,10 +196,11 @@ class ZkController:
         self.table.apply(decision.changes.written(), controller_epoch=self.controller_epoch, check_epochs=False)
 
     def requests(self, decision: Decision) -> list[ControlRequest]:
-        """The control requests for a replayed decision: UpdateMetadata first, one of each kind a broker."""
+        """The requests for a replayed decision, UpdateMetadata first (KAFKA-4443), one of each kind a broker."""
         head = self.controller_id, self.controller_epoch
-        builder = RequestBuilder(*head, self.table, self.versions, self.places)
-        return builder.requests(decision)
+        batch = RequestBatch(*head, self.table, self.versions, places=self.places)
+        add_decision(batch, self.table, decision)
+        return batch.requests()
 
     def _refusal(self, event: ControlledShutdown) -> Errors:
         brokers = self.table.brokers

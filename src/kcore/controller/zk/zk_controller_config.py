@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kcore.controller.rules.tokens import EXPIRY_TIME_MS, MAX_LIFETIME_MS
-from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
+from kcore.controller.zk.acls import AclAuthorizerSettings
 from kcore.metadata.table.broker_table import Endpoint
 
 

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from statistics import median
 
-from kcore.controller.zk.requests.builder import ControlRequest, RequestBatch
+from kcore.controller.zk.requests.batch import RequestBatch
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.measure.designs.design import done
 from kcore.measure.designs.designs_rows import Row

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.events import BrokerFailed, ControlledShutdown
-from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.zk_controller import ZkController
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.changes import arrays_of, moved_bytes

@@ -5,8 +5,8 @@ revert uncommitted batches, and the log of deltas can tell what changed between 
 slices from a frozen copy, while the image continues to change.
 
 - `image`: the public class, which applies one record; `image_state` has its tables, dicts and recording.
-- `image_topics`, `partition_records`, `image_brokers`, `image_settings`: records by subject.
+- `image_topics`, `image_brokers`, `image_settings`: records by subject.
 - `replay`: many records in bulk; `transactions`: records that take effect together.
-- `recorder`, `journal`, `delta`, `recent_keys`: recording, reverting, and what changed.
-- `frozen_image`, `image_records`, `image_writer`: a copy of one moment, and its records.
+- `recorder`, `journal`, `delta`: recording, reverting, and what changed.
+- `image_writer`, `image_records`: a copy of one moment, and its records.
 """

@@ -64,14 +64,6 @@ class MetadataDelta:
         """The added, changed or removed keys of a part, for example broker ids of "brokers"."""
         return self.keys.get(part, set())
 
-    def rows_by_topic(self, table: Partitions) -> dict[int, Int32s]:
-        """`rows` by topic row."""
-        topics = table.topic_row__p[self.rows]
-        order = np.argsort(topics, kind="stable")
-        breaks = np.flatnonzero(np.diff(topics[order])) + 1
-        parts = np.split(self.rows[order], breaks) if len(self.rows) else []
-        return {int(table.topic_row__p[part[0]]): part for part in parts}
-
     def rows_of_broker(self, table: Partitions, broker_id: int) -> Int32s:
         """The partitions of `rows` that now have the broker among their replicas."""
         if broker_id not in table.brokers:

@@ -4,10 +4,11 @@ The records change it: by type in image_topics.py, image_brokers.py and image_se
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
+from itertools import islice
 from typing import Any, Final, Self
 
 import numpy as np
@@ -15,7 +16,6 @@ import numpy as np
 from kcore.errors import TableError
 from kcore.metadata.image.delta import CREATED_TOPICS, DELETED_TOPICS, MOST_CHANGES, DeltaLog, MetadataDelta
 from kcore.metadata.image.journal import Journal
-from kcore.metadata.image.recent_keys import RecentKeys
 from kcore.metadata.image.recorder import Recorder
 from kcore.metadata.metadata_version import FEATURE_NAME, name_of_level
 from kcore.metadata.table.broker_table import BrokerTable
@@ -28,6 +28,29 @@ from kcore.schema.configs import ConfigResourceType
 from kcore.schema.metadata_records_brokers import RegisterControllerRecord
 from kcore.types import Int32s, Int64s, UInt8s, Uuid
 
+MOST_KEYS: Final = 1024
+
+
+class RecentKeys:
+    """A count of all changes of a dict, and the last MOST_KEYS changed keys; derived values are updated on demand."""
+
+    __slots__ = ("_keys", "count")
+
+    def __init__(self) -> None:
+        self.count = 0  # An equal count means that nothing has changed.
+        self._keys: deque[Any] = deque(maxlen=MOST_KEYS)
+
+    def add(self, key: Any) -> None:
+        """Add the key of a changed entry."""
+        self.count += 1
+        self._keys.append(key)
+
+    def since(self, count: int) -> set[Any] | None:
+        """The keys that changed since `count` was read; None if there were too many since."""
+        missed = self.count - count
+        return set(islice(reversed(self._keys), missed)) if missed <= len(self._keys) else None
+
+
 DICTS: Final = ("features", "controllers", "configs", "acls", "quotas", "scram", "tokens")
 ConfigResource = tuple[int, str]  # ConfigResource.Type's id, and the resource's name.
 QuotaEntity = tuple[tuple[str, str | None], ...]  # Pairs of type and name, sorted; None is the default.
@@ -37,6 +60,24 @@ def _new_table() -> PartitionTable:
     nothing = np.empty((0, 0), np.int32)
     brokers = BrokerTable.from_arrays([])
     return PartitionTable.from_arrays(nothing, topics=TopicTable([]), topic_rows=[], brokers=brokers)
+
+
+class KeyChanges:
+    """Follows the changed keys of one dict of an image, for a value that is derived from the dict."""
+
+    def __init__(self, part: str) -> None:
+        self._part = part
+        self._image: ImageState | None = None
+        self._count = 0  # The number of changes of the image that were returned.
+
+    def since_last(self, image: "ImageState") -> tuple[Collection[Any], bool]:
+        """The keys that changed since the last call; all keys, and True, for another image or after many changes."""
+        recent = image.changed_keys(self._part)
+        if self._image is image and self._count == recent.count:
+            return (), False
+        changed = recent.since(self._count) if self._image is image else None
+        self._image, self._count = image, recent.count
+        return (set(image.dict_of(self._part)), True) if changed is None else (changed, False)
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -13,5 +13,5 @@ removed; indexes follow each change. `column_list` is the only list of columns.
 - `changes`, `change_sets`: changes as columns; parts and sums of them. `kraft_changes`: KRaft's, applied in bulk.
 - `partition_values`: changes and new topics as encoded records.
 - `table_arrays`, `validation`, `arrays`, `equality`: input of a table, its checks, array helpers, comparison.
-- `table_arrow`, `change_arrow`: tables and changes as Apache Arrow.
+- `table_arrow`: tables and changes as Apache Arrow.
 """

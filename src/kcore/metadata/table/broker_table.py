@@ -146,6 +146,14 @@ class BrokerTable:
         """The row of one broker; TableError if there is none."""
         return self._by_id.row(broker_id)
 
+    def registered_row(self, broker_id: int, epoch: int | None = None) -> int | None:
+        """The row of a registered broker, with this epoch if one is given (KIP-380); None otherwise."""
+        if broker_id not in self:
+            return None
+        row = self.row(broker_id)
+        is_current = self.registered__b[row] and (epoch is None or self.epochs[row] == epoch)
+        return row if is_current else None
+
     def rows(self, broker_ids: npt.ArrayLike) -> Int16s:
         """The rows of many brokers, in the same shape; -1 stays -1. TableError names an unknown broker."""
         return self._by_id.rows(broker_ids)

@@ -45,10 +45,10 @@ class ChangeColumns(Comparable):
         return f"<{type(self).__name__} of {counted(len(self), 'partition')}{notes}>"
 
     def to_arrow(self) -> "pa.Table":
-        """A row a change, with the columns of `kcore.metadata.table.change_arrow.CHANGES`. MissingExtraError without
+        """A row a change, with the columns of `kcore.metadata.table.table_arrow.CHANGES`. MissingExtraError without
         pyarrow.
         """
-        from kcore.metadata.table.change_arrow import changes_as_arrow  # pyarrow is loaded on first use.
+        from kcore.metadata.table.table_arrow import changes_as_arrow  # pyarrow is loaded on first use.
 
         return changes_as_arrow(*(getattr(self, field.name) for field in fields(ChangeColumns)))
 

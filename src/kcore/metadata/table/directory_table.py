@@ -9,7 +9,7 @@ from kcore.constants import NO_BROKER_ROW
 from kcore.metadata.image.recorder import Recorder
 from kcore.metadata.table.arrays import Array, grown
 from kcore.metadata.table.uuid_index import UuidIndex
-from kcore.types import Int16s, Int32s, UInt8s, Uuid
+from kcore.types import Int16s, Uuid
 from kcore.wire.buffers import read_only
 
 MIGRATING_UUID: Final = Uuid(bytes(16))
@@ -74,13 +74,6 @@ class DirectoryTable:
         )
         if new:
             self._append(new)
-        return rows
-
-    def name_all(self, uuids: UInt8s) -> Int32s:
-        """As `name`, for many: uint8[n, 16]."""
-        words = np.ascontiguousarray(uuids, np.uint8).reshape(-1, 16).view("V16").ravel()
-        distinct, inverse = np.unique(words, return_inverse=True)
-        rows: Int32s = np.array(self.name(distinct.tolist()), np.int32)[inverse]
         return rows
 
     def _append(self, uuids: Collection[bytes]) -> None:

@@ -5,6 +5,14 @@ from typing import NamedTuple
 from kcore.types import Uuid
 
 
+class ReplicaAssignment(NamedTuple):
+    """The replicas of a partition; `replicas` includes those that are being added and removed (KIP-455)."""
+
+    replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+
+
 class PartitionState(NamedTuple):
     """One partition, with brokers as ids."""
 

@@ -5,8 +5,7 @@ The decoder raises TableError with the path. Source: DelegationTokenInfoZNode an
 
 from typing import Final
 
-from kcore.metadata.delegation_token import Token
-from kcore.metadata.principal import KafkaPrincipal
+from kcore.metadata.principal import KafkaPrincipal, Token
 from kcore.metadata.zookeeper.znode_json import Fields, as_integer, encode_json, fault, immutable_order
 from kcore.metadata.zookeeper.znode_names import desanitized, sanitized
 

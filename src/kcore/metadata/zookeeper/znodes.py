@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kcore.constants import RECOVERED, RECOVERING
-from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.zookeeper.znode_json import (
     Fields,
     encode_json,
@@ -254,11 +254,6 @@ def decode_isr_change(path: str, data: bytes) -> list[TopicPartition]:
     return _decode_partitions(path, data)
 
 
-def encode_preferred_replica_election(partitions: Iterable[TopicPartition]) -> bytes:
-    """PreferredReplicaElectionZNode"""
-    return _encode_partitions(partitions)
-
-
 def decode_preferred_replica_election(data: bytes) -> list[TopicPartition]:
     """PreferredReplicaElectionZNode"""
     return _decode_partitions(PREFERRED_REPLICA_ELECTION, data)
@@ -380,19 +375,6 @@ class Migration(NamedTuple):
     kraft_controller_epoch: int
     kraft_metadata_offset: int
     kraft_metadata_epoch: int
-
-
-def encode_migration(migration: Migration) -> bytes:
-    """MigrationZNode"""
-    return encode_json(
-        {
-            "version": 0,
-            "kraft_metadata_offset": migration.kraft_metadata_offset,
-            "kraft_controller_id": migration.kraft_controller_id,
-            "kraft_metadata_epoch": migration.kraft_metadata_epoch,
-            "kraft_controller_epoch": migration.kraft_controller_epoch,
-        }
-    )
 
 
 def decode_migration(data: bytes) -> Migration:

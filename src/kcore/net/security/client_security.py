@@ -2,12 +2,9 @@
 
 import ssl
 from dataclasses import dataclass, field
-from os import PathLike
-from typing import Final, TypeAlias
+from typing import Final
 
 from kcore.errors import AuthenticationError
-
-PemPath: TypeAlias = str | PathLike[str]
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -39,31 +36,3 @@ class Security:
     tls: ssl.SSLContext | None = None
     sasl: Sasl | None = None
     server_name: str | None = None
-
-
-def client_tls(
-    ca: PemPath | None = None,
-    certificate: PemPath | None = None,
-    key: PemPath | None = None,
-    *,
-    verify_name: bool = True,
-) -> ssl.SSLContext:
-    """Trusts the authorities in `ca` (those of the system without it); shows its own certificate where it has one.
-
-    PEM files; a key may lie in the certificate's. `verify_name=False` is Kafka's empty
-    ssl.endpoint.identification.algorithm. OSError where a file cannot be read or is not PEM.
-    """
-    context = ssl.create_default_context(cafile=ca)
-    context.check_hostname = verify_name
-    if certificate is not None:
-        context.load_cert_chain(certificate, key)
-    return context
-
-
-def server_tls(certificate: PemPath, key: PemPath | None = None, *, client_ca: PemPath | None = None) -> ssl.SSLContext:
-    """Shows that certificate; with `client_ca` clients must show one too (ssl.client.auth=required). PEM files."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=client_ca)
-    context.load_cert_chain(certificate, key)
-    if client_ca is not None:
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context

@@ -22,7 +22,7 @@ from kcore.java_hash import hash_map_order
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.framed_connection import Piece, frame_of
 from kcore.net.limits.connection_limits import HEADER_VALUES
-from kcore.net.responses import framed_response
+from kcore.net.requests import framed_response
 from kcore.net.security.sasl_mechanisms import (
     PLAIN,
     Authenticated,

@@ -49,11 +49,6 @@ class TlsSettings:
     versions: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")  # ssl.enabled.protocols
     verifies_name: bool = True  # ssl.endpoint.identification.algorithm=https, of connections that go out
 
-    @property
-    def has_certificate(self) -> bool:
-        """Whether there is one to show."""
-        return self.keystore is not None or self.certificate_chain is not None
-
     def server_context(self) -> ssl.SSLContext:
         """What a listener shows and asks for; TlsError."""
         with _tls_errors():

@@ -5,14 +5,13 @@ A node reads every control record before it stores it, with the function that re
 exits with a message that says so, and a newer release can continue in its directory.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from kcore.errors import DecodeError, NewerReleaseError, RaftLogError
-from kcore.raft.log.accumulator import Accumulator
 from kcore.raft.log.batches import StoredBatch, split_batches
 from kcore.raft.log.raft_log import RaftLog
 from kcore.raft.membership.voters import MAX_KRAFT_VERSION, VoterHistory, VoterSet
@@ -83,27 +82,6 @@ def snapshot_header(
 def snapshot_footer(epoch: int, offset: int, now_ms: int) -> bytes:
     """The last batch of a snapshot."""
     return control_batch([SnapshotFooterRecord(version=0)], offset, epoch, now_ms)
-
-
-def snapshot_batches(
-    epoch: int,
-    values: Iterable[bytes],
-    last_contained_log_timestamp: int,
-    kraft_version: int,
-    voters: VoterSet | None,
-    now_ms: int,
-) -> Iterator[bytes]:
-    """The batches of a whole snapshot that no running node writes: header, records, footer."""
-    header, count = snapshot_header(epoch, last_contained_log_timestamp, kraft_version, voters, now_ms)
-    yield header
-    filling = Accumulator(count)
-    for value in values:
-        if not filling.has_room([value]):
-            yield filling.drain(epoch).data
-        filling.add([value], now_ms, 0)
-    if filling.records:
-        yield filling.drain(epoch).data
-    yield snapshot_footer(epoch, filling.next_offset, now_ms)
 
 
 def kraft_version_record(kraft_version: int) -> KRaftVersionRecord:

@@ -31,7 +31,6 @@ from kcore.schema.raft_voters import (
 
 WAITED: Final = "Request timed out waiting for"
 CAUGHT_UP_MS: Final = 3_600_000  # A new voter must have fetched within the last hour.
-VoterResponse: TypeAlias = AddRaftVoterResponse | RemoveRaftVoterResponse
 OwnRequest: TypeAlias = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
 
 

@@ -8,6 +8,7 @@ and their fields are those of KafkaApis of 4.3.1 and 3.9.1. Requests to coordina
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from kcore import schema
 from kcore.broker.replicas.fetch_sessions import replica_of
 from kcore.broker.replicas.log_validator import has_transactional_records
 from kcore.controller.rules.authorization import refusal
@@ -25,52 +26,24 @@ from kcore.metadata.acl_codes import (
 )
 from kcore.net.versions import api_name, response_of
 from kcore.protocol_errors import ApiException, Errors
-from kcore.schema.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
-from kcore.schema.classic_groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
-from kcore.schema.cluster_metadata import MetadataRequest, MetadataResponseTopic
-from kcore.schema.committed_offsets import OffsetCommitRequest, OffsetDeleteRequest
-from kcore.schema.configs import AlterConfigsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest
-from kcore.schema.consumer_groups import ConsumerGroupHeartbeatRequest
-from kcore.schema.fetch import FetchRequest
-from kcore.schema.find_coordinator import FindCoordinatorRequest
-from kcore.schema.group_listing import DeleteGroupsRequest
+from kcore.schema.cluster_metadata import MetadataResponseTopic
 from kcore.schema.list_offsets import (
     EpochEndOffset,
     ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
     ListOffsetsTopicResponse,
-    OffsetForLeaderEpochRequest,
     OffsetForLeaderTopicResult,
 )
-from kcore.schema.log_dirs import (
-    AlterReplicaLogDirPartitionResult,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
-    AlterReplicaLogDirTopicResult,
-    DescribeLogDirsRequest,
-)
-from kcore.schema.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
-from kcore.schema.producers import DescribeProducersRequest, DescribeTransactionsRequest, PartitionResponse
+from kcore.schema.log_dirs import AlterReplicaLogDirPartitionResult, AlterReplicaLogDirTopicResult
+from kcore.schema.produce import PartitionProduceResponse, TopicProduceResponse
+from kcore.schema.producers import PartitionResponse
 from kcore.schema.producers import TopicResponse as ProducersTopicResponse
-from kcore.schema.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
-from kcore.schema.scram import (
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
-    DescribeUserScramCredentialsResult,
-)
+from kcore.schema.scram import DescribeUserScramCredentialsResult
 from kcore.schema.structure import Message, Struct
-from kcore.schema.topics import DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsTopicResult
+from kcore.schema.topics import DeleteRecordsPartitionResult, DeleteRecordsTopicResult
 from kcore.schema.transactions import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    InitProducerIdRequest,
-    TxnOffsetCommitRequest,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
 )
 from kcore.server.broker.group_coordinators import TRANSACTIONS
 from kcore.server.cluster_view import TopicFilter
@@ -81,16 +54,16 @@ NO_CLUSTER: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
 NO_TRANSACTION: Final = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 NO_GROUP: Final = Errors.GROUP_AUTHORIZATION_FAILED
 OF_BROKERS_SINCE: Final = 4  # The first version of AddPartitionsToTxn that only brokers may send.
-_DESCRIBE_TRANSACTIONS: Final = (DescribeTransactionsRequest, FindCoordinatorRequest)
+_DESCRIBE_TRANSACTIONS: Final = (schema.DescribeTransactionsRequest, schema.FindCoordinatorRequest)
 _OF_GROUPS: Final[Mapping[type[Message], int]] = {  # The other requests need DESCRIBE.
-    JoinGroupRequest: READ,
-    SyncGroupRequest: READ,
-    HeartbeatRequest: READ,
-    LeaveGroupRequest: READ,
-    ConsumerGroupHeartbeatRequest: READ,
-    OffsetCommitRequest: READ,
-    OffsetDeleteRequest: DELETE,
-    DeleteGroupsRequest: DELETE,
+    schema.JoinGroupRequest: READ,
+    schema.SyncGroupRequest: READ,
+    schema.HeartbeatRequest: READ,
+    schema.LeaveGroupRequest: READ,
+    schema.ConsumerGroupHeartbeatRequest: READ,
+    schema.OffsetCommitRequest: READ,
+    schema.OffsetDeleteRequest: DELETE,
+    schema.DeleteGroupsRequest: DELETE,
 }
 
 
@@ -112,9 +85,9 @@ class BrokerAuthorization(Rights):
 
     def coordinator_error(self, request: Message, version: int, key: str, key_type: int) -> Errors | None:
         """The error if the request lacks a right to the group or transaction that its coordinator would require."""
-        if isinstance(request, TxnOffsetCommitRequest | AddOffsetsToTxnRequest):
+        if isinstance(request, schema.TxnOffsetCommitRequest | schema.AddOffsetsToTxnRequest):
             return self._transaction_error(WRITE, request.transactional_id) or self._group_error(READ, request.group_id)
-        if isinstance(request, AddPartitionsToTxnRequest) and version >= OF_BROKERS_SINCE:
+        if isinstance(request, schema.AddPartitionsToTxnRequest) and version >= OF_BROKERS_SINCE:
             return None
         if key_type == TRANSACTIONS:
             return self._transaction_error(DESCRIBE if isinstance(request, _DESCRIBE_TRANSACTIONS) else WRITE, key)
@@ -147,51 +120,51 @@ class BrokerAuthorization(Rights):
         request.topics = kept
         return Checked(request, not kept, lambda response: response.topics.extend(rows))
 
-    def _produce(self, request: ProduceRequest, version: int) -> Checked | Message:
+    def _produce(self, request: schema.ProduceRequest, version: int) -> Checked | Message:
         """Requires WRITE for each topic, and for the transactional id of transactional batches."""
         batches = [each.records for topic in request.topic_data for each in topic.partition_data if each.records]
         own = request.transactional_id
         if _are_transactional(batches) and (own is None or not self.allows(WRITE, TRANSACTIONAL_ID, own)):
-            return ProduceResponse(responses=[_not_written(each, NO_TRANSACTION) for each in request.topic_data])
+            return schema.ProduceResponse(responses=[_not_written(each, NO_TRANSACTION) for each in request.topic_data])
         kept, refused_topics = self._split(request.topic_data, WRITE, lambda topic: topic.name)
         rows = [_not_written(each, NO_TOPIC) for each in refused_topics]
         request.topic_data = kept
         return Checked(request, not kept, lambda response: response.responses.extend(rows))
 
-    def _list_offsets(self, request: ListOffsetsRequest, version: int) -> Checked:
+    def _list_offsets(self, request: schema.ListOffsetsRequest, version: int) -> Checked:
         return self._topics(request, DESCRIBE, _not_listed)
 
-    def _offset_for_leader_epoch(self, request: OffsetForLeaderEpochRequest, version: int) -> Checked:
+    def _offset_for_leader_epoch(self, request: schema.OffsetForLeaderEpochRequest, version: int) -> Checked:
         """Brokers need CLUSTER_ACTION; consumers, since KIP-320, need DESCRIBE for each topic."""
         if self.allows(CLUSTER_ACTION):
             return Checked(request)
         return self._topics(request, DESCRIBE, _no_offset, lambda topic: topic.topic)
 
-    def _delete_records(self, request: DeleteRecordsRequest, version: int) -> Checked:
+    def _delete_records(self, request: schema.DeleteRecordsRequest, version: int) -> Checked:
         return self._topics(request, DELETE, _not_deleted)
 
-    def _describe_producers(self, request: DescribeProducersRequest, version: int) -> Checked:
+    def _describe_producers(self, request: schema.DescribeProducersRequest, version: int) -> Checked:
         return self._topics(request, READ, _producers_hidden)
 
-    def _init_producer_id(self, request: InitProducerIdRequest, version: int) -> Checked | Message:
+    def _init_producer_id(self, request: schema.InitProducerIdRequest, version: int) -> Checked | Message:
         return refusal_of_producer(self, request) or Checked(request)
 
-    def _write_txn_markers(self, request: WriteTxnMarkersRequest, version: int) -> Checked | Message:
+    def _write_txn_markers(self, request: schema.WriteTxnMarkersRequest, version: int) -> Checked | Message:
         """Brokers need CLUSTER_ACTION; administrators who abort a transaction need ALTER."""
         if self.allows(ALTER) or self.allows(CLUSTER_ACTION):
             return Checked(request)
-        return WriteTxnMarkersResponse(markers=[_not_marked(each) for each in request.markers])
+        return schema.WriteTxnMarkersResponse(markers=[_not_marked(each) for each in request.markers])
 
-    def _add_partitions_to_txn(self, request: AddPartitionsToTxnRequest, version: int) -> Checked | Message:
+    def _add_partitions_to_txn(self, request: schema.AddPartitionsToTxnRequest, version: int) -> Checked | Message:
         """Only brokers may send the newer versions."""
         if version < OF_BROKERS_SINCE or self.allows(CLUSTER_ACTION):
             return Checked(request)
-        return AddPartitionsToTxnResponse(error_code=NO_CLUSTER)
+        return schema.AddPartitionsToTxnResponse(error_code=NO_CLUSTER)
 
-    def _describe_log_dirs(self, request: DescribeLogDirsRequest, version: int) -> Checked | Message:
+    def _describe_log_dirs(self, request: schema.DescribeLogDirsRequest, version: int) -> Checked | Message:
         return Checked(request) if self.allows(DESCRIBE) else response_of(type(request))(error_code=NO_CLUSTER)
 
-    def _alter_replica_log_dirs(self, request: AlterReplicaLogDirsRequest, version: int) -> Checked | Message:
+    def _alter_replica_log_dirs(self, request: schema.AlterReplicaLogDirsRequest, version: int) -> Checked | Message:
         if self.allows(ALTER):
             return Checked(request)
         rows = [
@@ -202,30 +175,32 @@ class BrokerAuthorization(Rights):
             for directory in request.dirs
             for topic in directory.topics
         ]
-        return AlterReplicaLogDirsResponse(results=rows)
+        return schema.AlterReplicaLogDirsResponse(results=rows)
 
     def _of_the_cluster(self, request: Message, version: int) -> Checked | Message:
         """Refuses the whole request without the right to the cluster, with Kafka's message."""
         operation = OF_THE_CLUSTER[api_name(type(request))]
         return Checked(request) if self.allows(operation) else refused(request, NO_CLUSTER, self.why_refused(operation))
 
-    def _describe_scram(self, request: DescribeUserScramCredentialsRequest, version: int) -> Checked | Message:
+    def _describe_scram(self, request: schema.DescribeUserScramCredentialsRequest, version: int) -> Checked | Message:
         if self.allows(DESCRIBE):
             return Checked(request)
         rows = [
             DescribeUserScramCredentialsResult(user="", error_code=NO_CLUSTER, error_message=None)
             for _ in request.users or ()
         ]
-        return DescribeUserScramCredentialsResponse(error_code=NO_CLUSTER, error_message=None, results=rows)
+        return schema.DescribeUserScramCredentialsResponse(error_code=NO_CLUSTER, error_message=None, results=rows)
 
-    def _configs(self, request: DescribeConfigsRequest, version: int) -> Checked:
+    def _configs(self, request: schema.DescribeConfigsRequest, version: int) -> Checked:
         return self._describe_configs(request)
 
-    def _changes_of_configs(self, request: AlterConfigsRequest | IncrementalAlterConfigsRequest, _: int) -> Checked:
+    def _changes_of_configs(
+        self, request: schema.AlterConfigsRequest | schema.IncrementalAlterConfigsRequest, _: int
+    ) -> Checked:
         """Used in ZooKeeper mode, where brokers change settings; in KRaft mode the controller does."""
         return self._alter_configs(request)
 
-    def topic_filter_for_creation(self, request: MetadataRequest, version: int, by_id: bool) -> TopicFilter:
+    def topic_filter_for_creation(self, request: schema.MetadataRequest, version: int, by_id: bool) -> TopicFilter:
         """As `topic_filter`, with auto.create.topics.enable: refuses missing topics without the right CREATE."""
         visible = self.topic_filter(request, version, by_id)
         if not request.allow_auto_topic_creation or self.allows(CREATE):
@@ -251,7 +226,7 @@ class ZkBrokerAuthorization(BrokerAuthorization):
 
 
 def fetch_right(
-    authorization: "BrokerAuthorization | None", request: FetchRequest, version: int
+    authorization: "BrokerAuthorization | None", request: schema.FetchRequest, version: int
 ) -> Callable[[str], bool] | None:
     """Whether a topic may be fetched; None: all topics may be. Followers need CLUSTER_ACTION."""
     if authorization is None:
@@ -312,23 +287,23 @@ def _not_marked(marker: Any) -> WritableTxnMarkerResult:
 
 
 CHECKS: Final[dict[type[Message], Callable[[BrokerAuthorization, Any, int], Checked | Message]]] = {
-    ProduceRequest: BrokerAuthorization._produce,
-    ListOffsetsRequest: BrokerAuthorization._list_offsets,
-    OffsetForLeaderEpochRequest: BrokerAuthorization._offset_for_leader_epoch,
-    DeleteRecordsRequest: BrokerAuthorization._delete_records,
-    DescribeProducersRequest: BrokerAuthorization._describe_producers,
-    InitProducerIdRequest: BrokerAuthorization._init_producer_id,
-    WriteTxnMarkersRequest: BrokerAuthorization._write_txn_markers,
-    AddPartitionsToTxnRequest: BrokerAuthorization._add_partitions_to_txn,
-    DescribeLogDirsRequest: BrokerAuthorization._describe_log_dirs,
-    AlterReplicaLogDirsRequest: BrokerAuthorization._alter_replica_log_dirs,
-    DescribeConfigsRequest: BrokerAuthorization._configs,
-    AlterConfigsRequest: BrokerAuthorization._changes_of_configs,
-    IncrementalAlterConfigsRequest: BrokerAuthorization._changes_of_configs,
-    CreateAclsRequest: BrokerAuthorization._of_the_cluster,  # From here on: ZooKeeper mode only.
-    DeleteAclsRequest: BrokerAuthorization._of_the_cluster,
-    AlterClientQuotasRequest: BrokerAuthorization._of_the_cluster,
-    DescribeClientQuotasRequest: BrokerAuthorization._of_the_cluster,
-    DescribeAclsRequest: BrokerAuthorization._of_the_cluster,
-    DescribeUserScramCredentialsRequest: BrokerAuthorization._describe_scram,
+    schema.ProduceRequest: BrokerAuthorization._produce,
+    schema.ListOffsetsRequest: BrokerAuthorization._list_offsets,
+    schema.OffsetForLeaderEpochRequest: BrokerAuthorization._offset_for_leader_epoch,
+    schema.DeleteRecordsRequest: BrokerAuthorization._delete_records,
+    schema.DescribeProducersRequest: BrokerAuthorization._describe_producers,
+    schema.InitProducerIdRequest: BrokerAuthorization._init_producer_id,
+    schema.WriteTxnMarkersRequest: BrokerAuthorization._write_txn_markers,
+    schema.AddPartitionsToTxnRequest: BrokerAuthorization._add_partitions_to_txn,
+    schema.DescribeLogDirsRequest: BrokerAuthorization._describe_log_dirs,
+    schema.AlterReplicaLogDirsRequest: BrokerAuthorization._alter_replica_log_dirs,
+    schema.DescribeConfigsRequest: BrokerAuthorization._configs,
+    schema.AlterConfigsRequest: BrokerAuthorization._changes_of_configs,
+    schema.IncrementalAlterConfigsRequest: BrokerAuthorization._changes_of_configs,
+    schema.CreateAclsRequest: BrokerAuthorization._of_the_cluster,  # From here on: ZooKeeper mode only.
+    schema.DeleteAclsRequest: BrokerAuthorization._of_the_cluster,
+    schema.AlterClientQuotasRequest: BrokerAuthorization._of_the_cluster,
+    schema.DescribeClientQuotasRequest: BrokerAuthorization._of_the_cluster,
+    schema.DescribeAclsRequest: BrokerAuthorization._of_the_cluster,
+    schema.DescribeUserScramCredentialsRequest: BrokerAuthorization._describe_scram,
 }

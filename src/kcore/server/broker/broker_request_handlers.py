@@ -14,6 +14,7 @@ from kcore.broker.replicas.offsets import on_list_offsets, on_offset_for_leader_
 from kcore.broker.replicas.producing import drop_repeated, on_produce
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.constants import CONSUMER_REPLICA_ID
+from kcore.controller.rules.authorization import Authorizer
 from kcore.errors import DisconnectedError
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.net.request_context import ClientSession
@@ -41,12 +42,11 @@ from kcore.server.answers import made_to_fit
 from kcore.server.broker import coordination
 from kcore.server.broker.broker_authorization import BrokerAuthorization, fetch_right
 from kcore.server.broker.group_coordinators import TOPICS, TRANSACTIONS, coordinator_row
-from kcore.server.broker.log_dirs import describe_log_dirs
-from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.logs import BrokerLogs, describe_log_dirs
 from kcore.server.broker.record_checks import RecordChecks
 from kcore.server.broker.topic_creation import TopicCreation
 from kcore.server.cluster_view import ClusterView
-from kcore.server.security.rights import OF_GROUP, OF_TRANSACTION, Authorizer, Checked, Rights
+from kcore.server.security.rights import OF_GROUP, OF_TRANSACTION, Checked, Rights
 from kcore.types import Uuid
 
 # The versions of 3.9.1 whose records have magic 2.

@@ -16,8 +16,7 @@ from typing import Any, ClassVar, Final
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.fetch_sessions import FetchSessionCache
 from kcore.broker.replicas.isr_changes import for_version
-from kcore.broker.replicas.log_lines import NoticeKind
-from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, SendResponse, Verify
+from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, NoticeKind, SendResponse, Verify
 from kcore.broker.replicas.producing import on_verified
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.replica_manager import ReplicaManager
@@ -31,14 +30,14 @@ from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.structure import Message
-from kcore.server.broker.broker_connections import Dialer
+from kcore.server.broker.broker_connections import ControllerClient, Dialer
 from kcore.server.broker.broker_request_handlers import BrokerRequestHandlers
-from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.coordination import led_partitions
 from kcore.server.broker.fetchers import BrokerFetchers
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.topic_creation import OrdinaryTopics, TopicCreation
 from kcore.server.broker.transaction_verifier import TransactionVerifier
+from kcore.server.clock import now_ms, wall_ms
 from kcore.server.properties.listeners import BrokerListeners
 from kcore.server.security.audit import AuditLog
 from kcore.server.security.audited import AuditedRelay, audited
@@ -51,16 +50,6 @@ TICK_S: Final = 0.02  # The resolution of time-outs of waiting requests.
 CHECKPOINT_S: Final = 5.0  # replica.high.watermark.checkpoint.interval.ms
 AGAIN_S: Final = 0.3
 NEVER_MS: Final = 2**62
-
-
-def now_ms() -> int:
-    """The monotonic time in ms, for lags and deadlines."""
-    return time.monotonic_ns() // 1_000_000
-
-
-def date_ms() -> int:
-    """The time of day in ms since 1970, for records' timestamps."""
-    return time.time_ns() // 1_000_000
 
 
 class BrokerServer(ABC):
@@ -165,7 +154,7 @@ class BrokerServer(ABC):
         """Further arguments of BrokerRequestHandlers."""
         return {
             "now_ms": now_ms,
-            "date_ms": date_ms,
+            "date_ms": wall_ms,
             "perform": self.perform,
             "next_producer_id": self._next_producer_id,
             "topic_creation": self._topic_creation,
@@ -176,7 +165,7 @@ class BrokerServer(ABC):
     ) -> None:
         """Opens all listeners, which `stack` closes. OSError for an address in use, TlsError."""
         credentials, throttle = self._credentials(), self._throttle()
-        handler = throttled(audited(self.handlers.handle, self.audit, date_ms), throttle, self.handlers.is_node)
+        handler = throttled(audited(self.handlers.handle, self.audit, wall_ms), throttle, self.handlers.is_node)
         throttled_relay = ThrottledRelay(relay, throttle, self.handlers.is_node, self._of_nodes)
         for each in self.listeners.each:
             server = await serve(
@@ -185,10 +174,10 @@ class BrokerServer(ABC):
                 handler,
                 apis,
                 tls=each.security.server_tls(),
-                sasl=each.security.server_sasl(credentials, date_ms),
+                sasl=each.security.server_sasl(credentials, wall_ms),
                 limits=each.limits,
                 metrics=metrics,
-                relay=throttled_relay if self.audit is None else AuditedRelay(throttled_relay, self.audit, date_ms),
+                relay=throttled_relay if self.audit is None else AuditedRelay(throttled_relay, self.audit, wall_ms),
                 listener_name=each.name,
             )
             server.throttle, server.is_node = throttle, self.handlers.is_node
@@ -313,7 +302,7 @@ class BrokerServer(ABC):
     async def _expire_producers(self) -> None:
         while True:
             await asyncio.sleep(self.config.producer_id_expiration_check_interval_ms / 1000)
-            self.manager.expire_producers(date_ms())
+            self.manager.expire_producers(wall_ms())
 
     # Requests to the controller.
 

@@ -11,68 +11,27 @@ that clients find that leader.
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from kcore.broker.replicas.replica import Key
+from kcore import schema
+from kcore.broker.replicas.replica import Key, Role
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.broker.replicas.roles import Role
 from kcore.constants import INTERNAL_TOPICS
 from kcore.protocol_errors import Errors
-from kcore.schema.classic_groups import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
 from kcore.schema.committed_offsets import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-from kcore.schema.consumer_groups import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
 from kcore.schema.consumer_groups import DescribedGroup as DescribedConsumerGroup
-from kcore.schema.group_listing import (
-    DeletableGroupResult,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    DescribedGroup,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
-from kcore.schema.producers import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    DescribeTransactionsResponseTransactionState,
-)
+from kcore.schema.group_listing import DeletableGroupResult, DescribedGroup
+from kcore.schema.producers import DescribeTransactionsResponseTransactionState
 from kcore.schema.structure import Message, Struct
 from kcore.schema.transactions import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
     AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
-    EndTxnRequest,
-    EndTxnResponse,
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
@@ -148,12 +107,12 @@ def _of_commit(
     return refused
 
 
-def _offset_fetch(request: OffsetFetchRequest, version: int, error_of: ErrorOf) -> Message:
+def _offset_fetch(request: schema.OffsetFetchRequest, version: int, error_of: ErrorOf) -> Message:
     """The error is in each group since version 8, at the top before, and also in each partition in versions 0 and 1."""
     if version >= 8:
         ids = [each.group_id for each in request.groups]
         groups = [OffsetFetchResponseGroup(group_id=each, topics=[], error_code=error_of(each, GROUPS)) for each in ids]
-        return OffsetFetchResponse(groups=groups)
+        return schema.OffsetFetchResponse(groups=groups)
     error = error_of(request.group_id, GROUPS)
     topics = [
         OffsetFetchResponseTopic(
@@ -165,14 +124,14 @@ def _offset_fetch(request: OffsetFetchRequest, version: int, error_of: ErrorOf) 
         )
         for topic in (request.topics or () if version < 2 else ())
     ]
-    return OffsetFetchResponse(topics=topics, error_code=error)
+    return schema.OffsetFetchResponse(topics=topics, error_code=error)
 
 
-def _add_partitions_to_txn(request: AddPartitionsToTxnRequest, version: int, error_of: ErrorOf) -> Message:
+def _add_partitions_to_txn(request: schema.AddPartitionsToTxnRequest, version: int, error_of: ErrorOf) -> Message:
     if version < 4:
         error = error_of(request.v3_and_below_transactional_id, TRANSACTIONS)
         results = _not_added(request.v3_and_below_topics, error)
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+        return schema.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
     by_transaction = [
         AddPartitionsToTxnResult(
             transactional_id=each.transactional_id,
@@ -180,7 +139,7 @@ def _add_partitions_to_txn(request: AddPartitionsToTxnRequest, version: int, err
         )
         for each in request.transactions
     ]
-    return AddPartitionsToTxnResponse(results_by_transaction=by_transaction)
+    return schema.AddPartitionsToTxnResponse(results_by_transaction=by_transaction)
 
 
 def _not_added(topics: list[AddPartitionsToTxnTopic], error: Errors) -> list[AddPartitionsToTxnTopicResult]:
@@ -208,12 +167,12 @@ def _of_groups(
     return refused
 
 
-def _describe_transactions(request: DescribeTransactionsRequest, version: int, error_of: ErrorOf) -> Message:
+def _describe_transactions(request: schema.DescribeTransactionsRequest, version: int, error_of: ErrorOf) -> Message:
     states = [
         DescribeTransactionsResponseTransactionState(transactional_id=each, error_code=error_of(each, TRANSACTIONS))
         for each in request.transactional_ids
     ]
-    return DescribeTransactionsResponse(transaction_states=states)
+    return schema.DescribeTransactionsResponse(transaction_states=states)
 
 
 def _of_group(response: type[Message], **more: Any) -> Callable[[Any, int, ErrorOf], Message]:
@@ -225,26 +184,30 @@ def _of_transaction(response: type[Message]) -> Callable[[Any, int, ErrorOf], Me
 
 
 _REFUSALS: Final[dict[type[Message], Callable[[Any, int, ErrorOf], Message]]] = {
-    JoinGroupRequest: _of_group(JoinGroupResponse, protocol_name=""),
-    SyncGroupRequest: _of_group(SyncGroupResponse),
-    HeartbeatRequest: _of_group(HeartbeatResponse),
-    LeaveGroupRequest: _of_group(LeaveGroupResponse),
-    OffsetCommitRequest: _of_commit(OffsetCommitResponse, OffsetCommitResponseTopic, OffsetCommitResponsePartition),
-    OffsetFetchRequest: _offset_fetch,
-    OffsetDeleteRequest: _of_group(OffsetDeleteResponse),
-    DescribeGroupsRequest: _of_groups(DescribeGroupsResponse, "groups", DescribedGroup, lambda each: each.groups),
-    DeleteGroupsRequest: _of_groups(
-        DeleteGroupsResponse, "results", DeletableGroupResult, lambda each: each.groups_names
+    schema.JoinGroupRequest: _of_group(schema.JoinGroupResponse, protocol_name=""),
+    schema.SyncGroupRequest: _of_group(schema.SyncGroupResponse),
+    schema.HeartbeatRequest: _of_group(schema.HeartbeatResponse),
+    schema.LeaveGroupRequest: _of_group(schema.LeaveGroupResponse),
+    schema.OffsetCommitRequest: _of_commit(
+        schema.OffsetCommitResponse, OffsetCommitResponseTopic, OffsetCommitResponsePartition
     ),
-    ConsumerGroupHeartbeatRequest: _of_group(ConsumerGroupHeartbeatResponse),
-    ConsumerGroupDescribeRequest: _of_groups(
-        ConsumerGroupDescribeResponse, "groups", DescribedConsumerGroup, lambda each: each.group_ids
+    schema.OffsetFetchRequest: _offset_fetch,
+    schema.OffsetDeleteRequest: _of_group(schema.OffsetDeleteResponse),
+    schema.DescribeGroupsRequest: _of_groups(
+        schema.DescribeGroupsResponse, "groups", DescribedGroup, lambda each: each.groups
     ),
-    AddPartitionsToTxnRequest: _add_partitions_to_txn,
-    AddOffsetsToTxnRequest: _of_transaction(AddOffsetsToTxnResponse),
-    EndTxnRequest: _of_transaction(EndTxnResponse),
-    TxnOffsetCommitRequest: _of_commit(
-        TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition
+    schema.DeleteGroupsRequest: _of_groups(
+        schema.DeleteGroupsResponse, "results", DeletableGroupResult, lambda each: each.groups_names
     ),
-    DescribeTransactionsRequest: _describe_transactions,
+    schema.ConsumerGroupHeartbeatRequest: _of_group(schema.ConsumerGroupHeartbeatResponse),
+    schema.ConsumerGroupDescribeRequest: _of_groups(
+        schema.ConsumerGroupDescribeResponse, "groups", DescribedConsumerGroup, lambda each: each.group_ids
+    ),
+    schema.AddPartitionsToTxnRequest: _add_partitions_to_txn,
+    schema.AddOffsetsToTxnRequest: _of_transaction(schema.AddOffsetsToTxnResponse),
+    schema.EndTxnRequest: _of_transaction(schema.EndTxnResponse),
+    schema.TxnOffsetCommitRequest: _of_commit(
+        schema.TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition
+    ),
+    schema.DescribeTransactionsRequest: _describe_transactions,
 }

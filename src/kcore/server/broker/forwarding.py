@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE
+from kcore.controller.rules.authorization import Authorizer
 from kcore.errors import DisconnectedError
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.request_context import PLAINTEXT, SESSION, ClientSession
@@ -28,11 +29,11 @@ from kcore.schema.structure import Message
 from kcore.schema.versions import Versions
 from kcore.server.broker import token_requests
 from kcore.server.broker.broker_authorization import BrokerAuthorization
-from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.broker.broker_connections import ControllerClient
 from kcore.server.checked_relay import read_request, response_bytes
 from kcore.server.kraft_controller.apis import APIS
 from kcore.server.kraft_controller.envelopes import FORWARDABLE
-from kcore.server.security.rights import Authorizer, Checked, Rights
+from kcore.server.security.rights import Checked, Rights
 from kcore.wire.codec import encode
 
 WITHIN_S: Final = 60.0  # The time-out of a forwarded request, as in Kafka.

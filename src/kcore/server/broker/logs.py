@@ -1,21 +1,123 @@
-"""The log directories of one broker, which give its replicas their logs (LogManager of 3.9.1)."""
+"""The log directories of one broker, which give its replicas their logs (LogManager of 3.9.1).
+
+A directory must belong to this broker, and has an id (KIP-858). Source: KafkaRaftServer.initializeLogDirs,
+MetaPropertiesEnsemble of 4.3.1.
+"""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
-from kcore.broker.directories.choosing import least_used
+from kcore.broker.directories.placing import least_used
 from kcore.broker.replicas.partition import TopicSettings
 from kcore.broker.replicas.replica import Key
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.errors import StorageError
 from kcore.protocol_errors import ApiException, Errors, exception_of
-from kcore.server.broker.directory_ids import check_metadata_dir, identify, identify_migrating
+from kcore.schema.log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.log.live_log import LiveLog, Settings
+from kcore.storage.files import is_there
+from kcore.storage.log.live_log import LiveLog, Settings, disk_failures
 from kcore.storage.log.log_directory import LogDirectory
+from kcore.storage.meta_properties import META_PROPERTIES, MetaProperties, verify_directories, with_directory_ids
+from kcore.storage.raft.raft_dir import METADATA_FOLDER, random_directory_id
 from kcore.types import ZERO_UUID, Uuid
+
+
+def identify(
+    directories: Sequence[LogDirectory],
+    node_id: int,
+    metadata_dir: Path,
+    at_start: Callable[[Callable[[LogDirectory], object]], None],
+) -> str:
+    """Sets the `directory_id` of each readable directory. Returns the cluster id.
+
+    `at_start` calls its argument for each online directory, and takes failing directories offline. A directory from a
+    release before KIP-858 gets an id. StorageError if a directory is not formatted, belongs to another node or cluster,
+    has a reserved or repeated id, or has an unexpected metadata log. StorageError, too, if the directory of the
+    metadata log has failed.
+    """
+    found: dict[Path, MetaProperties] = {}
+
+    def read(directory: LogDirectory) -> None:
+        found[directory.path] = _read(directory.path)
+        if directory.path.absolute() != metadata_dir.absolute():
+            _check_no_metadata_log(directory.path, metadata_dir)
+
+    at_start(read)
+    check_metadata_dir(directories, metadata_dir)
+    apart = metadata_dir.absolute() not in {each.path.absolute() for each in directories}
+    verify_directories(
+        {**found, metadata_dir: _read(metadata_dir)} if apart else found, node_id=node_id, needs_directory_ids=False
+    )
+    changed = with_directory_ids(found, random_directory_id)
+
+    def set_id(directory: LogDirectory) -> None:
+        if directory.path in changed:
+            directory.write_meta(changed[directory.path])
+        directory.directory_id = (found | changed)[directory.path].directory_id
+
+    at_start(set_id)
+    return next(meta.cluster_id for meta in found.values() if meta.cluster_id is not None)
+
+
+def identify_migrating(directories: Sequence[LogDirectory], metadata_dir: Path) -> None:
+    """Sets the `directory_id` of a migrating broker's claimed directories, and creates missing ids.
+
+    The files of meta.properties keep version 0. A separate `metadata_dir` is created if needed. StorageError if a
+    directory is offline, or has a reserved or repeated id; KafkaStorageException. Source: KafkaServer.startup of 3.9.1.
+    """
+    if (failed := next((each for each in directories if each.failed is not None), None)) is not None:
+        raise StorageError(f"{failed.path}: a broker that migrates needs all log directories: {failed.failed}")
+    by_path = {each.path: each for each in directories}
+    found = {path: _read(path) for path in by_path}
+    if metadata_dir.absolute() not in {path.absolute() for path in by_path}:
+        apart = by_path[metadata_dir] = LogDirectory(metadata_dir)
+        with disk_failures(metadata_dir):
+            metadata_dir.mkdir(parents=True, exist_ok=True)
+        own = next(iter(found.values()))
+        found[metadata_dir] = apart.read_meta() or MetaProperties(0, cluster_id=own.cluster_id, node_id=own.node_id)
+    verify_directories(found, needs_directory_ids=False)
+    changed = with_directory_ids(found, random_directory_id)
+    for path, directory in by_path.items():
+        if path in changed:
+            directory.write_meta(changed[path])
+        directory.directory_id = (found | changed)[path].directory_id
+
+
+def _read(path: Path) -> MetaProperties:
+    """The directory's meta.properties. StorageError if it is not formatted; KafkaStorageException if unreadable."""
+    meta = LogDirectory(path).read_meta()
+    if meta is None:
+        raise StorageError(f"{path / META_PROPERTIES} does not exist: format the directory")
+    if meta.node_id is None or meta.cluster_id is None:
+        missing = "node.id" if meta.node_id is None else "cluster.id"
+        raise StorageError(f"{path / META_PROPERTIES}: {missing} was not found")
+    return meta
+
+
+def _check_no_metadata_log(path: Path, metadata_dir: Path) -> None:
+    with disk_failures(path):
+        is_found = is_there(path / METADATA_FOLDER)
+    if is_found:
+        raise StorageError(f"{path / METADATA_FOLDER} is a metadata log, but metadata.log.dir is {metadata_dir}")
+
+
+def check_metadata_dir(directories: Sequence[LogDirectory], metadata_dir: Path) -> None:
+    """StorageError if the directory of the metadata log has failed: a broker cannot start without it."""
+    for each in directories:
+        if each.failed is not None and each.path.absolute() == metadata_dir.absolute():
+            raise StorageError(f"the directory of the metadata log cannot be used: {each.failed}")
+
 
 logger = logging.getLogger(__name__)
 
@@ -211,3 +313,56 @@ class BrokerLogs:
 
     def _directory(self, key: Key) -> LogDirectory | None:
         return next((each for each in self.online if key in each.logs), None)
+
+
+INVALID_OFFSET_LAG: Final = -1  # The lag of a future log whose current log is offline.
+
+
+def describe_log_dirs(
+    logs: BrokerLogs, request: DescribeLogDirsRequest, cordoned: Collection[Uuid] = ()
+) -> DescribeLogDirsResponse:
+    """Every directory with its requested partitions. `cordoned`: the ids of directories that get no new replicas."""
+    wanted = None
+    if request.topics is not None:
+        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    current = {key: log for each in logs.online for key, log in each.logs.items()}
+    results = [_described(each, wanted, current) for each in logs.directories]
+    for directory, result in zip(logs.directories, results, strict=True):
+        result.is_cordoned = result.error_code == Errors.NONE and directory.directory_id in cordoned
+    return DescribeLogDirsResponse(results=results)
+
+
+def _described(
+    directory: LogDirectory, wanted: set[tuple[str, int]] | None, current: Mapping[TopicPartition, LiveLog]
+) -> DescribeLogDirsResult:
+    path = str(directory.path.absolute())
+    if directory.failed is not None:
+        return DescribeLogDirsResult(error_code=Errors.KAFKA_STORAGE_ERROR, log_dir=path)
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    try:
+        disk = shutil.disk_usage(directory.path)
+        for key, log in [*directory.logs.items(), *directory.futures.items()]:
+            if wanted is None or key in wanted:
+                is_future = directory.futures.get(key) is log
+                replica = DescribeLogDirsPartition(
+                    partition_index=key.partition,
+                    partition_size=log.size_bytes,
+                    offset_lag=_lag(log, current.get(key), is_future=is_future),
+                    is_future_key=is_future,
+                )
+                topics.setdefault(key.topic, []).append(replica)
+    except (OSError, ApiException):
+        return DescribeLogDirsResult(error_code=Errors.KAFKA_STORAGE_ERROR, log_dir=path)
+    return DescribeLogDirsResult(
+        log_dir=path,
+        topics=[DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
+        total_bytes=disk.total,
+        usable_bytes=disk.free,
+    )
+
+
+def _lag(log: LiveLog, current: LiveLog | None, *, is_future: bool) -> int:
+    """The lag behind the high watermark; for a future log, behind the current log (getLogEndOffsetLag)."""
+    if not is_future:
+        return max(log.high_watermark - log.end_offset, 0)
+    return INVALID_OFFSET_LAG if current is None else current.end_offset - log.end_offset

@@ -17,9 +17,8 @@ from itertools import count
 from typing import Final
 
 from kcore.broker.replicas.log_validator import CheckedRecords, may_take_long, precheck_records
-from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.replica import Key, Role
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.broker.replicas.roles import Role
 from kcore.errors import DisconnectedError
 from kcore.net.request_context import RequestContext
 from kcore.schema.produce import ProduceRequest

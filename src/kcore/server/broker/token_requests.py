@@ -7,9 +7,8 @@ KafkaApis.allowTokenRequests, handleDescribeTokensRequest of 4.3.1; DelegationTo
 from typing import Final
 
 from kcore.controller.rules import tokens
-from kcore.metadata.delegation_token import Token
 from kcore.metadata.image.image import ClusterImage
-from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
+from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal, Token
 from kcore.net.request_context import PLAINTEXT, ClientSession
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse

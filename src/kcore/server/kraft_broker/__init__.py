@@ -5,7 +5,7 @@ settings, log directories and replicas, in this order. Registrations and heartbe
 
 - `kraft_broker_settings.py`: reads server.properties.
 - `kraft_broker_server.py`: the process; it joins the other modules.
-- `kraft_broker_request_handlers.py`, `topic_partitions.py`: the requests that only KRaft brokers answer.
+- `kraft_broker_request_handlers.py`: the requests that only KRaft brokers answer.
 - `metadata_observer.py`: the broker's node in the quorum, and its snapshots.
 - `lifecycle_tasks.py`: sends registrations and heartbeats.
 - `directory_tasks.py`: performs the operations on log directories, and reports their failures.

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from kcore.broker.directories.assignments import ImagePlacements
 from kcore.broker.directories.broker_directories import BrokerDirectories
 from kcore.broker.directories.found import FoundLog, settle_found
-from kcore.broker.directories.image_placements import ImagePlacements
 from kcore.broker.directories.outputs import (
     AssignmentsRefused,
     CreateReplica,
@@ -27,7 +27,7 @@ from kcore.metadata.table.directory_table import MIGRATING_UUID
 from kcore.net.limits.bounded_log import BoundedLog
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.log_dirs import AssignReplicasToDirsRequest
-from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.broker.broker_connections import ControllerClient
 from kcore.server.broker.logs import BrokerLogs
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.log.log_directory import LogDirectory

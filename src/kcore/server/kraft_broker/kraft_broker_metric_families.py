@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from kcore.broker.lifecycle.states import BrokerState
+from kcore.broker.lifecycle.machine import BrokerState
 from kcore.broker.replicas.partition import Partition
-from kcore.broker.replicas.roles import Role
+from kcore.broker.replicas.replica import Role
 from kcore.metadata.image.image import ClusterImage
 from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
 from kcore.server.metrics import metric_families

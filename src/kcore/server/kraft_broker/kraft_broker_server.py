@@ -10,12 +10,13 @@ from contextlib import AsyncExitStack, suppress
 from random import SystemRandom
 from typing import Final, Self
 
+from kcore.broker.directories.assignments import ImagePlacements
 from kcore.broker.directories.broker_directories import BrokerDirectories
 from kcore.broker.directories.failures import DirectoryFailures
-from kcore.broker.directories.image_placements import ImagePlacements
 from kcore.broker.directories.outputs import HeartbeatNow
 from kcore.broker.lifecycle.machine import (
     BrokerLifecycle,
+    BrokerState,
     DirectoriesCordoned,
     LifecycleConfig,
     ReadyToUnfence,
@@ -25,11 +26,10 @@ from kcore.broker.lifecycle.machine import (
     Started,
     StateChanged,
 )
-from kcore.broker.lifecycle.states import BrokerState
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader
 from kcore.broker.metadata_delta.publisher import MetadataPublisher
 from kcore.broker.replicas.replica import Key, Replica
-from kcore.controller.kraft.authorization import ImageAuthorizer
+from kcore.controller.kraft.image_indexes import ImageAuthorizer
 from kcore.controller.kraft.snapshot_slices import SnapshotNeed
 from kcore.errors import DisconnectedError
 from kcore.metadata.image.image import ClusterImage
@@ -39,11 +39,12 @@ from kcore.net.connection_metrics import Metrics
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 from kcore.server.broker.broker_connections import Dialer
 from kcore.server.broker.broker_request_handlers import is_exempt
-from kcore.server.broker.broker_server import BrokerServer, date_ms, now_ms, until_first
+from kcore.server.broker.broker_server import BrokerServer, until_first
 from kcore.server.broker.forwarding import ControllerRelay
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.replica_moves import Hooks as MoveHooks
 from kcore.server.broker.replica_moves import ReplicaMoves
+from kcore.server.clock import now_ms, wall_ms
 from kcore.server.kraft_broker.directory_tasks import DirectoryTasks, Hooks
 from kcore.server.kraft_broker.kraft_broker_request_handlers import NOT_YET, KraftBrokerRequestHandlers, apis
 from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings
@@ -91,7 +92,8 @@ class KraftBrokerServer(BrokerServer):
             stack.callback(self._close_logs)
             previous_epoch = self.logs.take_clean_shutdown()
             metadata = open_log(
-                *(own.metadata_dir, own.node_id, self.logs.cluster_id, own, own.release), set_aside=own.logs.set_aside
+                *(own.metadata_dir, own.node_id, self.logs.cluster_id, own.quorum, own.release),
+                set_aside=own.logs.set_aside,
             )
             stack.callback(metadata.log.close)
             self._loader = MetadataLoader()
@@ -280,7 +282,7 @@ class KraftBrokerServer(BrokerServer):
             if self._image is not None:
                 for key in [*self.manager.partitions]:
                     self.logs.configure(key, self.manager.settings_of(key[0]))
-                failed = self.logs.delete_old(self.manager.settings_of, date_ms())
+                failed = self.logs.delete_old(self.manager.settings_of, wall_ms())
                 self._directories_failed(failed or None)
                 self.perform()
 

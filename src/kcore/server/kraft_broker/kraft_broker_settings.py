@@ -9,7 +9,6 @@ from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.controller.kraft.admin.broker_defaults import DEFAULT_LOG_DIR
 from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE, KraftControllerConfig
 from kcore.net.security.listener_security import ListenerSecurity
-from kcore.raft.membership.replicas import Address, Voter
 from kcore.server.broker.topic_creation import OrdinaryTopics, ordinary_topics_of
 from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.kraft_controller.kraft_controller_settings import OF_AUTHORIZER, OF_QUOTAS, authorizer_fields
@@ -17,14 +16,11 @@ from kcore.server.properties.listeners import BrokerListeners, listeners_of
 from kcore.server.properties.security import outgoing_of
 from kcore.server.properties.values import (
     AUTO_JOIN,
+    QuorumSettings,
     SettingsError,
-    addresses,
     checked,
-    listener_name_of,
-    metadata_log_of,
-    raft_settings,
+    quorum_of,
     read_all,
-    static_voters_of,
     value_of,
 )
 from kcore.storage.log.live_log import Settings
@@ -74,13 +70,9 @@ class KraftBrokerSettings(NamedTuple):
     log_dirs: tuple[Path, ...]
     metadata_dir: Path  # metadata.log.dir
     listeners: BrokerListeners
-    controller_listener: str
+    quorum: QuorumSettings
     controllers: ListenerSecurity  # The security of connections to controllers.
-    voters: tuple[Voter, ...]
-    bootstrap: tuple[Address, ...]  # controller.quorum.bootstrap.servers
     rack: str | None
-    raft: dict[str, Any]  # Fields of RaftConfig.
-    metadata_log: Settings
     replicas: BrokerConfig
     lifecycle: dict[str, Any]  # Fields of LifecycleConfig.
     directory_failure_timeout_ms: int  # log.dir.failure.timeout.ms
@@ -115,13 +107,9 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
     if "node.id" not in given:
         raise SettingsError("node.id is missing")
     node_id = value_of("node.id", given["node.id"])
-    controllers = listener_name_of(given)
-    voters = static_voters_of(given.get("controller.quorum.voters", ""), controllers)
-    if node_id in {each.key.id for each in voters}:
+    quorum = quorum_of(given)
+    if node_id in {each.key.id for each in quorum.voters}:
         raise SettingsError(f"controller.quorum.voters: node.id {node_id} must not be that of a controller")
-    bootstrap = addresses("controller.quorum.bootstrap.servers", given)
-    if bool(voters) == bool(bootstrap):
-        raise SettingsError("give either controller.quorum.voters or controller.quorum.bootstrap.servers")
     if AUTO_JOIN in given and value_of(AUTO_JOIN, given[AUTO_JOIN]):
         raise SettingsError(f"{AUTO_JOIN}=true: only a controller may be a voter, and this node is a broker")
     read_all(given, _OF_NODE)  # For its SettingsError.
@@ -131,13 +119,10 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
         node_id,
         log_dirs,
         Path(given.get("metadata.log.dir") or log_dirs[0]),
-        listeners_of(given, controllers),
-        controllers,
-        outgoing_of(given, controllers),
-        *(voters, bootstrap),
+        listeners_of(given, quorum.controller_listener),
+        quorum,
+        outgoing_of(given, quorum.controller_listener),
         given.get("broker.rack"),
-        raft_settings(given),
-        metadata_log_of(given),
         BrokerConfig(node_id, **read_all(given, _OF_REPLICAS)),
         _fields(given, _OF_LIFECYCLE),
         value_of(_DIRECTORY_FAILURE, given.get(_DIRECTORY_FAILURE, str(LOG_DIR_FAILURE_TIMEOUT_MS))),

@@ -8,6 +8,7 @@ from typing import Final
 from kcore.broker.lifecycle.machine import (
     Answered,
     BrokerLifecycle,
+    BrokerState,
     Effect,
     Event,
     Refused,
@@ -16,12 +17,11 @@ from kcore.broker.lifecycle.machine import (
     StateChanged,
     Timer,
 )
-from kcore.broker.lifecycle.states import BrokerState
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.limits.bounded_log import BoundedLog
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener
 from kcore.schema.structure import Message
-from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.broker.broker_connections import ControllerClient
 
 logger = logging.getLogger(__name__)
 OFFLINE_SINCE: Final = 1  # The first version of BrokerHeartbeat with offline directories.

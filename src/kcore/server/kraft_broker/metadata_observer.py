@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import SystemRandom
-from typing import Any, ClassVar, Final, NamedTuple, Never, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Never
 
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ObserverMachine, ReadSnapshotSlice
 from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE
@@ -13,16 +13,14 @@ from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.security.listener_security import PROTOCOLS, ListenerSecurity
 from kcore.raft.log.raft_log import RaftLog
-from kcore.raft.membership.replicas import Address, Voter
 from kcore.raft.raft_config import RaftConfig
 from kcore.raft.state_machine import SnapshotReader, StateMachine
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.server.kraft_controller.apis import RAFT_LEVELS
-from kcore.server.quorum_node.election_file import DirectoryElections
+from kcore.server.properties.values import QuorumSettings
 from kcore.server.quorum_node.quorum_server import PLAINTEXT, Elections, QuorumServer
-from kcore.storage.log.segmented_log import Settings
 from kcore.storage.raft.file_raft_log import DiskRaftLog
-from kcore.storage.raft.raft_dir import RaftDirectory
+from kcore.storage.raft.raft_dir import DirectoryElections, RaftDirectory
 
 SNAPSHOT_CHECK_S: Final = 1.0
 
@@ -45,30 +43,6 @@ class LogEnd(ObserverMachine):
         return ()
 
 
-class Controllers(Protocol):
-    """A broker's settings of the quorum."""
-
-    @property
-    def controller_listener(self) -> str:
-        """The name of the controllers' listener."""
-
-    @property
-    def voters(self) -> tuple[Voter, ...]:
-        """The voters in controller.quorum.voters."""
-
-    @property
-    def bootstrap(self) -> tuple[Address, ...]:
-        """The addresses in controller.quorum.bootstrap.servers."""
-
-    @property
-    def raft(self) -> dict[str, Any]:
-        """Further fields of RaftConfig."""
-
-    @property
-    def metadata_log(self) -> Settings:
-        """The settings of the log's segments."""
-
-
 class OwnLog(NamedTuple):
     """A broker's open copy of the metadata log, with its node's configuration and election state."""
 
@@ -78,25 +52,25 @@ class OwnLog(NamedTuple):
 
 
 def open_log(
-    folder: Path, broker_id: int, cluster_id: str, controllers: Controllers, release: str, *, set_aside: bool = False
+    folder: Path, broker_id: int, cluster_id: str, quorum: QuorumSettings, release: str, *, set_aside: bool = False
 ) -> OwnLog:
     """Opens the metadata log; StorageError for a folder that is not formatted for this broker."""
-    voters = [each.key.id for each in controllers.voters]
+    voters = [each.key.id for each in quorum.voters]
     directory = RaftDirectory(folder, node_id=broker_id, cluster_id=cluster_id, voters=voters, is_broker=True)
     level, rules = RAFT_LEVELS[release]
-    log, election = directory.open(controllers.metadata_log._replace(set_aside=set_aside), level=rules)
+    log, election = directory.open(quorum.metadata_log._replace(set_aside=set_aside), level=rules)
     config = RaftConfig(
         directory.cluster_id,
         broker_id,
         directory.directory_id,
         {},
         SystemRandom().randrange,
-        voters=controllers.voters,
-        bootstrap_servers=controllers.bootstrap,
-        listener=controllers.controller_listener,
+        voters=quorum.voters,
+        bootstrap_servers=quorum.bootstrap,
+        listener=quorum.controller_listener,
         can_become_voter=False,
         level=level,
-        **controllers.raft,
+        **quorum.raft,
     )
     return OwnLog(config, log, DirectoryElections(directory, election))
 
@@ -141,7 +115,7 @@ class MetadataObserver(BrokerObserver):
     ) -> None:
         """`need`: decides when a snapshot is written, below which the log is deleted.
 
-        `security`: the TLS and SASL settings of connections to the controllers.
+        `security`: the TLS and SASL settings of connections to the quorum.
         """
         super().__init__(config, log, elections, loader, security)
         self._loader, self._on_image, self._need, self._release = loader, on_image, need, release

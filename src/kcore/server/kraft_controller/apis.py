@@ -68,24 +68,13 @@ _OF_4_1: Final[Mapping[str, Bounds]] = {
     "BrokerHeartbeat": (0, 1),
 }
 _OF_3_9: Final[Mapping[str, Bounds]] = {
-    **_OF_4_3,
+    **{name: (0, highest) for name, (_, highest) in _OF_4_3.items()},  # 4.0 removed the oldest versions (KIP-896).
     "AddRaftVoter": (0, 0),
-    "AlterPartition": (0, 3),
     "AlterPartitionReassignments": (0, 0),
     "BrokerHeartbeat": (0, 1),
     "ControlledShutdown": (0, 3),
-    "CreateAcls": (0, 3),
-    "CreateDelegationToken": (0, 3),
-    "CreateTopics": (0, 7),
-    "DeleteAcls": (0, 3),
-    "DeleteTopics": (0, 6),
-    "DescribeAcls": (0, 3),
     "DescribeCluster": (0, 1),
-    "DescribeConfigs": (0, 4),
-    "DescribeDelegationToken": (0, 3),
-    "ExpireDelegationToken": (0, 2),
     "Fetch": (0, 17),
-    "RenewDelegationToken": (0, 2),
     "UpdateFeatures": (0, 1),
     "Vote": (0, 1),
 }

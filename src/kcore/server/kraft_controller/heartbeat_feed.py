@@ -16,8 +16,8 @@ from kcore.net.adoption import AdoptedConnection, Direct
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kcore.schema.headers import ResponseHeader
 from kcore.schema.structure import Message
+from kcore.server.clock import Clock
 from kcore.server.quorum_node.answer_loop import AnswerLoop, Progress, Take
-from kcore.server.quorum_node.clock import Clock
 from kcore.server.quorum_node.follower_feed import FollowerFeed
 from kcore.wire.frame_places import frame, is_made_of, with_places
 

@@ -10,14 +10,12 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from kcore.constants import KRAFT_VERSION
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.brokers.heartbeats import Contact
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.departures import LEADERS_NAMED
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.rules.api_errors import DEFAULT_MESSAGES
-from kcore.controller.rules.error_responses import refused
+from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
 from kcore.controller.rules.parsed import is_parsed
 from kcore.controller.rules.quotas import IP
 from kcore.errors import DisconnectedError, NetworkError
@@ -28,7 +26,7 @@ from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.adoption import Direct
 from kcore.net.framed_connection import PIECE_BYTES, Encoded
 from kcore.net.limits.connection_limits import CLIENT_VALUES, REQUEST_VALUES
-from kcore.net.limits.gradual_release import let_go, long_lists
+from kcore.net.limits.large_requests import let_go, long_lists
 from kcore.net.request_context import PLAINTEXT, ClientSession
 from kcore.net.requests import Answer
 from kcore.net.server import RequestContext
@@ -51,12 +49,12 @@ from kcore.schema.raft_voters import (
 from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.schema.structure import Message
 from kcore.server.answers import in_turns
+from kcore.server.clock import Clock
 from kcore.server.kraft_controller.apis import APIS
 from kcore.server.kraft_controller.credentials import NOT_LOADED
 from kcore.server.kraft_controller.envelopes import Forwarded, is_refused_change_of_voters, opened, wrapped
 from kcore.server.kraft_controller.heartbeat_feed import HeartbeatFeed
 from kcore.server.quorum_node.answer_loop import AnswerLoop, Feed
-from kcore.server.quorum_node.clock import Clock
 from kcore.server.quorum_node.follower_feed import FollowerFeed
 from kcore.server.quorum_node.quorum_request_handlers import QuorumRequestHandlers, TakeRequest
 from kcore.server.security.request_throttle import KnownByImage, May, RequestThrottle
@@ -231,7 +229,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
 
     def _is_node(self, session: ClientSession) -> bool:
         info = RequestInfo(0, 0, principal=session.principal, client_address=session.client_address)
-        return is_authorized(self._context(), info, CLUSTER_ACTION)
+        return self._context().is_authorized(info, CLUSTER_ACTION)
 
     def follow(self) -> None:
         super().follow()
@@ -425,4 +423,4 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         return may
 
     def _is_allowed(self, asked: _Asked, operation: int) -> bool:
-        return is_authorized(self._context(), self._info(asked), operation)
+        return self._context().is_authorized(self._info(asked), operation)

@@ -5,7 +5,6 @@ Source: ControllerServer, SnapshotGenerator, ControllerRegistrationManager of 4.
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,7 +13,6 @@ from random import Random, SystemRandom
 from typing import Any, Final
 
 from kcore.controller.kraft.activation import Bootstrap
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.departures import KILLED_LEADERS
 from kcore.controller.kraft.kraft_context import RequestInfo
@@ -38,11 +36,11 @@ from kcore.replication.java_random import JavaRandom
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.broker_lifecycle import BrokerRegistrationRequest
 from kcore.schema.structure import Message
+from kcore.server.clock import Clock, wall_ms
 from kcore.server.kraft_controller.credentials import LogCredentials
 from kcore.server.kraft_controller.kraft_controller_request_handlers import KraftControllerRequestHandlers
 from kcore.server.kraft_controller.registration import Registration
 from kcore.server.quorum_node.answer_loop import AnswerLoopKind
-from kcore.server.quorum_node.clock import Clock
 from kcore.server.quorum_node.quorum_request_handlers import LIMITS, QuorumRequestHandlers
 from kcore.server.quorum_node.quorum_server import PLAINTEXT, STOP_MS, Elections, QuorumServer
 from kcore.storage.raft.raft_dir import random_directory_id
@@ -78,7 +76,7 @@ class KraftServer(QuorumServer):
             config,
             bootstrap,
             all_tasks(config),
-            Clocks(self._own_clock.now_ms, _wall_ms),
+            Clocks(self._own_clock.now_ms, wall_ms),
             JavaRandom(dice.getrandbits(48)),
             random_directory_id,
         )
@@ -117,7 +115,7 @@ class KraftServer(QuorumServer):
 
     def wall_ms(self) -> int:
         """By the wall clock, since 1970."""
-        return _wall_ms()
+        return wall_ms()
 
     async def __aenter__(self) -> "KraftServer":
         await super().__aenter__()
@@ -139,7 +137,7 @@ class KraftServer(QuorumServer):
     def _server_sasl(self) -> SaslListener | None:
         secret_key = self.controller.config.delegation_token_secret_key
         users = LogCredentials(lambda: self.controller.context.image, secret_key, self.has_loaded)
-        return self._security.server_sasl(users, _wall_ms)
+        return self._security.server_sasl(users, wall_ms)
 
     def has_loaded(self) -> bool:
         """Whether the image has ever reached the leader's high watermark."""
@@ -163,7 +161,7 @@ class KraftServer(QuorumServer):
             self._requested,
             self._asked,
             lambda: self.controller.context,
-            lambda: (self._own_clock.now_ms(), _wall_ms()),
+            lambda: (self._own_clock.now_ms(), wall_ms()),
             lambda: self.node.leader_id,
             self.has_loaded,
         )
@@ -174,7 +172,7 @@ class KraftServer(QuorumServer):
 
     def _asked(self, request: Message, info: RequestInfo, reply_to: Hashable) -> None:
         is_registration = isinstance(request, BrokerRegistrationRequest)
-        if is_registration and is_authorized(self.controller.context, info, CLUSTER_ACTION):
+        if is_registration and self.controller.context.is_authorized(info, CLUSTER_ACTION):
             self._foreign_clusters.look(request, self.node.cluster_id)  # Strangers write no advice into the log.
         self._control(api_name(type(request)), partial(self.controller.on_request, request, info, reply_to))
 
@@ -250,18 +248,18 @@ class KraftServer(QuorumServer):
         """Writes snapshots of the committed state when one is due; a failed one is tried again when the next is due."""
         while True:
             await asyncio.sleep(SNAPSHOT_CHECK_S)
-            controller, wall_ms = self.controller, _wall_ms()
-            why = controller.snapshots.why(controller.stable, wall_ms) or self._why_a_better_one()
+            controller, time_ms = self.controller, wall_ms()
+            why = controller.snapshots.why(controller.stable, time_ms) or self._why_a_better_one()
             if why is None or (offset := controller.snapshot_offset()) is None or self.node.log.end_offset < offset:
                 continue
-            controller.snapshots.begin(offset, wall_ms)
+            controller.snapshots.begin(offset, time_ms)
             snapshot = OffsetAndEpoch(offset, self.node.log.epoch_at(offset - 1))
             controller.hold(offset)
             release = controller.config.release
             image, epoch = controller.snapshot_image, snapshot.epoch
-            slices = snapshot_slices(image, offset, epoch, wall_ms, controller.release, release)
+            slices = snapshot_slices(image, offset, epoch, time_ms, controller.release, release)
             try:
-                is_written = await self.write_due_snapshot(snapshot, wall_ms, slices, why)
+                is_written = await self.write_due_snapshot(snapshot, time_ms, slices, why)
             finally:
                 controller.release()
             if is_written:
@@ -274,7 +272,3 @@ class KraftServer(QuorumServer):
             return None
         is_within = ends_within_a_batch(self.node.log, latest)
         return f"the last one, up to offset {latest.offset}, ends within a batch" if is_within else None
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000

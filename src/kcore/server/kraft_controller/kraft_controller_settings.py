@@ -20,15 +20,11 @@ from kcore.server.properties.values import (
     EVERYWHERE,
     LISTENERS,
     SettingsError,
-    addresses,
     boolean_of,
     checked,
-    listener_name_of,
-    metadata_log_of,
     places_of,
-    raft_settings,
+    quorum_of,
     read_all,
-    static_voters_of,
     value_of,
 )
 from kcore.server.quorum_node.quorum_request_handlers import LIMITS
@@ -100,18 +96,18 @@ def settings_of(properties: Mapping[str, str]) -> KraftSettings:
     if "node.id" not in given:
         raise SettingsError("node.id is missing")
     node_id = value_of("node.id", given["node.id"])
-    listener = listener_name_of(given)
-    voters = _voters_with(given.get("controller.quorum.voters", ""), listener, node_id)
-    listen, advertised = _addresses_of(given, listener, {each.key.id: each for each in voters}.get(node_id))
-    bootstrap = addresses("controller.quorum.bootstrap.servers", given)
-    if bool(voters) == bool(bootstrap):
-        raise SettingsError("give either controller.quorum.voters or controller.quorum.bootstrap.servers")
+    listener, voters, bootstrap, raft, metadata_log = quorum_of(given)
+    own = {each.key.id: each for each in voters}.get(node_id)
+    if voters and own is None:
+        raise SettingsError(
+            f"controller.quorum.voters={given['controller.quorum.voters']}: node.id {node_id} is not among them"
+        )
+    listen, advertised = _addresses_of(given, listener, own)
     return KraftSettings(
         node_id,
         Path(_log_dir(given)),
         *(listener, listen, advertised, voters, bootstrap),
-        raft_settings(given),
-        metadata_log_of(given),
+        *(raft, metadata_log),
         _controller(given),
         security_of(given, listener),
         limits_of(given, listener, LIMITS),
@@ -153,10 +149,3 @@ def _addresses_of(given: Mapping[str, str], listener: str, voter: Voter | None) 
     if listen.host not in EVERYWHERE:
         return listen, listen
     return listen, Address("localhost", listen.port) if voter is None else voter.endpoints[listener]
-
-
-def _voters_with(text: str, listener: str, node_id: int) -> tuple[Voter, ...]:
-    voters = static_voters_of(text, listener)
-    if voters and node_id not in {each.key.id for each in voters}:
-        raise SettingsError(f"controller.quorum.voters={text}: node.id {node_id} is not among them")
-    return voters

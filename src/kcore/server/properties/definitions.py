@@ -7,10 +7,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from kcore.controller.kraft.admin.broker_defaults import DEFAULTS
 from kcore.controller.kraft.admin.broker_settings import TYPES
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF, TopicConfig
 from kcore.schema.configs import ConfigType
-from kcore.server.properties.known_names import KNOWN_NAMES
+
+_INTERNAL: Final = """
+    controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
+    group.consumer.regex.refresh.interval.ms group.share.initialize.retry.interval.ms group.share.persister.class.name
+    internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
+    internal.metadata.max.batch.size.in.bytes log.initial.task.delay.ms producer.id.expiration.check.interval.ms
+    remote.log.index.file.cache.ttl.ms remote.log.manager.task.retry.backoff.max.ms
+    remote.log.manager.task.retry.backoff.ms remote.log.manager.task.retry.jitter server.max.startup.time.ms
+    share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.state.topic.prune.interval.ms
+    unclean.leader.election.interval.ms unstable.api.versions.enable unstable.feature.versions.enable
+"""
+KNOWN_NAMES: Final = frozenset([*DEFAULTS, *_INTERNAL.split()])
+PREFIXES: Final = ("listener.name.", "config.providers.", "metrics.reporters.")  # A user's own names follow these.
+
 
 _AT_LEAST: Final = {
     -2: "log.local.retention.bytes log.local.retention.ms",

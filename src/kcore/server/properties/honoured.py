@@ -10,7 +10,7 @@ from typing import Final
 from kcore.controller.kraft.admin.config_kinds import group_defaults
 from kcore.controller.kraft.effective_configs import synonyms
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF
-from kcore.server.properties.known_names import KNOWN_NAMES
+from kcore.server.properties.definitions import KNOWN_NAMES
 from kcore.server.properties.values import LISTENER_PREFIX
 
 logger = logging.getLogger(__name__)

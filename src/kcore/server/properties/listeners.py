@@ -52,11 +52,6 @@ class BrokerListeners(NamedTuple):
         return next(listener for listener in self.each if listener.name == self.inter_broker)
 
 
-def plaintext_listeners(listen: Address, advertised: Address | None = None, name: str = PLAINTEXT) -> BrokerListeners:
-    """One listener, of plain text."""
-    return BrokerListeners((BrokerListener(name, listen, advertised),), name)
-
-
 def listeners_of(given: Mapping[str, str], controllers: str | None = None) -> BrokerListeners:
     """The listeners of a broker; SettingsError, one line. `controllers`: the controllers' own listener."""
     places = places_of(LISTENERS, given) or {PLAINTEXT: Address("", 9092)}

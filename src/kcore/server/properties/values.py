@@ -5,7 +5,7 @@ Source: AbstractKafkaConfig, KafkaConfig, QuorumConfig of 4.3.1.
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kcore.constants import JAVA_BLANKS
 from kcore.controller.rules.topic_configs import INTEGERS, TRUE, check_value
@@ -14,8 +14,7 @@ from kcore.net.address import address_flaw
 from kcore.protocol_errors import InvalidConfigurationException
 from kcore.raft.membership.replicas import Address, Voter
 from kcore.schema.configs import ConfigType
-from kcore.server.properties.definitions import DEFINITIONS
-from kcore.server.properties.known_names import KNOWN_NAMES, PREFIXES
+from kcore.server.properties.definitions import DEFINITIONS, KNOWN_NAMES, PREFIXES
 from kcore.server.quorum_node.static_voters import static_voters
 from kcore.storage.log.segmented_log import Settings
 from kcore.storage.raft.file_raft_log import SEGMENT_BYTES as METADATA_SEGMENT_BYTES
@@ -153,6 +152,26 @@ def metadata_log_of(given: Mapping[str, str]) -> Settings:
         METADATA_SEGMENT_BYTES if name is None else value_of(name, given[name]),
         segment_ms=None if segment_ms is None else value_of(_METADATA_SEGMENT_MS, segment_ms),
     )
+
+
+class QuorumSettings(NamedTuple):
+    """A node's settings of the metadata quorum."""
+
+    controller_listener: str  # The name of the controllers' listener.
+    voters: tuple[Voter, ...]  # controller.quorum.voters
+    bootstrap: tuple[Address, ...]  # controller.quorum.bootstrap.servers
+    raft: dict[str, Any]  # Further fields of RaftConfig.
+    metadata_log: Settings
+
+
+def quorum_of(given: Mapping[str, str]) -> QuorumSettings:
+    """The settings; SettingsError, one line, unless exactly one of static voters and bootstrap servers is given."""
+    listener = listener_name_of(given)
+    voters = static_voters_of(given.get("controller.quorum.voters", ""), listener)
+    bootstrap = addresses("controller.quorum.bootstrap.servers", given)
+    if bool(voters) == bool(bootstrap):
+        raise SettingsError("give either controller.quorum.voters or controller.quorum.bootstrap.servers")
+    return QuorumSettings(listener, voters, bootstrap, raft_settings(given), metadata_log_of(given))
 
 
 def listener_name_of(given: Mapping[str, str]) -> str:

@@ -6,7 +6,6 @@ The advertised APIs are those that Kafka advertises for a CONTROLLER listener (A
 """
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import partial
@@ -14,8 +13,7 @@ from itertools import count
 from typing import ClassVar, Final
 
 from kcore.constants import KRAFT_VERSION, MAX_BROKERS
-from kcore.controller.rules.api_errors import DEFAULT_MESSAGES
-from kcore.controller.rules.error_responses import refused
+from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
 from kcore.net.adoption import Direct
 from kcore.net.connection_metrics import Metrics
 from kcore.net.framed_connection import Encoded
@@ -40,8 +38,8 @@ from kcore.schema.cluster_metadata import (
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
+from kcore.server.clock import Clock, wall_ms
 from kcore.server.quorum_node.answer_loop import AnswerLoop, Feed
-from kcore.server.quorum_node.clock import Clock
 from kcore.server.quorum_node.follower_feed import FollowerFeed
 from kcore.server.quorum_node.peers import NEWEST
 from kcore.server.security.audit import AuditLog
@@ -150,7 +148,7 @@ class QuorumRequestHandlers:
         return server.port
 
     def _handler(self) -> Handler:
-        return self._handle if self._audits_itself else audited(self._handle, self.audit, _wall_ms)
+        return self._handle if self._audits_itself else audited(self._handle, self.audit, wall_ms)
 
     def compile(self, node: RaftNode, clock: Clock, fail: Callable[[Exception], None]) -> None:
         """Starts the answer loop, after `open`; `fail` is called if the loop ends by itself."""
@@ -296,10 +294,6 @@ class QuorumRequestHandlers:
                 "type BROKER",
             )
         return self._describe()
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def described(cluster_id: str, leader_id: int, voters: dict[int, Endpoints], listener: str) -> DescribeClusterResponse:

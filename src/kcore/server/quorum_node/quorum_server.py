@@ -45,9 +45,9 @@ from kcore.schema.describe_quorum import DescribeQuorumRequest
 from kcore.schema.raft_voters import AddRaftVoterRequest
 from kcore.schema.structure import Message
 from kcore.schema.update_features import UpdateFeaturesRequest
+from kcore.server.clock import Clock
 from kcore.server.metrics.watched_loop import current_watched_loop
 from kcore.server.quorum_node.answer_loop import AnswerLoopKind
-from kcore.server.quorum_node.clock import Clock
 from kcore.server.quorum_node.directory_watch import DirectoryWatch
 from kcore.server.quorum_node.features import FeatureUpdates
 from kcore.server.quorum_node.foreign_clusters import ForeignClusters

@@ -6,7 +6,7 @@ from typing import Any, Final
 from kcore.errors import KcoreError
 from kcore.net.framed_connection import Encoded
 from kcore.net.request_context import SESSION, RequestContext
-from kcore.net.requests import Relay
+from kcore.net.requests import Relay, RelayAround
 from kcore.net.served_connection import Handler
 from kcore.net.versions import api_name, response_of
 from kcore.schema.headers import RequestHeader, ResponseHeader
@@ -33,15 +33,12 @@ def audited(handler: Handler, audit: AuditLog | None, wall_ms: Callable[[], int]
     return handle
 
 
-class AuditedRelay:
+class AuditedRelay(RelayAround):
     """A relay that also writes audit log lines."""
 
     def __init__(self, relay: Relay, audit: AuditLog, wall_ms: Callable[[], int]) -> None:
-        self._relay, self._audit, self._wall_ms = relay, audit, wall_ms
-
-    def takes(self, api_key: int, version: int) -> bool:
-        """Whether the relay takes that API in that version."""
-        return self._relay.takes(api_key, version)
+        super().__init__(relay)
+        self._audit, self._wall_ms = audit, wall_ms
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
         """The relay's answer."""
@@ -52,10 +49,6 @@ class AuditedRelay:
             raise
         self._tell(frame, answer)
         return answer
-
-    def forget(self, connection_id: int) -> None:
-        """Forgets a connection that has ended."""
-        self._relay.forget(connection_id)
 
     def _tell(self, frame: bytes, answer: bytes | None) -> None:
         kind, session = REQUESTS.get(int.from_bytes(frame[:2])), SESSION.get()

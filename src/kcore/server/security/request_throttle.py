@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias
 
-from kcore.controller.rules.quota_owners import ClientQuotas
-from kcore.controller.rules.rate_quotas import REQUEST_PERCENTAGE, percentage, request_quotas
+from kcore.controller.rules.rate_quotas import REQUEST_PERCENTAGE, ClientQuotas, percentage, request_quotas
 from kcore.metadata.image.image_state import ImageState
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.limits.stopwatch import NOBODY, Asker

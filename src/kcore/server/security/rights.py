@@ -5,8 +5,9 @@ settings loses only the items that are not allowed.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from kcore.controller.rules.authorization import Authorizer
 from kcore.metadata.acl_codes import (
     ALTER,
     ALTER_CONFIGS,
@@ -73,23 +74,6 @@ OF_THE_CLUSTER: Final = {
 
 Complete: TypeAlias = Callable[[Any], None]
 NameOf: TypeAlias = Callable[[Uuid], str | None]
-
-
-class Authorizer(Protocol):
-    """Decides who may do what: `kcore.controller.zk.acls`, `kcore.controller.kraft.authorization`."""
-
-    def allows(
-        self,
-        principal: KafkaPrincipal,
-        client_address: str,
-        operation: int,
-        resource_type: int = CLUSTER,
-        name: str = CLUSTER_NAME,
-    ) -> bool:
-        """Whether the principal may do the operation on the resource."""
-
-    def allows_on_any(self, principal: KafkaPrincipal, client_address: str, operation: int, resource_type: int) -> bool:
-        """Whether there may be a resource of that type on which it is allowed the operation."""
 
 
 class Checked(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 from kcore.errors import KcoreError
 from kcore.net.limits.connection_limits import HEADER_VALUES
 from kcore.net.request_context import SESSION, ClientSession, RequestContext
-from kcore.net.requests import Relay
+from kcore.net.requests import Relay, RelayAround
 from kcore.net.served_connection import Handler
 from kcore.net.versions import response_of
 from kcore.schema.headers import RequestHeader, ResponseHeader
@@ -35,7 +35,7 @@ def throttled(handler: Handler, throttle: RequestThrottle, may: Callable[[Asks],
     return handle
 
 
-class ThrottledRelay:
+class ThrottledRelay(RelayAround):
     """Before a relay.
 
     A client waits for what it has used here, or at the controller if that is longer, as the controller's answer says
@@ -46,11 +46,8 @@ class ThrottledRelay:
         self, relay: Relay, throttle: RequestThrottle, may: Callable[[Asks], bool], exempt: Collection[int] = ()
     ) -> None:
         """`exempt`: API keys that no quota is for, where the sender has the right to what nodes send (`may`)."""
-        self._relay, self._throttle, self._may, self._exempt = relay, throttle, may, exempt
-
-    def takes(self, api_key: int, version: int) -> bool:
-        """Whether the relay takes it."""
-        return self._relay.takes(api_key, version)
+        super().__init__(relay)
+        self._throttle, self._may, self._exempt = throttle, may, exempt
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
         """The relay's answer, which says how long its client is throttled."""
@@ -65,10 +62,6 @@ class ThrottledRelay:
             return self._with_throttle_time(session, kind, frame, answer)
         except KcoreError:  # The answer has an unsupported version.
             return answer
-
-    def forget(self, connection_id: int) -> None:
-        """Forgets a connection that has ended."""
-        self._relay.forget(connection_id)
 
     def _with_throttle_time(self, session: ClientSession, kind: type[Message], frame: bytes, answer: bytes) -> bytes:
         version, used_ms = int.from_bytes(frame[2:4]), 0

@@ -8,7 +8,6 @@ UpdateMetadata and StopReplica, which are checked, decoded into columns and appl
 - `control_request_authorization.py`: checks the listener, the principal and the controller of control requests.
 - `zk_broker_request_handlers.py`, `zk_security_requests.py`: the requests that only ZooKeeper-mode brokers answer.
 - `node_admin.py`, `topic_settings.py`: settings in ZooKeeper.
-- `isr_znodes.py`: writes ISRs to ZooKeeper, before AlterPartition existed.
 - `document_relay.py`: forwards mutations as KIP-590's document describes.
 - `migration.py`: registers a migrating broker with the quorum.
 

@@ -6,7 +6,7 @@ Source: KafkaApis (authorizeClusterOperation with CLUSTER_ACTION), control.plane
 import logging
 from collections.abc import Callable
 
-from kcore.broker.zk_control.senders import KnownController, controller_of, sender_error
+from kcore.broker.zk_control.control_requests import KnownController, controller_of, sender_error
 from kcore.controller.zk.acls import AclAuthorizer
 from kcore.errors import DecodeError
 from kcore.metadata.acl_codes import CLUSTER_ACTION

@@ -17,6 +17,7 @@ from kcore.broker.directories.failures import DirectoryFailures
 from kcore.broker.directories.outputs import ShutDown
 from kcore.broker.lifecycle.machine import (
     BrokerLifecycle,
+    BrokerState,
     LifecycleConfig,
     ReadyToUnfence,
     Registered,
@@ -24,13 +25,12 @@ from kcore.broker.lifecycle.machine import (
     Started,
     StateChanged,
 )
-from kcore.broker.lifecycle.states import BrokerState
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.table.broker_table import Endpoint
-from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.broker.broker_connections import ControllerClient
 from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks, features_of, listeners_of
 from kcore.server.kraft_broker.metadata_observer import BrokerObserver, LogEnd, open_log
 from kcore.server.kraft_controller.apis import FEATURES
@@ -67,7 +67,9 @@ class BrokerMigration:
         node = self._node
         async with AsyncExitStack() as stack:
             _delete_metadata_log(node.metadata_dir)
-            metadata = open_log(node.metadata_dir, node.config.broker_id, node.cluster_id, self._settings, RELEASE)
+            metadata = open_log(
+                node.metadata_dir, node.config.broker_id, node.cluster_id, self._settings.quorum, RELEASE
+            )
             stack.callback(metadata.log.close)
             self._log_end = LogEnd()
             self._observer = BrokerObserver(*metadata, self._log_end)

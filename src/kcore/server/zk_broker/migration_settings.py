@@ -2,24 +2,20 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kcore.errors import LevelError
 from kcore.metadata.metadata_version import VERSIONS, MetadataVersion
-from kcore.raft.membership.replicas import Address, Voter
 from kcore.server.properties.security import protocol_of
 from kcore.server.properties.values import (
     PLAIN,
+    QuorumSettings,
     SettingsError,
-    addresses,
     boolean_of,
     listener_name_of,
-    metadata_log_of,
-    raft_settings,
+    quorum_of,
     read_all,
-    static_voters_of,
 )
-from kcore.storage.log.segmented_log import Settings
 
 RELEASE: Final = "3.9.1"  # The last release with ZooKeeper mode.
 ENABLE: Final = "zookeeper.metadata.migration.enable"
@@ -36,12 +32,8 @@ OLDEST_JBOD: Final = "3.7-IV2"
 class MigrationSettings(NamedTuple):
     """The settings of a migration to a quorum."""
 
-    controller_listener: str
-    voters: tuple[Voter, ...]
-    bootstrap: tuple[Address, ...]  # controller.quorum.bootstrap.servers
+    quorum: QuorumSettings
     metadata_dir: Path | None  # metadata.log.dir; None: the first log directory.
-    raft: dict[str, Any]  # Fields of RaftConfig.
-    metadata_log: Settings
     heartbeat_interval_ms: int  # broker.heartbeat.interval.ms
 
 
@@ -52,17 +44,11 @@ def migration_settings_of(given: Mapping[str, str]) -> MigrationSettings | None:
     listener = listener_name_of(given)
     if (protocol := protocol_of(given, listener)) != "PLAINTEXT":
         raise SettingsError(f"listener.security.protocol.map: {listener} is {protocol}: {PLAIN}")
-    voters = static_voters_of(given.get("controller.quorum.voters", ""), listener)
-    bootstrap = addresses("controller.quorum.bootstrap.servers", given)
-    if bool(voters) == bool(bootstrap):
-        raise SettingsError("give either controller.quorum.voters or controller.quorum.bootstrap.servers")
     interval = read_all(given, ("broker.heartbeat.interval.ms",))
     metadata_dir = given.get("metadata.log.dir")
     return MigrationSettings(
-        *(listener, voters, bootstrap),
+        quorum_of(given),
         None if not metadata_dir else Path(metadata_dir),
-        raft_settings(given),
-        metadata_log_of(given),
         interval.get("broker_heartbeat_interval_ms", HEARTBEAT_INTERVAL_MS),
     )
 

@@ -6,8 +6,8 @@ Source: KafkaConfig (controlPlaneListenerName, validateValues) of 3.9.1.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from kcore.controller.zk.acls import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
 from kcore.controller.zk.admin.tokens import TokenRules
-from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
 from kcore.protocol_errors import ApiException
 from kcore.scram import DIGESTS
 from kcore.server.properties.listeners import BrokerListeners, listeners_of

@@ -13,8 +13,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, Self
 
 from kcore.broker.replicas.broker_config import BrokerConfig
-from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS, ControlRequests
-from kcore.broker.zk_control.senders import KnownController
+from kcore.broker.replicas.isr_changes import StateWrite
+from kcore.broker.replicas.replica import Key
+from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS, ControlRequests, KnownController
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
 from kcore.controller.zk.admin.configs import settings_of
@@ -23,7 +24,7 @@ from kcore.errors import ZookeeperError
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.metadata.zookeeper import znode_tokens, znodes
 from kcore.metadata.zookeeper.znode_brokers import BrokerNode, encode_broker
-from kcore.metadata.zookeeper.znode_operations import Create
+from kcore.metadata.zookeeper.znode_operations import Create, OperationResult, SetData
 from kcore.net.security.sasl_mechanisms import Credentials
 from kcore.net.server import Relay
 from kcore.protocol_errors import Errors
@@ -31,14 +32,14 @@ from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.structure import Message
 from kcore.server.broker.broker_request_handlers import is_exempt
-from kcore.server.broker.broker_server import AGAIN_S, BrokerServer, date_ms, now_ms, until_first
+from kcore.server.broker.broker_server import AGAIN_S, BrokerServer, until_first
 from kcore.server.broker.forwarding import ControllerRelay, forwarded_apis
 from kcore.server.broker.logs import BrokerLogs
+from kcore.server.clock import now_ms, wall_ms
 from kcore.server.document_routing import DocumentRouting, with_bumped
 from kcore.server.security.request_throttle import RequestThrottle
 from kcore.server.zk_broker.control_request_authorization import ControlRequestAuthorization
 from kcore.server.zk_broker.document_relay import DocumentRelay
-from kcore.server.zk_broker.isr_znodes import write_isrs
 from kcore.server.zk_broker.migration import BrokerMigration
 from kcore.server.zk_broker.migration import Node as MigratingNode
 from kcore.server.zk_broker.migration_settings import RELEASE, MigrationSettings
@@ -170,7 +171,7 @@ class ZkBrokerServer(BrokerServer):
         acls = None if self._authorizer is None else self._acls
         tokens = TokenNode(self._listener_settings.tokens, lambda: Uuid(uuid.uuid4().bytes), set())
         is_migrating = self._migration_settings is not None
-        return SecurityAdmin(admin.perform, acls, tokens, self._authorizer, date_ms, is_migrating)
+        return SecurityAdmin(admin.perform, acls, tokens, self._authorizer, wall_ms, is_migrating)
 
     def _advertised_settings(self) -> dict[str, str]:
         """The broker's settings in DescribeConfigs."""
@@ -253,7 +254,7 @@ class ZkBrokerServer(BrokerServer):
         endpoints = self.listeners.endpoints(self.ports)
         version = 5 if self.config.has_alter_partition else 4
         node = BrokerNode(endpoints, self._rack, version=version, coordinates=False)
-        data = encode_broker(node, time.time_ns() // 1_000_000)
+        data = encode_broker(node, wall_ms())
         give_up_s = time.monotonic() + self._session_s + 5.0
         while True:
             try:
@@ -385,3 +386,27 @@ class ZkBrokerServer(BrokerServer):
     def _shutdown_request(self, choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
         request = ControlledShutdownRequest(broker_id=self.config.broker_id, broker_epoch=self.manager.broker_epoch)
         return request, choose(ControlledShutdownRequest)
+
+
+async def write_isrs(zookeeper: ZookeeperClient, writes: list[StateWrite]) -> dict[Key, int | None]:
+    """Writes the states. Returns the new version of each znode, None if it had an unexpected version.
+
+    Writes that were not tried are left out. A notification informs the controller. A state that the znode already has
+    counts as written, because the response to the first try may have been lost.
+    """
+    versions: dict[Key, int | None] = {}
+    try:
+        outcomes = await zookeeper.write([SetData(each.path, each.data, each.version) for each in writes])
+        for write, outcome in zip(writes, outcomes, strict=True):
+            if outcome is OperationResult.DONE:
+                versions[write.change.key] = write.version + 1
+            elif outcome is OperationResult.BAD_VERSION:
+                [node] = await zookeeper.read_nodes([write.path])
+                versions[write.change.key] = node.version if node is not None and node.data == write.data else None
+        changed = [key for key, version in versions.items() if version is not None]
+        if changed:
+            path = f"{znodes.ISR_CHANGE_NOTIFICATION}/{znodes.ISR_CHANGE_PREFIX}"
+            await zookeeper.write([Create(path, znodes.encode_isr_change(changed), sequential=True)])
+    except ZookeeperError as error:
+        logger.warning("writing the ISRs of %s partitions failed: %s; retrying", len(writes), error)
+    return versions

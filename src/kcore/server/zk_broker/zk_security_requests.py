@@ -7,6 +7,7 @@ Source: KafkaApis, AclApis, DelegationTokenManagerZk of 3.9.1.
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
+from kcore.controller.rules.authorization import Authorizer
 from kcore.controller.rules.parsed import is_parsed
 from kcore.controller.rules.tokens import OfTokens, owner_of
 from kcore.controller.zk.acls import ZkAcls
@@ -23,7 +24,7 @@ from kcore.schema.delegation_tokens import CreateDelegationTokenRequest, Describ
 from kcore.schema.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
 from kcore.schema.structure import Message
 from kcore.server.broker import token_requests
-from kcore.server.security.rights import Authorizer, Rights
+from kcore.server.security.rights import Rights
 
 APIS: Final = {
     **{"CreateAcls": (0, 3), "DeleteAcls": (0, 3), "DescribeAcls": (0, 3)},

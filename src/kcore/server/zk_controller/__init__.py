@@ -9,16 +9,14 @@ Invariants: a loss of the session is handled before the events of that session. 
 In reading order:
 - zk_controller_server: the process: election, the loop over events, and the effects.
 - event_queue: the queue of events.
-- controller_znode: who holds /controller, and another controller with the same id.
-- eligibility: the checks before a controller takes over a cluster.
-- broker_channel: sends control requests to brokers, and retries them.
-- response_events: brokers' responses to control requests as events.
+- eligibility: the checks before a controller takes over a cluster; who holds /controller.
+- broker_channel: sends control requests to brokers, retries them, and makes events of the responses.
 - zk_controller_request_handlers: the requests that clients and brokers send to the controller.
 - zk_controller_authorization: removes the items of a request that its client has no rights to.
-- relay, relayed_rights: requests that a live broker serves in the controller's place.
+- relay: requests that a live broker serves in the controller's place.
 - document_requests: requests of KIP-590's document, which brokers proxy.
 - zk_controller_listener_settings: the listener, and the security of connections to brokers.
 - notification_follower: rereads data in ZooKeeper when notifications name it; its subclasses are acl_follower,
-  credentials, client_quotas (request_percentage) and address_quotas (connection_creation_rate).
+  credentials and client_quotas (request_percentage; connection_creation_rate).
 - zk_controller_metrics, zk_controller_metric_families: the figures, and their form on the metrics page.
 """

@@ -10,9 +10,17 @@ from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
-from kcore.controller.zk.requests.builder import ControlRequest
+import numpy as np
+
+from kcore.controller.zk.events import (
+    Event,
+    LeaderAndIsrResponseReceived,
+    StopReplicaResponseReceived,
+)
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.requests.merging import SharedMerges
 from kcore.controller.zk.requests.outbox import Outbox
+from kcore.controller.zk.requests.states import taken
 from kcore.errors import DecodeError, NetworkError
 from kcore.metadata.table.broker_table import BrokerTable, Endpoint
 from kcore.net.address import address_text
@@ -21,14 +29,58 @@ from kcore.net.connection import Connection
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.security.client_security import Security
 from kcore.net.versions import api_name, response_of
-from kcore.schema import LeaderAndIsrRequest
+from kcore.schema import LeaderAndIsrRequest, LeaderAndIsrResponse, StopReplicaResponse
 from kcore.schema.structure import Message
-from kcore.server.zk_controller.response_events import IN_COLUMNS
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 from kcore.wire.codec import decode_from
 from kcore.wire.column_codec import decode_columns
-from kcore.wire.columns import Columns
+from kcore.wire.columns import Columns, Rows
 from kcore.wire.fanout import Fanout
+
+DELETES_BY_PARTITION: Final = 3  # From this version on StopReplica has a delete flag for each partition (KIP-570).
+IN_COLUMNS: Final = (
+    LeaderAndIsrResponse,
+    StopReplicaResponse,
+)  # Decoded into columns, because they have every partition.
+
+
+def event_of_answer(request: ControlRequest, broker_id: int, broker_epoch: int, response: Columns) -> Event:
+    """The event of a response that is decoded into columns; the request was sent to `broker_epoch`."""
+    if response.message is LeaderAndIsrResponse:
+        return LeaderAndIsrResponseReceived(broker_id, broker_epoch, response)
+    if request.version < DELETES_BY_PARTITION:
+        return StopReplicaResponseReceived(broker_id, broker_epoch, request.columns.delete_partitions, response)
+    delete = request.columns.topic_states.partition_states.delete_partition
+    if delete.any() and not delete.all():
+        response = _of_deleted(response, request.columns)
+    return StopReplicaResponseReceived(broker_id, broker_epoch, bool(delete.any()), response)
+
+
+def _of_deleted(response: Columns, request: Columns) -> Columns:
+    """The part of the response for partitions that the request deletes; others were only stopped (KAFKA-9946)."""
+    errors = response.partition_errors
+    deleted = _deleted(request)
+    named = zip(errors.topic_name.tolist(), errors.partition_index.tolist(), strict=True)
+    rows = np.flatnonzero([each in deleted for each in named])
+    left: dict[str, Any] = {
+        "topic_name": taken(errors.topic_name, rows),
+        "partition_index": errors.partition_index[rows],
+        "error_code": errors.error_code[rows],
+    }
+    counts = np.array([0, len(rows)], np.int32)
+    return Columns(StopReplicaResponse, error_code=response.error_code, partition_errors=Rows(counts, **left))
+
+
+def _deleted(request: Columns) -> set[tuple[str | None, int]]:
+    """The topics and indexes of the partitions that a StopReplica deletes."""
+    topics = request.topic_states
+    states = topics.partition_states
+    deleted = np.flatnonzero(states.delete_partition)
+    owners = np.searchsorted(states.row_offsets, deleted, side="right") - 1
+    names = topics.topic_name.tolist()
+    indexes = states.partition_index[deleted].tolist()
+    return {(names[topic], index) for topic, index in zip(owners.tolist(), indexes, strict=True)}
+
 
 logger = logging.getLogger(__name__)
 SMALL_BYTES: Final = 16  # Larger than the body of an UpdateMetadataResponse, which has two or three bytes.

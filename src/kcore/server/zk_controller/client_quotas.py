@@ -1,19 +1,20 @@
-"""Keeps the request quotas (request_percentage) of users and clients equal to ZooKeeper.
+"""Keeps quotas equal to ZooKeeper: the request quotas (request_percentage) of users and clients, and the connections a
+second that a node accepts from an address.
 
-Source: UserConfigHandler, ClientIdConfigHandler and QuotaConfigHandler of 3.9.1.
+Source: UserConfigHandler, ClientIdConfigHandler, QuotaConfigHandler and IpConfigHandler of 3.9.1.
 """
 
 import logging
 from collections.abc import Iterable
 from typing import Final
 
-from kcore.controller.rules.quota_owners import ClientQuotas
-from kcore.controller.rules.rate_quotas import REQUEST_PERCENTAGE
-from kcore.controller.zk.admin.mutation_quotas import entity_of
+from kcore.controller.rules.rate_quotas import REQUEST_PERCENTAGE, ClientQuotas
+from kcore.controller.zk.admin.quotas import entity_of
 from kcore.controller.zk.znode_quotas import ZnodeQuotas
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
-from kcore.server.zk_controller.notification_follower import Notification, NotificationFollower
+from kcore.metadata.zookeeper.znode_names import DEFAULT, desanitized, is_znode_name
+from kcore.server.zk_controller.notification_follower import Notification, NotificationFollower, changed_entities
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
@@ -48,13 +49,7 @@ class ClientQuotasFollower(NotificationFollower):
         await self._read(paths)
 
     async def _read_changed(self, notifications: list[Notification]) -> None:
-        paths: dict[str, None] = {}
-        for each in notifications:
-            try:
-                paths[znodes.decode_config_change(each.path, each.data)] = None
-            except TableError as error:
-                logger.warning("skipped an unreadable notification: %s", error)
-        await self._read(paths)
+        await self._read(changed_entities(notifications))
 
     async def _read(self, paths: Iterable[str]) -> None:
         """Reads the quotas at these paths under /config; other paths than those of users and clients are ignored."""
@@ -68,3 +63,46 @@ class ClientQuotasFollower(NotificationFollower):
                 configs = {}
             self._kept.keep(entity, configs)
         self.changes += 1
+
+
+IPS: Final = f"{znodes.CONFIG}/ips"
+RATE: Final = "connection_creation_rate"
+LOOPBACK: Final = {"localhost": "127.0.0.1"}  # The only host name with a quota.
+
+
+class AddressQuotasFollower(NotificationFollower):
+    """Reads changed quotas of addresses."""
+
+    subject = "quotas of addresses"
+    made_paths = (znodes.CONFIG_CHANGES, IPS)
+    parents = (znodes.CONFIG_CHANGES,)
+
+    def __init__(self, zookeeper: ZookeeperClient) -> None:
+        super().__init__(zookeeper)
+        self._rates: dict[str, float] = {}  # By address, and by DEFAULT.
+
+    def rate_of(self, address: str) -> float | None:
+        """The quota of an address, or the default quota; None: connections are unlimited."""
+        return self._rates.get(address, self._rates.get(DEFAULT))
+
+    async def _read_all(self) -> None:
+        [names] = await self._zookeeper.read_children([IPS])
+        self._rates.clear()
+        await self._read(names or [])
+
+    async def _read_changed(self, notifications: list[Notification]) -> None:
+        parts = [each.partition("/") for each in changed_entities(notifications)]
+        await self._read([name for kind, _, name in parts if kind == "ips" and is_znode_name(name)])
+
+    async def _read(self, names: list[str]) -> None:
+        paths = [f"{IPS}/{each}" for each in names]
+        for name, path, node in zip(names, paths, await self._zookeeper.read_nodes(paths), strict=True):
+            address = name if name == DEFAULT else desanitized(name)
+            address = LOOPBACK.get(address, address)
+            self._rates.pop(address, None)
+            try:
+                text = "" if node is None else znodes.decode_config(path, node.data).get(RATE, "")
+                if text:
+                    self._rates[address] = float(text)
+            except (TableError, ValueError) as error:
+                logger.warning("%s: %s; the address has no quota", path, error)

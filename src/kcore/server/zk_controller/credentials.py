@@ -17,7 +17,7 @@ from kcore.metadata.zookeeper import znode_tokens, znodes
 from kcore.metadata.zookeeper.znode_names import DEFAULT, desanitized, is_znode_name
 from kcore.net.security.sasl_mechanisms import Token
 from kcore.scram import MECHANISMS, ScramCredential, is_stored_credential
-from kcore.server.zk_controller.notification_follower import Notification, NotificationFollower
+from kcore.server.zk_controller.notification_follower import Notification, NotificationFollower, changed_entities
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
@@ -65,20 +65,12 @@ class CredentialsFollower(NotificationFollower):
         self._tokens = {key: value for key, value in self._tokens.items() if key in (tokens or ())}
 
     async def _read_changed(self, notifications: list[Notification]) -> None:
-        users: dict[str, None] = {}
-        tokens: dict[str, None] = {}
-        for each in notifications:
-            if each.parent == znode_tokens.CHANGES:
-                tokens[each.data.decode(errors="replace")] = None
-                continue
-            try:
-                kind, _, name = znodes.decode_config_change(each.path, each.data).partition("/")
-            except TableError as error:
-                logger.warning("skipped an unreadable notification: %s", error)
-                continue
-            if kind == "users":  # users/NAME/clients/NAME has only quotas, and is not a valid znode name.
-                users[name] = None
-        await self._read_users([each for each in users if is_znode_name(each)])
+        of_tokens = [each for each in notifications if each.parent == znode_tokens.CHANGES]
+        tokens = dict.fromkeys(each.data.decode(errors="replace") for each in of_tokens)
+        others = [each for each in notifications if each.parent != znode_tokens.CHANGES]
+        parts = [each.partition("/") for each in changed_entities(others)]
+        # users/NAME/clients/NAME has only quotas, and is not a valid znode name.
+        await self._read_users([name for kind, _, name in parts if kind == "users" and is_znode_name(name)])
         await self._read_tokens([each for each in tokens if is_znode_name(each)])
 
     async def _read_users(self, names: list[str]) -> None:

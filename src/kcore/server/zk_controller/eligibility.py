@@ -1,12 +1,13 @@
-"""Checks whether a controller may take over the cluster in ZooKeeper.
+"""Checks whether a controller may take over the cluster in ZooKeeper, and reads who holds `/controller`.
 
 A check only reads, and raises an ElectionRefusedError that says what the operator should do. When the process starts,
 everything that a failover reads is checked. Before each election, only changes that would give the cluster two
 controllers are. A znode that becomes unreadable later is skipped (`controller/zk/znode_reading.py`).
 """
 
+import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from kcore.metadata.table.broker_table import BrokerTable
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.zookeeper import znodes
 from kcore.zookeeper.client import ZookeeperClient
+from kcore.zookeeper.session import OnWatch
 
 MOST_SHOWN: Final = 3  # Znodes that the error names.
 _NOT_KRAFT: Final = (None, -1)
@@ -96,3 +98,63 @@ async def check_cluster(zookeeper: ZookeeperClient) -> None:
         texts = "; ".join(map(str, faults[:MOST_SHOWN]))
         more = f"; and {len(faults) - MOST_SHOWN:,} more" if len(faults) > MOST_SHOWN else ""
         raise ElectionRefusedError(f"{texts}{more}; repair the znodes, or delete those that nothing uses")
+
+
+logger = logging.getLogger(__name__)
+GRACE_S: Final = 5.0  # ZooKeeper expires sessions only at ticks, and not before two ticks have passed.
+
+
+class Holder(NamedTuple):
+    """The content of `/controller`."""
+
+    broker_id: int | None  # None: the znode is unreadable.
+    session: int  # The session that created it; 0: the znode is persistent.
+    is_here: bool  # This process's session created it.
+
+
+async def read_holder(zookeeper: ZookeeperClient, on_watch: OnWatch) -> Holder | None:
+    """Reads and watches `/controller`; None if there is no controller."""
+    [node] = await zookeeper.read_nodes([znodes.CONTROLLER], on_watch)
+    stat = await zookeeper.stat(znodes.CONTROLLER) if node is not None else None
+    if node is None or stat is None:  # If it was deleted meanwhile, the watch fires.
+        return None
+    try:
+        broker_id: int | None = znodes.decode_controller(node.data).broker_id
+    except TableError as error:
+        logger.warning("the controller is unknown until this znode changes: %s", error)
+        broker_id = None
+    session = stat.ephemeralOwner
+    return Holder(broker_id, session, bool(session) and session == zookeeper.session.id)
+
+
+class Twin:
+    """Detects another controller that runs with this controller's id.
+
+    If another session holds `/controller` with this id, its process may also have died without closing the session,
+    which then expires. So the session is given twice this controller's time-out; if it still exists, its process runs.
+    """
+
+    def __init__(self, broker_id: int, session_timeout_s: float) -> None:
+        self.wait_s = 2 * session_timeout_s + GRACE_S
+        self._broker_id = broker_id
+        self._session, self._until_s = 0, 0.0
+
+    def is_new(self, session: int, now_s: float) -> bool:
+        """True if the session is seen for the first time; then check again after `wait_s`.
+
+        ElectionRefusedError if the session still exists after that time.
+        """
+        if session == self._session:
+            if now_s < self._until_s:
+                return False
+            raise ElectionRefusedError(
+                f"another controller runs under id {self._broker_id}, in ZooKeeper session {session:#x}: give this one "
+                "another id (--broker-id)"
+            )
+        self._session, self._until_s = session, now_s + self.wait_s
+        logger.warning(
+            "controller %s is active in another session, %#x: another controller runs with this id, or it died "
+            "without closing its session; waiting %.0f s for the session to expire",
+            *(self._broker_id, session, self.wait_s),
+        )
+        return True

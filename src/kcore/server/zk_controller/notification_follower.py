@@ -6,10 +6,11 @@ While ZooKeeper is unreachable, the last copy is used. Source: ZkNodeChangeNotif
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from kcore.errors import ZookeeperError
+from kcore.errors import TableError, ZookeeperError
+from kcore.metadata.zookeeper import znodes
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
@@ -22,6 +23,17 @@ class Notification(NamedTuple):
     parent: str  # The path of the znode above it.
     path: str
     data: bytes
+
+
+def changed_entities(notifications: Iterable[Notification]) -> list[str]:
+    """The paths under /config that notifications of changed settings name, each once; unreadable ones are skipped."""
+    paths: dict[str, None] = {}
+    for each in notifications:
+        try:
+            paths[znodes.decode_config_change(each.path, each.data)] = None
+        except TableError as error:
+            logger.warning("skipped an unreadable notification: %s", error)
+    return [*paths]
 
 
 class NotificationFollower(ABC):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES
+from kcore.controller.zk.acls import AUTHORIZER_NAMES
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.metadata.table.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.net.limits.connection_limits import Limits

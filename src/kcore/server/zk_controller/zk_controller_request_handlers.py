@@ -54,8 +54,7 @@ from kcore.server.security.audited import AuditedRelay
 from kcore.server.security.request_throttle import RequestThrottle
 from kcore.server.security.throttled import ThrottledRelay, throttled
 from kcore.server.zk_controller.document_requests import DocumentRequests
-from kcore.server.zk_controller.relay import Address, BrokerRelay
-from kcore.server.zk_controller.relayed_rights import CHECKED, refusal_of
+from kcore.server.zk_controller.relay import CHECKED, Address, BrokerRelay, refusal_of
 from kcore.server.zk_controller.zk_controller_authorization import ZkControllerAuthorization
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 from kcore.types import Uuid

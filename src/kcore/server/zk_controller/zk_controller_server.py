@@ -5,7 +5,6 @@ Source: KafkaController of 3.9.1 (elect, maybeResign, triggerControllerMove) and
 
 import asyncio
 import logging
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,9 +18,9 @@ from kcore.controller.zk import events
 from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
 from kcore.controller.zk.active import ActiveController
 from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
+from kcore.controller.zk.events import Kind, event_of
 from kcore.controller.zk.log_lines import Level, Notice, TextNotice
-from kcore.controller.zk.requests.builder import ControlRequest
-from kcore.controller.zk.watches import Kind, event_of
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.controller.zk.znode_reading import read_broker
 from kcore.errors import (
@@ -45,21 +44,20 @@ from kcore.metadata.zookeeper.znode_operations import (
 )
 from kcore.net.limits.bounded_log import BoundedLog
 from kcore.schema.structure import Message
+from kcore.server.clock import now_ms, wall_ms
 from kcore.server.cluster_view import ClusterView
 from kcore.server.document_routing import DocumentRouting
 from kcore.server.security.audit import AuditLog
 from kcore.server.security.request_throttle import RequestThrottle
 from kcore.server.zk_controller import eligibility
 from kcore.server.zk_controller.acl_follower import AclFollower
-from kcore.server.zk_controller.address_quotas import AddressQuotasFollower
-from kcore.server.zk_controller.broker_channel import BrokerChannels
-from kcore.server.zk_controller.client_quotas import ClientQuotasFollower
-from kcore.server.zk_controller.controller_znode import Holder, Twin, read_holder
+from kcore.server.zk_controller.broker_channel import BrokerChannels, event_of_answer
+from kcore.server.zk_controller.client_quotas import AddressQuotasFollower, ClientQuotasFollower
 from kcore.server.zk_controller.credentials import CredentialsFollower
+from kcore.server.zk_controller.eligibility import Holder, Twin, read_holder
 from kcore.server.zk_controller.event_queue import EventQueue, Reelect, Stop
 from kcore.server.zk_controller.notification_follower import NotificationFollower
 from kcore.server.zk_controller.relay import Address
-from kcore.server.zk_controller.response_events import event_of_answer
 from kcore.server.zk_controller.zk_controller_listener_settings import OPEN, ZkControllerListenerSettings, endpoints_at
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 from kcore.server.zk_controller.zk_controller_request_handlers import ZkControllerRequestHandlers, is_exempt
@@ -91,16 +89,8 @@ def _log(notice: Notice, of_requests: Mapping[str, BoundedLog]) -> None:
             logger.debug("%s", line)
 
 
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def _throttle(config: ControllerConfig, quotas: ClientQuotasFollower) -> RequestThrottle:
-    return RequestThrottle(quotas, _now_ms, is_exempt, config.quota_window_num, config.quota_window_size_seconds)
+    return RequestThrottle(quotas, now_ms, is_exempt, config.quota_window_num, config.quota_window_size_seconds)
 
 
 def random_topic_id() -> Uuid:
@@ -154,7 +144,7 @@ class ControllerServer:
             self._followers.append(self._credentials)
         is_routed = routing is not None and routing.is_on(config.inter_broker_protocol)
         self._handlers = ZkControllerRequestHandlers(
-            *(self._queue.put, self._view, self._addresses, self.metrics, authorizer, _wall_ms, audit),
+            *(self._queue.put, self._view, self._addresses, self.metrics, authorizer, wall_ms, audit),
             routes_as_documented=is_routed,
             outgoing=listener_settings.security.outgoing(),
             throttle=_throttle(config, quotas),
@@ -171,7 +161,7 @@ class ControllerServer:
             self.port = await self._handlers.open(
                 *(self._host, self.port, self.config.inter_broker_listener_name),
                 tls=security.server_tls(),
-                sasl=security.server_sasl(self._credentials, _wall_ms),
+                sasl=security.server_sasl(self._credentials, wall_ms),
                 limits=self._listener_settings.limits,
                 rate_of=self._address_quotas.rate_of,
             )
@@ -264,7 +254,7 @@ class ControllerServer:
     async def _expire_tokens(self) -> None:
         """Queues the removal of expired tokens at intervals; a standby ignores it."""
         while self.config.delegation_token_secret_key is not None:
-            self._queue.put(events.ExpireTokens(_wall_ms()))
+            self._queue.put(events.ExpireTokens(wall_ms()))
             await asyncio.sleep(self.config.delegation_token_expiry_check_interval_ms / 1000)
 
     async def _learn(self) -> None:
@@ -330,7 +320,7 @@ class ControllerServer:
     async def _handle(self, event: events.Event) -> None:
         """Runs the handler of an event, and performs its effects."""
         was_active = self.active.is_active
-        steps = self.active.handle(event, _now_ms())  # Deadlines use the monotonic clock.
+        steps = self.active.handle(event, now_ms())  # Deadlines use the monotonic clock.
         try:
             effect = next(steps)
             while True:
@@ -398,7 +388,7 @@ class ControllerServer:
         await eligibility.check_may_control(self._zookeeper, broker_id)
         try:
             get_it = elect if holder is None else take_over
-            elected = await get_it(self._zookeeper, broker_id, time.time_ns() // 1_000_000)
+            elected = await get_it(self._zookeeper, broker_id, wall_ms())
         except ControllerMovedError as error:
             logger.info("not elected: %s", error)
             self._queue.put(Reelect())  # The elected node may have lost its session meanwhile.

@@ -4,5 +4,5 @@
 - `log_writer`, `live_segment`, `segmented_log`: a log that is appended to, read and truncated at once
 - `live_log`, `log_directory`: the log of a broker's replica, and all logs of a directory
 - `holes`, `continuity`: damage and gaps
-- `transaction_index`, `producer_snapshot`, `last_reads`: state beside the segments, and caches
+- `producer_snapshot`, `last_reads`: state beside the segments, and caches
 """

@@ -3,6 +3,7 @@
 Source: LogManager of 3.9.1 and OffsetCheckpointFile.
 """
 
+import json
 import logging
 import re
 import shutil
@@ -11,13 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Self
 
-from kcore.constants import METADATA_TOPIC
+from kcore.constants import METADATA_TOPIC, UNKNOWN_BROKER_EPOCH
 from kcore.errors import StorageError
 from kcore.metadata.topic_names import MAX_FOLDER_NAME, partition_error
 from kcore.protocol_errors import exception_of
 from kcore.storage.checkpoints import OFFSETS, TopicPartition, read_offsets, write_offsets
-from kcore.storage.clean_shutdown import take_clean_shutdown, write_clean_shutdown
-from kcore.storage.files import is_there, sync_folder
+from kcore.storage.files import OS, FileSystem, is_there, read_bytes, remove, sync_folder, write_atomically
 from kcore.storage.log.holes import ASIDE, rename
 from kcore.storage.log.live_log import LiveLog, Settings, disk_failures
 from kcore.storage.log.partition_folder import partition_of, segment_files
@@ -291,3 +291,24 @@ def topic_id_in(folder: Path) -> Uuid:
     """The topic id in a folder's partition.metadata; ZERO_UUID without the file. Raises OSError, StorageError."""
     path = folder / PARTITION_METADATA
     return read_partition_metadata(path) if is_there(path) else ZERO_UUID
+
+
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"  # The file, in a log directory.
+_MOST: Final = 2**63 - 1
+_EPOCH: Final = re.compile(rb'\{\s*"version"\s*:\s*0\s*,\s*"brokerEpoch"\s*:\s*(\d{1,19})\s*\}\s*')
+
+
+def take_clean_shutdown(directory: Path, files: FileSystem = OS) -> int:
+    """Reads the broker epoch and deletes the file; UNKNOWN_BROKER_EPOCH if there is no readable file."""
+    path = directory / CLEAN_SHUTDOWN
+    if not is_there(path, files):
+        return UNKNOWN_BROKER_EPOCH
+    found = _EPOCH.fullmatch(read_bytes(path, files=files))
+    remove(path, files)
+    return int(found[1]) if found and int(found[1]) <= _MOST else UNKNOWN_BROKER_EPOCH
+
+
+def write_clean_shutdown(directory: Path, broker_epoch: int, files: FileSystem = OS) -> None:
+    """Records a clean shutdown; the directory's other files must be durable before."""
+    content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+    write_atomically(directory / CLEAN_SHUTDOWN, content.encode(), files)

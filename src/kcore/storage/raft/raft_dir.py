@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import StorageError
@@ -180,3 +180,18 @@ def _bytes_of(election: ElectionState, version: int, voters: tuple[int, ...]) ->
     else:
         state.current_voters = [Voter(voter_id=voter_id) for voter_id in voters]
     return format_quorum_state(state, version)
+
+
+class DirectoryElections(NamedTuple):
+    """The file `quorum-state`, where a node keeps its epoch and its vote."""
+
+    directory: RaftDirectory
+    at_start: ElectionState | None
+
+    def read(self) -> ElectionState | None:
+        """The one at the start."""
+        return self.at_start
+
+    def write(self, election: ElectionState, kraft_version: int) -> None:
+        """Durable when it returns."""
+        self.directory.store_election(election, kraft_version)

@@ -8,7 +8,6 @@ import pytest
 
 from controller.kraft.contexts import a_context, decision_of
 from kcore import schema as s
-from kcore.controller.kraft.authorization import filter_by_authorized, is_authorized
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.metadata.acl_codes import (
@@ -72,7 +71,7 @@ def a_world(*acls: AccessControlEntryRecord, everyone: bool = False) -> Controll
 
 
 def test_without_an_authorizer_everybody_may_do_everything() -> None:
-    assert is_authorized(a_context(), asked_by(), CLUSTER_ACTION)
+    assert a_context().is_authorized(asked_by(), CLUSTER_ACTION)
 
 
 ENTRY = {"resource_type": TOPIC, "resource_name": "t", "principal": "User:a", "host": "*", "operation": READ}
@@ -131,15 +130,15 @@ def errors_in(response: Any) -> set[int]:
 
 def test_a_super_user_may_do_what_is_denied() -> None:
     context = a_world(entry("t", "User:*", ALL, DENY))
-    assert is_authorized(context, asked_by("root"), READ, TOPIC, "t")
-    assert not is_authorized(context, asked_by("alice"), READ, TOPIC, "t")
+    assert context.is_authorized(asked_by("root"), READ, TOPIC, "t")
+    assert not context.is_authorized(asked_by("alice"), READ, TOPIC, "t")
 
 
 @pytest.mark.parametrize("everyone", [False, True])
 def test_a_resource_without_entries(everyone: bool) -> None:
     context = a_world(entry("t", "User:bob"), everyone=everyone)
-    assert is_authorized(context, asked_by(), READ, TOPIC, "other") is everyone
-    assert not is_authorized(context, asked_by(), READ, TOPIC, "t")
+    assert context.is_authorized(asked_by(), READ, TOPIC, "other") is everyone
+    assert not context.is_authorized(asked_by(), READ, TOPIC, "t")
 
 
 @pytest.mark.parametrize(
@@ -153,19 +152,19 @@ def test_a_resource_without_entries(everyone: bool) -> None:
     ],
 )
 def test_what_an_allowed_operation_implies(allowed: int, asked: int, may: bool) -> None:
-    assert is_authorized(a_world(entry("t", operation=allowed)), asked_by(), asked, TOPIC, "t") is may
+    assert a_world(entry("t", operation=allowed)).is_authorized(asked_by(), asked, TOPIC, "t") is may
 
 
 def test_a_denied_operation_implies_nothing() -> None:
     context = a_world(entry("t", operation=DESCRIBE), entry("t", operation=READ, permission=DENY))
-    assert is_authorized(context, asked_by(), DESCRIBE, TOPIC, "t")
-    assert not is_authorized(context, asked_by(), READ, TOPIC, "t")
+    assert context.is_authorized(asked_by(), DESCRIBE, TOPIC, "t")
+    assert not context.is_authorized(asked_by(), READ, TOPIC, "t")
 
 
 def test_an_entry_of_a_host() -> None:
     context = a_world(entry("t", host="10.0.0.1"))
-    assert is_authorized(context, asked_by(address="10.0.0.1"), READ, TOPIC, "t")
-    assert not is_authorized(context, asked_by(address="10.0.0.2"), READ, TOPIC, "t")
+    assert context.is_authorized(asked_by(address="10.0.0.1"), READ, TOPIC, "t")
+    assert not context.is_authorized(asked_by(address="10.0.0.2"), READ, TOPIC, "t")
 
 
 @pytest.mark.parametrize(
@@ -179,13 +178,13 @@ def test_an_entry_of_a_host() -> None:
     ],
 )
 def test_hosts_are_named_as_java_names_them(address: str, host: str) -> None:
-    assert is_authorized(a_world(entry("t", host=host)), asked_by(address=address), READ, TOPIC, "t")
+    assert a_world(entry("t", host=host)).is_authorized(asked_by(address=address), READ, TOPIC, "t")
 
 
 def test_names_that_are_authorized() -> None:
     context = a_world(entry("logs-", pattern=PREFIXED), entry("logs-secret", permission=DENY))
     names = ["logs-a", "logs-secret", "log", "logs-a"]
-    assert filter_by_authorized(context, asked_by(), READ, TOPIC, names) == {"logs-a"}
+    assert context.filter_by_authorized(asked_by(), READ, TOPIC, names) == {"logs-a"}
 
 
 def test_entries_that_are_taken_back_no_longer_count() -> None:
@@ -195,21 +194,21 @@ def test_entries_that_are_taken_back_no_longer_count() -> None:
     context.image.begin(0)
     context.image.apply(acl, 0)
     context.image.commit(1)
-    assert is_authorized(context, asked_by(), READ, TOPIC, "t")
+    assert context.is_authorized(asked_by(), READ, TOPIC, "t")
     context.image.begin(1)
     context.image.apply(RemoveAccessControlEntryRecord(id=acl.id), 1)
-    assert not is_authorized(context, asked_by(), READ, TOPIC, "t")
+    assert not context.is_authorized(asked_by(), READ, TOPIC, "t")
     context.image.revert_to(1)
-    assert is_authorized(context, asked_by(), READ, TOPIC, "t")
+    assert context.is_authorized(asked_by(), READ, TOPIC, "t")
 
 
 def test_of_another_image_the_entries_are_others() -> None:
     """Such as that of a snapshot which the controller has loaded."""
     context, other = a_world(entry("t")), a_world(entry("u"))
-    assert is_authorized(context, asked_by(), READ, TOPIC, "t")
+    assert context.is_authorized(asked_by(), READ, TOPIC, "t")
     context.image = other.image
-    assert not is_authorized(context, asked_by(), READ, TOPIC, "t")
-    assert is_authorized(context, asked_by(), READ, TOPIC, "u")
+    assert not context.is_authorized(asked_by(), READ, TOPIC, "t")
+    assert context.is_authorized(asked_by(), READ, TOPIC, "u")
 
 
 def slowly(context: ControllerContext, info: RequestInfo, operation: int, name: str) -> bool:
@@ -257,4 +256,4 @@ def test_random_entries_come_and_go() -> None:
                 )
             info = asked_by(dice.choice(["alice", "bob"]), dice.choice(["10.0.0.1", "10.0.0.2"]))
             operation, name = dice.choice([READ, WRITE, DESCRIBE]), dice.choice([*names, "abcdef", "c"])
-            assert is_authorized(context, info, operation, TOPIC, name) is slowly(context, info, operation, name)
+            assert context.is_authorized(info, operation, TOPIC, name) is slowly(context, info, operation, name)

@@ -16,11 +16,10 @@ from kcore.controller.kraft.admin.tokens import (
 )
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.departures import UNBOUNDED_TOKENS
+from kcore.controller.kraft.image_indexes import TokenIndex
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.periodic import MOST_EXPIRED_TOKENS as MOST_EXPIRED
-from kcore.controller.kraft.periodic import TOKENS
-from kcore.controller.kraft.tasks import all_tasks
-from kcore.controller.kraft.token_index import TokenIndex
+from kcore.controller.kraft.tasks import TOKENS, all_tasks
 from kcore.controller.rules.tokens import MOST_RENEWER_BYTES, MOST_RENEWERS
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.principal import KafkaPrincipal

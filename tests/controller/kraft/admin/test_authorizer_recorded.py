@@ -14,10 +14,9 @@ import pytest
 
 import cases
 from controller.kraft.contexts import a_context
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.rules.acls import Filter
-from kcore.controller.rules.authorization import is_allowed_on_any_by_standard, java_host_address
+from kcore.controller.rules.authorization import java_host_address
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.schema.acls import DescribeAclsRequest
 from kcore.schema.metadata_records_security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
@@ -49,7 +48,7 @@ class Authorizer:
         kind, _, name = request["principal"].partition(":")
         info = RequestInfo(0, 0, principal=KafkaPrincipal(name, kind), client_address=request["host"])
         operation, resource = OPERATIONS.index(action["op"]), RESOURCE_TYPES.index(action["resourceType"])
-        return is_authorized(self.context, info, operation, resource, action["name"])
+        return self.context.is_authorized(info, operation, resource, action["name"])
 
     def by_the_rule(self, request: dict[str, Any], action: dict[str, Any], *, missing: str | None = None) -> bool:
         """Super users; DENY before ALLOW; without an entry of the resource what the setting says.
@@ -167,10 +166,9 @@ def test_rights_on_any_resource_of_a_type_are_as_kafkas(version: str) -> None:
                 count[row["error"]] += 1
                 continue
             kind, _, name = row["principal"].partition(":")
-            config, index = one.context.config, one.context.acls.of(one.context.image)
             operation, resource = OPERATIONS.index(row["op"]), RESOURCE_TYPES.index(row["resourceType"])
-            asked = (config, index, KafkaPrincipal(name, kind), row["host"], operation, resource)
-            if is_allowed_on_any_by_standard(*asked) == (row["result"] == "ALLOWED"):
+            asked = (KafkaPrincipal(name, kind), row["host"], operation, resource)
+            if one.context.authorizer.allows_on_any(*asked) == (row["result"] == "ALLOWED"):
                 count["as Kafka"] += 1
             else:
                 denied = [each for each in one.entries.values() if is_of_everything(each, row)]
@@ -191,7 +189,7 @@ def is_of_everything(entry: dict[str, Any], row: dict[str, Any]) -> bool:
 def test_filters_find_what_kafkas_find(version: str) -> None:
     count: Counter[str] = Counter()
     for one in recorded(version):
-        index = one.context.acls.of(one.context.image)
+        index = one.context.authorizer.index.of(one.context.image)
         for row in one.case["filters"]:
             count[row.get("error", "found")] += 1
             if "error" in row:

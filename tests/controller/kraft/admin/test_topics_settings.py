@@ -6,7 +6,6 @@ from controller.kraft.broker_clusters import a_cluster
 from controller.kraft.broker_clusters import put as apply
 from controller.kraft.partitions.test_topics_bulk import a_topic, create, written
 from kcore.controller.kraft.kraft_context import ControllerContext
-from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.schema.metadata_records_settings import ConfigRecord
 from kcore.schema.metadata_records_topics import RemoveTopicRecord
 
@@ -22,13 +21,13 @@ def a_set(context: ControllerContext, kind: int, resource: str, name: str, value
 
 def min_isr(context: ControllerContext, topic: str) -> int:
     """The min.insync.replicas of a topic, as elections see it."""
-    values, by = kraft_settings(context).min_isr
+    values, by = context.kraft_settings().min_isr
     return int(values[context.image.topics.row(topic) if by else 0])
 
 
 def is_unclean(context: ControllerContext, topic: str) -> bool:
     """The topic's unclean.leader.election.enable, as elections see it."""
-    values, by = kraft_settings(context).unclean
+    values, by = context.kraft_settings().unclean
     return bool(values[context.image.topics.row(topic) if by else 0])
 
 
@@ -56,9 +55,9 @@ def test_a_topics_own_setting_counts_before_the_nodes_and_all_nodes_and_server_p
 def test_settings_are_the_same_object_until_what_elections_depend_on_changes() -> None:
     context = with_topics("a", "b")
     a_set(context, TOPIC, "a", UNCLEAN, "true")
-    settings = kraft_settings(context)
+    settings = context.kraft_settings()
     a_set(context, TOPIC, "b", "retention.ms", "1")
-    assert kraft_settings(context) is settings
+    assert context.kraft_settings() is settings
     a_set(context, TOPIC, "b", UNCLEAN, "true")
     assert is_unclean(context, "b")
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from controller.kraft.broker_clusters import a_cluster, ask, take_effect
+from controller.kraft.contexts import notice_of
 from kcore.controller.kraft.decision import Decision, encoded
 from kcore.controller.kraft.departures import KAFKA_WAY, RECORD_LIMITS
 from kcore.controller.kraft.kraft_context import ControllerContext
-from kcore.controller.kraft.log_lines import notice_of
 from kcore.controller.kraft.topics.growth import replication_factor
 from kcore.metadata.image.replay import replay
 from kcore.metadata.table.partition_values import PartitionCreations

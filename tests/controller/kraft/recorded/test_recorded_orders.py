@@ -14,7 +14,7 @@ from controller.kraft.broker_clusters import (
     take_effect,
 )
 from controller.kraft.contexts import fenced_now
-from kcore.controller.kraft.brokers.contact_table import ContactTable
+from kcore.controller.kraft.brokers.heartbeats import ContactTable
 from kcore.controller.kraft.departures import (
     FENCES_AFTER_A_PAUSE,
     FENCES_ONE_BY_ONE,

@@ -9,9 +9,14 @@ import kcore
 from controller.zk import admin
 from controller.zk.admin import small
 from controller.zk.tree import Cluster
-from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
+from kcore.controller.zk.acls import (
+    ACL_AUTHORIZER,
+    AclAuthorizer,
+    AclAuthorizerSettings,
+    ZkAcls,
+    acl_authorizer_settings,
+)
 from kcore.controller.zk.admin.acls import FAILED, TOO_LARGE, describe_acls
-from kcore.controller.zk.authorizer_settings import ACL_AUTHORIZER, AclAuthorizerSettings, acl_authorizer_settings
 from kcore.errors import TableError
 from kcore.metadata.acl_codes import (
     ALL,

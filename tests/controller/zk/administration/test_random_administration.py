@@ -10,7 +10,7 @@ from controller.zk.clusters import kind_of
 from controller.zk.test_random_events import BROKERS, EVENTS, STEP_US, World
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.controller.zk.requests.batch import ControlRequest
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znodes import PartitionStateNode
 from kcore.protocol_errors import Errors

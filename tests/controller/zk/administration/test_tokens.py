@@ -15,8 +15,7 @@ from kcore.controller.rules.tokens import MOST_RENEWERS, OfTokens
 from kcore.controller.zk.admin import tokens
 from kcore.controller.zk.events import ExpireTokens, Requester, RequestEvent
 from kcore.errors import TableError
-from kcore.metadata.delegation_token import Token
-from kcore.metadata.principal import KafkaPrincipal
+from kcore.metadata.principal import KafkaPrincipal, Token
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import WriteNodes
 from kcore.metadata.zookeeper.znode_tokens import CHANGES, PERSISTENT_PATHS, decode_token, encode_token, token_path

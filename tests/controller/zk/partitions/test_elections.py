@@ -138,7 +138,7 @@ def test_an_election_of_no_known_kind() -> None:
 def test_the_znode_is_taken_up_removed_and_watched_again() -> None:
     cluster = unbalanced()
     for partitions, expected in (([("t", 0), ("gone", 0)], [1, 2, 2, 3]), ([("t", 1)], [1, 1, 2, 3])):
-        cluster.tree.create(PATH, znodes.encode_preferred_replica_election(partitions))
+        cluster.tree.create(PATH, znodes.encode_isr_change(partitions))
         cluster.run()
         assert PATH not in cluster.tree.nodes
         assert leaders(cluster) == expected
@@ -154,7 +154,7 @@ def test_a_znode_that_makes_no_sense_is_removed() -> None:
 def test_what_was_asked_of_the_last_controller_is_done_after_a_failover() -> None:
     cluster = unbalanced()
     cluster.run(events.SessionLost())
-    cluster.tree.create(PATH, znodes.encode_preferred_replica_election([("t", 1)]))
+    cluster.tree.create(PATH, znodes.encode_isr_change([("t", 1)]))
     cluster.elect()
     assert leaders(cluster) == [2, 1, 2, 3]
     assert PATH not in cluster.tree.nodes
@@ -187,7 +187,7 @@ def test_balancing_leaves_topics_that_are_being_deleted_alone() -> None:
 def test_without_partitions_there_is_nothing_to_elect() -> None:
     cluster = small()
     assert elect(cluster, None) == elect(cluster, None, kind=1) == {}
-    cluster.tree.create(PATH, znodes.encode_preferred_replica_election([("t", 0)]))
+    cluster.tree.create(PATH, znodes.encode_isr_change([("t", 0)]))
     cluster.run(events.AutoPreferredReplicaLeaderElection())
     assert PATH not in cluster.tree.nodes
     assert cluster.requests() == []

@@ -12,7 +12,7 @@ from controller.zk.tree import Cluster
 from kcore.controller.zk import events
 from kcore.controller.zk.effects import HandleLater
 from kcore.controller.zk.topics import reassignment, topic_changes
-from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import ReadNodes
 from kcore.metadata.zookeeper.znodes import TopicAssignment

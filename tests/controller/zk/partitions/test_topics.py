@@ -10,7 +10,7 @@ from controller.zk import admin
 from controller.zk.clusters import states_of
 from controller.zk.tree import Cluster
 from kcore.controller.zk import events
-from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import ReadNodes, WriteNodes
 from kcore.metadata.zookeeper.znodes import TopicAssignment

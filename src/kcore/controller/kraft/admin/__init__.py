@@ -3,10 +3,9 @@
 Each handler checks the principal, then the request, and returns records and a response; it changes nothing.
 
 - `configs.py`: AlterConfigs, IncrementalAlterConfigs; `config_changes.py`: the records of one resource's changes;
-  `topic_config_checks.py`, `config_kinds.py`: valid settings of topics, client metrics and groups.
-- `config_descriptions.py`: DescribeConfigs; `config_entries.py`: one setting with its synonyms; `broker_settings.py`,
-  `broker_defaults.py`: the types and defaults of brokers' settings.
+  `config_kinds.py`: valid settings of topics, client metrics and groups.
+- `config_descriptions.py`: DescribeConfigs; `broker_settings.py`, `broker_defaults.py`: the types and defaults of
+  brokers' settings.
 - `features.py`: UpdateFeatures; `quotas.py`: AlterClientQuotas; `cluster.py`: DescribeCluster.
 - `acls.py`, `scram.py`, `tokens.py`: ACLs, SCRAM credentials, delegation tokens.
-- `admin_handlers.py`: the table of requests and handlers.
 """

@@ -5,11 +5,9 @@ Source: AclControlManager, AclApis, ClusterMetadataAuthorizer, AclBindingFilter.
 
 from typing import Final
 
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import ACLS_FAIL_TOGETHER
-from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.record_limits import MOST_RECORDS, TOO_LARGE, has_limits
+from kcore.controller.kraft.kraft_context import MOST_RECORDS, TOO_LARGE, ControllerContext, RequestInfo
 from kcore.controller.rules.acls import (
     FOR_FILTERS,
     OPERATIONS,
@@ -52,7 +50,7 @@ def _refused_at_once(
     context: ControllerContext, request: Message, info: RequestInfo, operation: int, no_authorizer: str
 ) -> Message | None:
     """The response if the principal is not authorized or the cluster has no authorizer; None otherwise."""
-    if not is_authorized(context, info, operation):
+    if not context.is_authorized(info, operation):
         return refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, operation))
     if not context.config.has_authorizer:
         return refused(request, Errors.SECURITY_DISABLED, no_authorizer)
@@ -77,7 +75,7 @@ def on_create_acls(context: ControllerContext, request: CreateAclsRequest, info:
         return Decision(refused(request, Errors.UNKNOWN_SERVER_ERROR))
     reasons = [FOR_FILTERS if is_of_a_filter(each) else reason_no_resource(each) for each in rows]
     context.call_controller({place: _result(reason) for place, reason in enumerate(reasons) if reason is not None})
-    index, image, operations = context.acls.of(context.image), context.image, _operations(context)
+    index, image, operations = context.authorizer.index.of(context.image), context.image, _operations(context)
     results: list[AclCreationResult] = []
     records: dict[AclKey, Versioned] = {}
     for each, no_resource in zip(rows, reasons, strict=True):
@@ -87,7 +85,7 @@ def on_create_acls(context: ControllerContext, request: CreateAclsRequest, info:
         if reason is None and (key := key_of(record)) not in index and key not in records:
             record.id = _new_id(context, image)
             records[key] = Versioned(record)
-    if has_limits(context) and len(records) > MOST_RECORDS:
+    if context.has_record_limits and len(records) > MOST_RECORDS:
         return Decision(refused(request, Errors.POLICY_VIOLATION, TOO_LARGE))
     return Decision(CreateAclsResponse(results=results), tuple(records.values()))
 
@@ -148,7 +146,7 @@ def on_delete_acls(context: ControllerContext, request: DeleteAclsRequest, info:
     if (response := _refused_at_once(context, request, info, ALTER, _NO_AUTHORIZER)) is not None:
         return Decision(response)
     context.call_controller()
-    index, operations = context.acls.of(context.image), _operations(context)
+    index, operations = context.authorizer.index.of(context.image), _operations(context)
     results: list[DeleteAclsFilterResult] = []
     ids: dict[Uuid, None] = {}
     for each in map(Filter, request.filters):
@@ -159,7 +157,7 @@ def on_delete_acls(context: ControllerContext, request: DeleteAclsRequest, info:
         ids.update(dict.fromkeys(acl.id for acl in found))
         matching = [matched(acl) for acl in found]
         results.append(DeleteAclsFilterResult(error_message=None, matching_acls=matching))
-    if has_limits(context) and len(ids) > MOST_RECORDS:
+    if context.has_record_limits and len(ids) > MOST_RECORDS:
         return Decision(refused(request, Errors.INVALID_REQUEST, _TOO_MANY))
     records = [Versioned(RemoveAccessControlEntryRecord(id=each)) for each in ids]
     return Decision(DeleteAclsResponse(filter_results=results), records)
@@ -172,5 +170,5 @@ def on_describe_acls(context: ControllerContext, request: DescribeAclsRequest, i
     no_authorizer = "No Authorizer is configured on the broker"
     if (response := _refused_at_once(context, request, info, DESCRIBE, no_authorizer)) is not None:
         return Decision(response)
-    found = Filter(request).matching(context.acls.of(context.image), context.image.acls.values())
+    found = Filter(request).matching(context.authorizer.index.of(context.image), context.image.acls.values())
     return Decision(DescribeAclsResponse(resources=described(found)))

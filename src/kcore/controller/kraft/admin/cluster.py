@@ -6,7 +6,6 @@ ControllerRegistrationsPublisher.
 
 from typing import Final
 
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.rules.authorization import refusal
@@ -38,7 +37,7 @@ def on_describe_cluster(context: ControllerContext, request: DescribeClusterRequ
     """The registered controllers, with their addresses at the listener of the request. Needs ALTER of the cluster."""
     if not context.version.controller_registration_supported:
         return Decision(refused(request, Errors.UNSUPPORTED_VERSION, _TOO_OLD))
-    if not is_authorized(context, info, ALTER):
+    if not context.is_authorized(info, ALTER):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
     if request.endpoint_type not in [*EndpointType]:
         why = f"Unsupported endpoint type {request.endpoint_type}"
@@ -72,6 +71,6 @@ def _mistaken(error: Errors, why: str, info: RequestInfo) -> DescribeClusterResp
 
 def _authorized_operations(context: ControllerContext, info: RequestInfo) -> int:
     """A bit for each operation of the cluster that the principal may do; 0 without DESCRIBE."""
-    if not is_authorized(context, info, DESCRIBE):
+    if not context.is_authorized(info, DESCRIBE):
         return 0
-    return sum(1 << each for each in OF_THE_CLUSTER if is_authorized(context, info, each))
+    return sum(1 << each for each in OF_THE_CLUSTER if context.is_authorized(info, each))

@@ -11,20 +11,16 @@ from kcore.controller.kraft.admin.config_changes import (
     SenselessOperationError,
     java_int,
 )
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
 from kcore.controller.kraft.departures import CONFIG_OPERATION
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
-from kcore.controller.kraft.kraft_context import ControllerContext, Handler, RequestInfo
-from kcore.controller.kraft.record_limits import check_records
-from kcore.controller.rules.api_errors import DEFAULT_MESSAGES
-from kcore.controller.rules.error_responses import refused
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
+from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
 from kcore.metadata.acl_codes import ALTER_CONFIGS, CLUSTER_ACTION, GROUP, TOPIC
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import configs as schema
 from kcore.schema.configs import ConfigResourceType
 from kcore.schema.metadata_records_settings import ConfigRecord
-from kcore.schema.structure import Message
 
 Changes = Mapping[Resource, Any]
 _LOOKED_AT_ONCE: Final = 4 * AT_ONCE  # Resources: the check of permissions is cheap.
@@ -45,12 +41,12 @@ def error_of_access(
 ) -> Errors | None:
     """The error if the principal may not do the operation on a resource's settings; None if it may."""
     if kind == ConfigResourceType.TOPIC:
-        allowed = is_authorized(context, info, operation, TOPIC, name)
+        allowed = context.is_authorized(info, operation, TOPIC, name)
         return None if allowed else Errors.TOPIC_AUTHORIZATION_FAILED
     if kind == ConfigResourceType.GROUP:
-        allowed = is_authorized(context, info, operation, GROUP, name)
+        allowed = context.is_authorized(info, operation, GROUP, name)
         return None if allowed else Errors.GROUP_AUTHORIZATION_FAILED
-    return None if is_authorized(context, info, operation) else Errors.CLUSTER_AUTHORIZATION_FAILED
+    return None if context.is_authorized(info, operation) else Errors.CLUSTER_AUTHORIZATION_FAILED
 
 
 class _Answers:
@@ -183,7 +179,7 @@ def _decided(
             yield
     everything += altering.clear_elrs(records)
     try:
-        check_records(context, len(everything))
+        context.check_records(len(everything))
     except ApiException as error:
         return Decision(refused(request, error.error, str(error)))
     is_legacy = isinstance(request, schema.AlterConfigsRequest)
@@ -199,7 +195,7 @@ def _alter_loggers(
 ) -> None:
     """Always an error, because this node has none of Kafka's loggers. Source: RuntimeLoggerManager."""
     named = ConfigResourceType.BROKER_LOGGER, resource.resource_name
-    if not is_authorized(context, info, CLUSTER_ACTION):
+    if not context.is_authorized(info, CLUSTER_ACTION):
         error = Errors.CLUSTER_AUTHORIZATION_FAILED
         answers.add(named, error, DEFAULT_MESSAGES[error])
         return
@@ -228,9 +224,3 @@ def _error_of_loggers(
         )
         return Errors.INVALID_REQUEST, f"{subject} not allowed for the BROKER_LOGGER resource"
     return Errors.NONE, None
-
-
-HANDLERS: Final[dict[type[Message], Handler]] = {
-    schema.AlterConfigsRequest: on_alter_configs,
-    schema.IncrementalAlterConfigsRequest: on_incremental_alter_configs,
-}

@@ -19,7 +19,6 @@ from kcore.constants import (
     STREAMS_VERSION,
     TRANSACTION_VERSION,
 )
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import REFUSED_KRAFT_VERSION, REMOVED_VOTERS
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
@@ -81,7 +80,7 @@ def on_update_features(context: ControllerContext, request: UpdateFeaturesReques
 
     `allow_downgrade` of version 0 is ignored, as in Kafka: every update of that version is an upgrade.
     """
-    if not is_authorized(context, info, ALTER):
+    if not context.is_authorized(info, ALTER):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
     context.call_controller()
     by_name = {

@@ -6,11 +6,9 @@ Source: ClientQuotaControlManager, AlterClientQuotasRequest, QuotaConfig.
 import math
 from typing import Final
 
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.rules.api_errors import DEFAULT_MESSAGES
-from kcore.controller.rules.error_responses import refused
+from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
 from kcore.controller.rules.quotas import IP, OF_ADDRESSES, OF_CLIENTS, Entity, reason_no_entity, reason_no_value
 from kcore.java_hash import hash_map_order, string_hash
 from kcore.metadata.acl_codes import ALTER_CONFIGS
@@ -35,7 +33,7 @@ def on_alter_client_quotas(
 
     An entity that the request names twice is refused, but the changes of its first entry are made, as in Kafka.
     """
-    if not is_authorized(context, info, ALTER_CONFIGS):
+    if not context.is_authorized(info, ALTER_CONFIGS):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, _NOT_AUTHORIZED))
     if request.entries:
         context.call_controller()

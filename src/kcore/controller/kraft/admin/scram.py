@@ -7,7 +7,6 @@ keys and salts. Source: ScramControlManager, ScramImage, ScramFormatter.
 from collections import Counter
 from typing import Final
 
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.rules.authorization import refusal
@@ -38,7 +37,7 @@ def on_alter_user_scram_credentials(
     context: ControllerContext, request: AlterUserScramCredentialsRequest, info: RequestInfo
 ) -> Decision:
     """Make at most one change per user; a refused change does not stop the others. Needs ALTER of the cluster."""
-    if not is_authorized(context, info, ALTER):
+    if not context.is_authorized(info, ALTER):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
     if request.deletions or request.upsertions:
         context.call_controller()
@@ -116,7 +115,7 @@ def on_describe_user_scram_credentials(
 
     Needs DESCRIBE of the cluster. Source: ScramImage.describe.
     """
-    if not is_authorized(context, info, DESCRIBE):
+    if not context.is_authorized(info, DESCRIBE):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, DESCRIBE)))
     times = Counter(each.name for each in request.users or ()) or dict.fromkeys(
         (key[1] for key in context.image.scram), 1

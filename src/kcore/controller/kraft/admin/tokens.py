@@ -4,7 +4,6 @@ The log has no secret: a token's HMAC follows from its id and `delegation.token.
 logged. Only the creator of a token receives its HMAC. Source: DelegationTokenControlManager, ControllerApis.
 """
 
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import UNBOUNDED_TOKENS
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
@@ -46,7 +45,7 @@ def on_create_delegation_token(
     requester, owner = info.principal, owner_of(request, info.principal)
     if not _are_requests_allowed(info):
         return _not_created(Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner, requester, info, NO_TIME)
-    if owner != requester and not is_authorized(context, info, CREATE_TOKENS, USER, str(owner)):
+    if owner != requester and not context.is_authorized(info, CREATE_TOKENS, USER, str(owner)):
         return _not_created(Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED, owner, requester, info, NO_TIME)
     context.call_controller()
     if (error := _error_of_cluster(context)) is not None:

@@ -7,10 +7,9 @@ leaders move, then it is fenced and may stop), because its session ended (fenced
 The image has the broker state that is in the log; `heartbeats.py` has the rest. A record that was decided and not
 written leaves no trace there that changes later decisions.
 
-- `registration.py`: BrokerRegistration; `listeners.py` and `epochs.py` help.
+- `registration.py`: BrokerRegistration.
 - `heartbeat.py`: BrokerHeartbeat, and the states of a broker; `records.py`: the records of each transition.
-- `heartbeats.py`: sessions and last contacts; `contact_table.py`: their order in Kafka 4.x.
+- `heartbeats.py`: sessions and last contacts.
 - `fencing.py`: the periodic task that fences brokers whose sessions have ended.
-- `nodes.py`: UnregisterBroker, ControllerRegistration; `producer_ids.py`: AllocateProducerIds.
-- `broker_handlers.py`: the table of requests and handlers.
+- `nodes.py`: UnregisterBroker, ControllerRegistration, AllocateProducerIds.
 """

@@ -6,7 +6,6 @@ Source: ReplicationControlManager.maybeFenceOneStaleBroker.
 from collections.abc import Iterator, Sequence
 
 from kcore.controller.kraft.brokers import records as broker_records
-from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.brokers.heartbeats import Expired
 from kcore.controller.kraft.decision import Decision, Steps
 from kcore.controller.kraft.departures import FENCES_AFTER_A_PAUSE, FENCES_ONE_BY_ONE
@@ -57,6 +56,6 @@ def _fence_one(context: ControllerContext, now_ms: int) -> Decision | None:
 def _is_fenced_now(context: ControllerContext, expired: Expired) -> bool:
     """True if the end of the session is written. As in Kafka, it is also written for a fenced broker."""
     brokers = context.image.brokers
-    if (row := registered_row(brokers, expired.broker_id)) is None:
+    if (row := brokers.registered_row(expired.broker_id)) is None:
         return False
     return not brokers.fenced__b[row] or expired.had_session

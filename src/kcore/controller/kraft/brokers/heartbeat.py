@@ -7,9 +7,7 @@ BrokerHeartbeatManager.calculateNextBrokerState.
 from enum import Enum
 from typing import Final
 
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.brokers import records as broker_records
-from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeat
 from kcore.controller.kraft.decision import Decision, Records, Rest, Steps, Versioned
 from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
@@ -41,11 +39,11 @@ def on_broker_heartbeat(context: ControllerContext, request: BrokerHeartbeatRequ
     A heartbeat that changes nothing reads only the broker's own state, so its cost does not depend on the cluster's
     size.
     """
-    if not is_authorized(context, info, CLUSTER_ACTION):
+    if not context.is_authorized(info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
     context.call_controller()
     broker_id = request.broker_id
-    if (row := registered_row(context.image.brokers, broker_id, request.broker_epoch)) is None:
+    if (row := context.image.brokers.registered_row(broker_id, request.broker_epoch)) is None:
         if FENCES_ONE_BY_ONE in context.config.kafka_way and not context.heartbeats.is_of_3_9:
             context.heartbeats.touch_unregistered(broker_id, request.broker_epoch, info.now_ms)
         return _refused(Errors.STALE_BROKER_EPOCH)
@@ -80,7 +78,7 @@ def _rest_of_shutdown(context: ControllerContext, broker_id: int, broker_epoch: 
     The heartbeat is answered before, because the broker may not stop yet in any case; Kafka's answer waits for all
     partitions. If another node leads meanwhile, the broker's next heartbeat begins the shutdown again.
     """
-    row = registered_row(context.image.brokers, broker_id, broker_epoch)
+    row = context.image.brokers.registered_row(broker_id, broker_epoch)
     if row is None or context.image.brokers.fenced__b[row]:
         return Decision()
     records = yield from broker_records.rest_of_shutdown(context, broker_id)
@@ -98,7 +96,7 @@ def changes_nothing(context: ControllerContext, request: BrokerHeartbeatRequest)
     broker_id, heartbeats = request.broker_id, context.heartbeats
     if request.want_fence or request.want_shut_down or context.is_standby:
         return False
-    row = registered_row(context.image.brokers, broker_id, request.broker_epoch)
+    row = context.image.brokers.registered_row(broker_id, request.broker_epoch)
     state = heartbeats.brokers.get(broker_id)
     if row is None or state is None or state.epoch != request.broker_epoch or state.is_shutting_down:
         return False

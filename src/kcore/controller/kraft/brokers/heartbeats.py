@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from kcore.controller.kraft.brokers.contact_table import ContactTable
-from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.java_hash import timeline_order
 from kcore.metadata.image.image import ClusterImage
 from kcore.schema.metadata_records_brokers import (
@@ -26,6 +24,46 @@ from kcore.schema.metadata_records_brokers import (
     UnregisterBrokerRecord,
 )
 from kcore.schema.structure import MetadataRecord
+
+_UINT32: Final = 0xFFFFFFFF
+_FIRST_BUCKETS: Final = 16
+
+Incarnation = tuple[int, int]  # Broker id and epoch.
+
+
+class ContactTable:
+    """The time of the last heartbeat by incarnation, in ms, in the order of a hash table: Kafka 4.x checks it so.
+
+    An incarnation has an entry, registered or not, until the entry expires. The number of buckets grows and never
+    shrinks. Used only in Kafka's way ("fences-one-by-one"). Source: BrokerHeartbeatTracker, ConcurrentHashMap.
+    """
+
+    def __init__(self, release: str) -> None:
+        self._contacts: dict[Incarnation, int] = {}  # In a bucket, the oldest entry comes first.
+        self._buckets = _FIRST_BUCKETS
+        self._seed = 1 if release == "4.1.2" else 0  # Objects.hash begins with 1; since 4.3 an incarnation is a record.
+
+    def put(self, broker_id: int, epoch: int, now_ms: int) -> None:
+        """Record a heartbeat of the incarnation."""
+        self._contacts[broker_id, epoch] = now_ms
+        while len(self._contacts) * 4 >= self._buckets * 3:
+            self._buckets *= 2
+
+    def remove_first(self, before_ms: int) -> Incarnation | None:
+        """Remove and return the first incarnation, in Kafka's order, whose last heartbeat is older than `before_ms`."""
+        over = [each for each, contact_ms in self._contacts.items() if contact_ms < before_ms]
+        if not over:
+            return None
+        first = min(over, key=self._bucket)
+        del self._contacts[first]
+        return first
+
+    def _bucket(self, incarnation: Incarnation) -> int:
+        """The bucket: the spread hash code of BrokerIdAndEpoch."""
+        broker_id, epoch = incarnation
+        hashed = ((31 * self._seed + broker_id) * 31 + (epoch & _UINT32 ^ epoch >> 32)) & _UINT32
+        return (hashed ^ hashed >> 16) & self._buckets - 1
+
 
 NEVER: Final = -1  # No contact, or no offset.
 _CHANGES: Final = (BrokerRegistrationChangeRecord, FenceBrokerRecord, UnfenceBrokerRecord)
@@ -138,7 +176,7 @@ class BrokerHeartbeats:
     def on_contact(self, contact: Contact, image: ClusterImage) -> None:
         """Count a heartbeat that was answered without the controller, if its incarnation is registered."""
         broker_id = contact.broker_id
-        row = registered_row(image.brokers, broker_id, contact.broker_epoch)
+        row = image.brokers.registered_row(broker_id, contact.broker_epoch)
         if row is None:
             return
         state = self.of(broker_id, contact.broker_epoch, image)
@@ -158,7 +196,7 @@ class BrokerHeartbeats:
 
     def has_session(self, broker_id: int, image: ClusterImage, now_ms: int) -> bool:
         """True if the registered incarnation has sent a heartbeat within the session timeout (hasValidSession)."""
-        state, row = self.brokers.get(broker_id), registered_row(image.brokers, broker_id)
+        state, row = self.brokers.get(broker_id), image.brokers.registered_row(broker_id)
         if state is None or row is None or state.epoch != image.brokers.epochs[row]:
             return False
         return state.last_contact_ms != NEVER and not self._is_over(state, now_ms)

@@ -1,21 +1,19 @@
 """UnregisterBroker removes a broker; ControllerRegistration registers a controller's listeners and features.
 
-Source: ReplicationControlManager.unregisterBroker, ClusterControlManager.registerController.
+AllocateProducerIds allocates blocks of producer ids, each once (KIP-730). Source: ClusterControlManager,
+ReplicationControlManager.unregisterBroker, ProducerIdControlManager.
 """
 
 from typing import Final
 
-from kcore.controller.kraft.authorization import is_authorized
-from kcore.controller.kraft.brokers.epochs import registered_row
-from kcore.controller.kraft.brokers.listeners import are_valid, merged
+from kcore.constants import INT64_MAX, PRODUCER_ID_BLOCK_SIZE
+from kcore.controller.kraft.brokers.registration import are_valid, merged
 from kcore.controller.kraft.decision import Decision, Records, Versioned
 from kcore.controller.kraft.departures import LISTENERS
 from kcore.controller.kraft.error_responses import unregister_broker
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.kafka_way.stale_eligible import changes_of_stale
-from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.record_limits import MOST_RECORDS, TOO_LARGE, has_limits
-from kcore.controller.kraft.settings_of_topics import kraft_settings
+from kcore.controller.kraft.kraft_context import MOST_RECORDS, TOO_LARGE, ControllerContext, RequestInfo
 from kcore.controller.rules.authorization import refusal
 from kcore.metadata.acl_codes import ALTER, CLUSTER_ACTION
 from kcore.protocol_errors import Errors
@@ -32,6 +30,8 @@ from kcore.schema.metadata_records_brokers import (
     RegisterControllerRecord,
     UnregisterBrokerRecord,
 )
+from kcore.schema.metadata_records_settings import ProducerIdsRecord
+from kcore.schema.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 _MESSAGES: Final = {  # From ControllerRegistrationRequest.getErrorResponse, whatever the reason.
     Errors.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
@@ -42,17 +42,17 @@ _MESSAGES: Final = {  # From ControllerRegistrationRequest.getErrorResponse, wha
 
 def on_unregister_broker(context: ControllerContext, request: UnregisterBrokerRequest, info: RequestInfo) -> Decision:
     """Remove the broker from every ISR, and then its registration. The broker need not be fenced."""
-    if not is_authorized(context, info, ALTER):
+    if not context.is_authorized(info, ALTER):
         return _not_unregistered(context, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER))
     context.call_controller()
     broker_id = request.broker_id
-    row = registered_row(context.image.brokers, broker_id)
+    row = context.image.brokers.registered_row(broker_id)
     if row is None:
         message = f"Broker ID {broker_id} is not currently registered"
         return _not_unregistered(context, Errors.BROKER_ID_NOT_REGISTERED, message)
-    changes = kraft_events.broker_unregistered(context.image.table, kraft_settings(context), broker_id)
+    changes = kraft_events.broker_unregistered(context.image.table, context.kraft_settings(), broker_id)
     again = changes_of_stale(context, broker_id, crashed=False)
-    if has_limits(context) and len(changes) + sum(map(len, again)) >= MOST_RECORDS:
+    if context.has_record_limits and len(changes) + sum(map(len, again)) >= MOST_RECORDS:
         return _not_unregistered(context, Errors.POLICY_VIOLATION, TOO_LARGE)
     epoch = int(context.image.brokers.epochs[row])
     gone = Versioned(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=epoch))
@@ -68,7 +68,7 @@ def on_controller_registration(
     context: ControllerContext, request: ControllerRegistrationRequest, info: RequestInfo
 ) -> Decision:
     """Register the listeners and features of a controller (KIP-919)."""
-    if not is_authorized(context, info, CLUSTER_ACTION):
+    if not context.is_authorized(info, CLUSTER_ACTION):
         return _not_registered(Errors.CLUSTER_AUTHORIZATION_FAILED)
     context.call_controller()
     if not context.version.controller_registration_supported:
@@ -98,3 +98,28 @@ def on_controller_registration(
 
 def _not_registered(error: Errors) -> Decision:
     return Decision(ControllerRegistrationResponse(error_code=error, error_message=_MESSAGES[error]))
+
+
+def on_allocate_producer_ids(
+    context: ControllerContext, request: AllocateProducerIdsRequest, info: RequestInfo
+) -> Decision:
+    """Allocate the next block, for a broker that is registered with the request's epoch."""
+    if not context.is_authorized(info, CLUSTER_ACTION):
+        return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
+    context.call_controller()
+    if context.image.brokers.registered_row(request.broker_id, request.broker_epoch) is None:
+        return _refused(Errors.STALE_BROKER_EPOCH)
+    first = max(context.image.next_producer_id, 0)
+    if first > INT64_MAX - PRODUCER_ID_BLOCK_SIZE:
+        return _refused(Errors.UNKNOWN_SERVER_ERROR)
+    record = ProducerIdsRecord(
+        broker_id=request.broker_id, broker_epoch=request.broker_epoch, next_producer_id=first + PRODUCER_ID_BLOCK_SIZE
+    )
+    return Decision(
+        AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=PRODUCER_ID_BLOCK_SIZE),
+        [Versioned(record)],
+    )
+
+
+def _refused(error: Errors) -> Decision:
+    return Decision(AllocateProducerIdsResponse(error_code=error))

@@ -12,7 +12,6 @@ import numpy as np
 from kcore.controller.kraft.decision import Records, Versioned, all_parts
 from kcore.controller.kraft.departures import OFFLINE_LEADERS
 from kcore.controller.kraft.kraft_context import ControllerContext
-from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.replication import kraft_events
 from kcore.replication.kraft_results import KraftElections
@@ -41,7 +40,7 @@ def fenced(context: ControllerContext, broker_ids: Sequence[int]) -> list[Record
 def fenced_in_parts(context: ControllerContext, broker_ids: Sequence[int]) -> Generator[None, None, list[Records]]:
     """The same, in parts. The state does not change between the parts."""
     records: list[Records] = []
-    table, settings = context.image.table, kraft_settings(context)
+    table, settings = context.image.table, context.kraft_settings()
     for changes in kraft_events.brokers_fenced_in_parts(table, settings, broker_ids, at_once=DECIDED_AT_ONCE):
         records += _if_any(changes)
         yield
@@ -54,7 +53,7 @@ def unfenced(context: ControllerContext, broker_id: int, offline: Sequence[Uuid]
     Partitions in directories that the same heartbeat reports as `offline` are left out, except in Kafka's way
     ("offline-directories-lead").
     """
-    table, settings = context.image.table, kraft_settings(context)
+    table, settings = context.image.table, context.kraft_settings()
     failed: list[int] = []
     if offline and context.version.directories_supported and OFFLINE_LEADERS not in context.config.kafka_way:
         failed = listed_directories(context, broker_id, offline)
@@ -99,7 +98,7 @@ def rest_of_shutdown(context: ControllerContext, broker_id: int) -> Generator[No
 
 def _leaving(context: ControllerContext, broker_id: int, at_once: int) -> Iterator[KraftElections]:
     return kraft_events.brokers_fenced_in_parts(
-        context.image.table, kraft_settings(context), [broker_id], at_once=at_once
+        context.image.table, context.kraft_settings(), [broker_id], at_once=at_once
     )
 
 
@@ -116,7 +115,7 @@ def directories_offline(context: ControllerContext, broker_id: int, offline: Seq
     if not newly_offline:
         return []
     changes = (
-        kraft_events.replicas_lost(table, kraft_settings(context), broker_id, rows)
+        kraft_events.replicas_lost(table, context.kraft_settings(), broker_id, rows)
         for rows in _rows_by_directory(table, newly_offline)
     )
     record = BrokerRegistrationChangeRecord(

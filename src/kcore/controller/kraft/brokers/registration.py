@@ -3,26 +3,38 @@
 Source: ClusterControlManager.registerBroker and ReplicationControlManager.handleBrokerShutdown.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from kcore.constants import KRAFT_VERSION, MAX_BROKERS
-from kcore.controller.kraft.authorization import is_authorized
-from kcore.controller.kraft.brokers.epochs import registered_row
-from kcore.controller.kraft.brokers.listeners import are_valid, merged
+from kcore.constants import JAVA_BLANKS, KRAFT_VERSION, MAX_BROKERS
 from kcore.controller.kraft.decision import Decision, Records, Versioned
 from kcore.controller.kraft.departures import CLEAN_BOUNCE_WAITS, LISTENERS, UNBOUNDED_DIRECTORIES
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.kafka_way.stale_eligible import changes_of_stale
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION
+from kcore.metadata.table.broker_table import SECURITY_PROTOCOLS
 from kcore.metadata.table.directory_table import is_reserved_directory
 from kcore.protocol_errors import Errors
 from kcore.replication import kraft_events
-from kcore.schema.broker_lifecycle import BrokerRegistrationRequest, BrokerRegistrationResponse
+from kcore.schema.broker_lifecycle import BrokerRegistrationRequest, BrokerRegistrationResponse, Listener
 from kcore.schema.metadata_records_brokers import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
+
+
+def merged(listeners: Iterable[Listener]) -> list[Listener]:
+    """One listener per name: the last one, at the place of the first one."""
+    return [*{each.name: each for each in listeners}.values()]
+
+
+def are_valid(listeners: Iterable[Listener]) -> bool:
+    """True if each listener has a known security protocol, and each merged one a host and a port."""
+    given = list(listeners)
+    known = {*SECURITY_PROTOCOLS.values()}
+    return all(each.security_protocol in known for each in given) and all(
+        each.port and each.host.strip(JAVA_BLANKS) for each in merged(given)
+    )
+
 
 MOST_DIRECTORIES: Final = 1_000  # For each broker.
 _CLEAN_SHUTDOWN_FROM: Final = 3  # The first version of the request with previousBrokerEpoch.
@@ -32,13 +44,13 @@ def on_broker_registration(
     context: ControllerContext, request: BrokerRegistrationRequest, info: RequestInfo
 ) -> Decision:
     """Register a new incarnation, which is fenced at first, or amend the registration of the present one."""
-    if not is_authorized(context, info, CLUSTER_ACTION):
+    if not context.is_authorized(info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
     context.call_controller()
     if (error := _reason_refused(context, request, info)) is not None:
         return _refused(error)
     brokers = context.image.brokers
-    row = registered_row(brokers, request.broker_id)
+    row = brokers.registered_row(request.broker_id)
     if row is not None and brokers.incarnation_ids[row] == request.incarnation_id:
         record = _record(context, request, int(brokers.epochs[row]))
         record.fenced = bool(brokers.fenced__b[row])
@@ -70,7 +82,7 @@ def _changes_for_new_incarnation(
         and row is not None
         and bool(context.image.brokers.epochs[row] == request.previous_broker_epoch)
     )
-    settings = kraft_settings(context)
+    settings = context.kraft_settings()
     changes = kraft_events.broker_registered(context.image.table, settings, request.broker_id, clean_shutdown=is_clean)
     if len(changes):
         yield changes
@@ -137,7 +149,7 @@ def _is_another_alive(context: ControllerContext, request: BrokerRegistrationReq
     counts, and a broker that restarts cleanly waits for the end of its last incarnation's session.
     """
     brokers = context.image.brokers
-    row = registered_row(brokers, request.broker_id)
+    row = brokers.registered_row(request.broker_id)
     if row is None or brokers.incarnation_ids[row] == request.incarnation_id:
         return False
     if not context.heartbeats.has_session(request.broker_id, context.image, now_ms):

@@ -7,7 +7,6 @@ import numpy as np
 from kcore._ext.elections.election import CALLS, CRASHED, LEAVES
 from kcore.controller.kraft.kafka_way.faults import ControllerFaultError
 from kcore.controller.kraft.kraft_context import ControllerContext
-from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.replication.kraft_changes import decide, described_brokers
 from kcore.replication.kraft_results import KraftElections
 
@@ -27,7 +26,7 @@ def changes_of_stale(context: ControllerContext, broker_id: int, *, crashed: boo
     found = []
     for repetition in range(max(remaining.values())):
         rows = np.array(sorted(row for row, count in remaining.items() if count > repetition), np.int32)
-        found.append(decide(table, kraft_settings(context), rows, brokers__b))
+        found.append(decide(table, context.kraft_settings(), rows, brokers__b))
     return [each for each in found if len(each)]
 
 

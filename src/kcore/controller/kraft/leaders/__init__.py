@@ -5,7 +5,6 @@ the others, in as few bulk calls as their order allows.
 
 - `named.py`: the named partitions as columns, and the order in which they are decided.
 - `isrs.py`: AlterPartition; `leader_elections.py`: ElectLeaders and periodic elections.
-- `reassignments.py`: AlterPartitionReassignments; `reassignment_listing.py`: ListPartitionReassignments.
+- `reassignments.py`: AlterPartitionReassignments, ListPartitionReassignments.
 - `directories.py`: AssignReplicasToDirs.
-- `leader_handlers.py`: the table of requests and handlers.
 """

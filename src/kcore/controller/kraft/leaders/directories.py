@@ -9,7 +9,6 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps
 from kcore.controller.kraft.departures import OFFLINE_LEADERS, REPLACED_DISKS
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
@@ -21,7 +20,6 @@ from kcore.controller.kraft.leaders.named import (
     rows_named,
     topic_rows_by_id,
 )
-from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.table.partition_table import PartitionTable
@@ -48,7 +46,7 @@ def on_assign_replicas_to_dirs(
     context: ControllerContext, request: AssignReplicasToDirsRequest, info: RequestInfo
 ) -> Steps:
     """Assign replicas to directories, registered or not. A replica in an offline directory leaves the ISR."""
-    if not is_authorized(context, info, CLUSTER_ACTION):
+    if not context.is_authorized(info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
     context.call_controller()
     if not context.version.directories_supported:
@@ -65,7 +63,7 @@ def on_assign_replicas_to_dirs(
     kafka_way = context.config.kafka_way
     assigned = request.broker_id, rows[wanted], directories
     yield from _pause_if_large(len(rows))
-    records = yield from _decided(table, kraft_settings(context), *assigned, kafka_way=kafka_way)
+    records = yield from _decided(table, context.kraft_settings(), *assigned, kafka_way=kafka_way)
     response = yield from answered(request, errors.tolist())
     return Decision(response, records, is_atomic=False)
 

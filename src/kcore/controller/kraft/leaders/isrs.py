@@ -11,7 +11,6 @@ from typing import Final, Self
 import numpy as np
 
 from kcore.constants import NO_BROKER_ROW, RECOVERED, RECOVERING
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.departures import RECOVERY_STATE
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
@@ -26,7 +25,6 @@ from kcore.controller.kraft.leaders.named import (
     topic_rows_by_id,
     topic_rows_by_name,
 )
-from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.metadata.table.broker_table import BrokerTable
 from kcore.metadata.table.partition_table import PartitionTable
@@ -51,7 +49,7 @@ def on_alter_partition(context: ControllerContext, request: AlterPartitionReques
 
     The columns of the request and the response are made in parts.
     """
-    if not is_authorized(context, info, CLUSTER_ACTION):
+    if not context.is_authorized(info, CLUSTER_ACTION):
         return Decision(AlterPartitionResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED))
     if not request.topics:
         return Decision(AlterPartitionResponse())
@@ -64,7 +62,7 @@ def on_alter_partition(context: ControllerContext, request: AlterPartitionReques
     if _checked(table, asked, request.broker_id, info.version):
         fail_as_kafka(context.config, RECOVERY_STATE, "an unknown leader recovery state")
         return Decision(AlterPartitionResponse(error_code=Errors.INVALID_REQUEST))
-    settings, answers = kraft_settings(context), _Answers(asked.errors)
+    settings, answers = context.kraft_settings(), _Answers(asked.errors)
     wanted, records = np.flatnonzero(asked.errors == 0), []
     for run in in_runs(asked.rows[wanted]):
         places = wanted[run]

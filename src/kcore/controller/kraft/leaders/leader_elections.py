@@ -11,7 +11,6 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from kcore.constants import NO_BROKER_ROW
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.leaders.named import (
@@ -23,8 +22,6 @@ from kcore.controller.kraft.leaders.named import (
     topic_rows_by_name,
 )
 from kcore.controller.kraft.periodic import MOST_ELECTIONS
-from kcore.controller.kraft.record_limits import check_records
-from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.controller.rules.authorization import refusal
 from kcore.controller.rules.error_responses import in_version, refused
 from kcore.metadata.acl_codes import ALTER
@@ -59,7 +56,7 @@ def on_elect_leaders(context: ControllerContext, request: ElectLeadersRequest, i
 
     A request without partitions means all partitions.
     """
-    if not is_authorized(context, info, ALTER):
+    if not context.is_authorized(info, ALTER):
         return _all_refused(request, info, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER))
     if request.topic_partitions is not None and not request.topic_partitions:
         return Decision(ElectLeadersResponse())
@@ -74,7 +71,7 @@ def on_elect_leaders(context: ControllerContext, request: ElectLeadersRequest, i
             context, request.topic_partitions, request.election_type == ElectionType.UNCLEAN
         )
     try:
-        check_records(context, sum(map(len, elected)))
+        context.check_records(sum(map(len, elected)))
     except ApiException as error:
         return _all_refused(request, info, error.error, str(error))
     return Decision(response, elected, is_atomic=False)
@@ -102,7 +99,7 @@ def _elect_these(
     mark(errors, named_too_often(rows), Errors.ELECTION_NOT_NEEDED)  # The earlier entries decide.
     yield from pause_if_many(len(indexes))
     wanted = np.flatnonzero(errors == 0)
-    settings, elected = kraft_settings(context), []
+    settings, elected = context.kraft_settings(), []
     for places in in_runs(rows[wanted]):
         chosen = wanted[places]
         changes = leaders_elected(table, settings, rows[chosen], unclean=unclean)
@@ -155,7 +152,7 @@ def _unknown(topic: str, topic_row: int, index: int) -> str:
 
 def _elect_everywhere(context: ControllerContext, unclean: bool) -> Generator[None, None, _Elected]:
     """Elect for all partitions that need it. Topics are in the table's order; in Kafka in that of a hash table."""
-    table, settings = context.image.table, kraft_settings(context)
+    table, settings = context.image.table, context.kraft_settings()
     rows = leaderless_rows(table) if unclean else rows_not_led_by_first(table)
     found: dict[int, list[PartitionResult]] = {}
     elected: list[KraftElections] = []
@@ -188,7 +185,7 @@ def elect_unclean(context: ControllerContext, now_ms: int) -> Steps:
     A decision of MOST_ELECTIONS or more means that there may be more elections to make. Source:
     maybeElectUncleanLeaders.
     """
-    table, settings = context.image.table, kraft_settings(context)
+    table, settings = context.image.table, context.kraft_settings()
     rows = leaderless_rows(table)
     return (yield from _several(table, settings, rows[settings.allows_unclean(table, rows)], unclean=True))
 
@@ -200,7 +197,7 @@ def balance_leaders(context: ControllerContext, now_ms: int) -> Steps:
     maybeBalancePartitionLeaders.
     """
     table = context.image.table
-    return (yield from _several(table, kraft_settings(context), rows_not_led_by_first(table), unclean=False))
+    return (yield from _several(table, context.kraft_settings(), rows_not_led_by_first(table), unclean=False))
 
 
 def _several(table: PartitionTable, settings: KraftSettings, rows: Int32s, *, unclean: bool) -> Steps:

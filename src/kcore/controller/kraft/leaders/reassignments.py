@@ -1,20 +1,19 @@
-"""AlterPartitionReassignments: begins or cancels reassignments (KIP-455, KIP-860).
+"""AlterPartitionReassignments: begins or cancels reassignments (KIP-455, KIP-860). ListPartitionReassignments.
 
 Source: ControllerApis.handleAlterPartitionReassignments, ReplicationControlManager.alterPartitionReassignments.
 """
 
 from collections.abc import Generator, Sequence, Set
 from dataclasses import dataclass
-from itertools import count
-from typing import Final, NamedTuple, Self
+from itertools import count, islice
+from typing import Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
-from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.departures import EARLIER_MOVES
-from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
+from kcore.controller.kraft.kraft_context import MOST_RECORDS, ControllerContext, RequestInfo
 from kcore.controller.kraft.leaders.named import (
     MOST_RUNS,
     in_runs,
@@ -23,11 +22,9 @@ from kcore.controller.kraft.leaders.named import (
     rows_named,
     topic_rows_by_name,
 )
-from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
-from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.controller.rules.authorization import refusal
 from kcore.controller.rules.error_responses import refused
-from kcore.metadata.acl_codes import ALTER
+from kcore.metadata.acl_codes import ALTER, DESCRIBE
 from kcore.metadata.table.arrays import padded
 from kcore.metadata.table.broker_table import BrokerTable
 from kcore.metadata.table.partition_table import PartitionTable
@@ -37,6 +34,11 @@ from kcore.replication.kraft_results import KraftElections
 from kcore.schema.partitions import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopics,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
     ReassignablePartition,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
@@ -96,7 +98,7 @@ def on_alter_partition_reassignments(
     context: ControllerContext, request: AlterPartitionReassignmentsRequest, info: RequestInfo
 ) -> Steps:
     """Decide valid reassignments in one bulk decision, or several if the request's order requires that."""
-    if not is_authorized(context, info, ALTER):
+    if not context.is_authorized(info, ALTER):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
     if not request.topics:
         return Decision(AlterPartitionReassignmentsResponse())
@@ -106,7 +108,7 @@ def on_alter_partition_reassignments(
     yield from pause_if_many(len(asked.rows))
     problems = yield from _problems(table, asked)
     decided = yield from _decided(context, asked, problems)
-    if has_limits(context) and sum(len(changes) for _, changes in decided) > MOST_RECORDS:
+    if context.has_record_limits and sum(len(changes) for _, changes in decided) > MOST_RECORDS:
         changed = np.concatenate([places[places_of(changes, asked.rows[places])] for places, changes in decided])
         problems |= dict.fromkeys(changed[MOST_RECORDS:].tolist(), _OVER_LIMIT)
         decided = yield from _decided(context, asked, problems)
@@ -216,7 +218,7 @@ def _decided(
     context: ControllerContext, asked: _Asked, problems: dict[int, _Problem]
 ) -> Generator[None, None, list[tuple[Int64s, KraftElections]]]:
     """Places in the request with their changes. Adds a problem for each reassignment that cannot be cancelled."""
-    table, settings = context.image.table, kraft_settings(context)
+    table, settings = context.image.table, context.kraft_settings()
     keeps_earlier = EARLIER_MOVES in context.config.kafka_way
     sound = np.ones(len(asked.rows), np.bool_)
     sound[list(problems)] = False
@@ -257,3 +259,62 @@ def _not_cancelled(table: PartitionTable, asked: _Asked, place: int) -> _Problem
         "because it would require an unclean leader election."
     )
     return _Problem(Errors.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+_LISTED_AT_ONCE: Final = 4 * AT_ONCE
+_Found: TypeAlias = Generator[None, None, list[OngoingTopicReassignment]]
+
+
+def on_list_partition_reassignments(
+    context: ControllerContext, request: ListPartitionReassignmentsRequest, info: RequestInfo
+) -> Steps:
+    """The reassignments of the named partitions, or all. The cost grows with the named or moving partitions."""
+    if not context.is_authorized(info, DESCRIBE):
+        return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, DESCRIBE)))
+    table = context.image.table
+    topics = yield from (_all_moving(table) if request.topics is None else _these(table, request.topics))
+    return Decision(ListPartitionReassignmentsResponse(error_message=None, topics=topics))
+
+
+def _all_moving(table: PartitionTable) -> _Found:
+    """Topics and partitions in the order in which the table lists their reassignments."""
+    rows = np.fromiter(dict.fromkeys((*table.adding, *table.removing)), np.int32)
+    by_topic: dict[int, list[OngoingPartitionReassignment]] = {}
+    ongoing = yield from _ongoing(table, rows)
+    for topic_row, moving in zip(table.topic_row__p[rows].tolist(), ongoing, strict=True):
+        by_topic.setdefault(topic_row, []).append(moving)
+    names = table.topics.names
+    return [OngoingTopicReassignment(name=names[row], partitions=each) for row, each in by_topic.items()]
+
+
+def _these(table: PartitionTable, topics: Sequence[ListPartitionReassignmentsTopics]) -> _Found:
+    topic_rows = topic_rows_by_name(table, [each.name for each in topics])
+    sizes = [len(each.partition_indexes) for each in topics]
+    rows = rows_named(table, topic_rows, sizes, [index for each in topics for index in each.partition_indexes])
+    is_moving = [row in table.adding or row in table.removing for row in rows.tolist()]
+    yield from pause_if_many(len(rows))
+    ongoing, flags = iter((yield from _ongoing(table, rows[is_moving]))), iter(is_moving)
+    found = [
+        OngoingTopicReassignment(name=topic.name, partitions=list(islice(ongoing, sum(islice(flags, size)))))
+        for topic, size in zip(topics, sizes, strict=True)
+    ]
+    return [each for each in found if each.partitions]
+
+
+def _ongoing(table: PartitionTable, rows: Int32s) -> Generator[None, None, list[OngoingPartitionReassignment]]:
+    ids = np.append(table.brokers.ids, np.int32(NO_BROKER_ROW)).tolist()
+    found: list[OngoingPartitionReassignment] = []
+    for begin in range(0, len(rows), _LISTED_AT_ONCE):
+        part = rows[begin : begin + _LISTED_AT_ONCE]
+        columns = part.tolist(), table.partition_index__p[part].tolist(), table.replicas__ps[part].tolist()
+        found += [
+            OngoingPartitionReassignment(
+                partition_index=index,
+                replicas=[ids[each] for each in replicas if each != NO_BROKER_ROW],
+                adding_replicas=[ids[each] for each in table.adding.get(row, ())],
+                removing_replicas=[ids[each] for each in table.removing.get(row, ())],
+            )
+            for row, index, replicas in zip(*columns, strict=True)
+        ]
+        yield from pause_if_many(len(part))
+    return found

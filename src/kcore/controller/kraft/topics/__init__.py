@@ -5,5 +5,4 @@ topics become one PartitionCreations.
 
 - `creation.py`: CreateTopics; `deletion.py`: DeleteTopics; `growth.py`: CreatePartitions.
 - `placing.py`: the replicas of new partitions; `created.py`: their records.
-- `topic_handlers.py`: the table of requests and handlers.
 """

@@ -8,15 +8,12 @@ import numpy as np
 
 from kcore.constants import METADATA_TOPIC
 from kcore.controller.kraft.admin.config_changes import ConfigChanges
-from kcore.controller.kraft.authorization import filter_by_authorized, is_authorized
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
 from kcore.controller.kraft.effective_configs import EffectiveConfigs
-from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.record_limits import MOST_RECORDS, check_records, has_limits
+from kcore.controller.kraft.kraft_context import MOST_RECORDS, ControllerContext, RequestInfo
 from kcore.controller.kraft.topics.created import NewTopic, count_of, records_of
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, Placing
-from kcore.controller.rules.api_errors import message_of
-from kcore.controller.rules.error_responses import refused
+from kcore.controller.rules.error_responses import message_of, refused
 from kcore.controller.rules.mutation_quotas import CREATE_TOPICS_STRICT_FROM, MutationQuota
 from kcore.java_hash import hash_map_order
 from kcore.metadata.acl_codes import CREATE, DESCRIBE_CONFIGS, TOPIC
@@ -42,9 +39,9 @@ def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, i
     names, repeated = distinct_names(each.name for each in request.topics)
     allowed = {*names} - {METADATA_TOPIC}
     permitted = allowed
-    if not is_authorized(context, info, CREATE):
-        permitted = filter_by_authorized(context, info, CREATE, TOPIC, allowed)
-    describable = filter_by_authorized(context, info, DESCRIBE_CONFIGS, TOPIC, allowed)
+    if not context.is_authorized(info, CREATE):
+        permitted = context.filter_by_authorized(info, CREATE, TOPIC, allowed)
+    describable = context.filter_by_authorized(info, DESCRIBE_CONFIGS, TOPIC, allowed)
     yield from pause_if_many(len(names))
     topics = [each for each in request.topics if each.name in permitted]
     if topics:
@@ -53,7 +50,7 @@ def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, i
     creating = Creating(context, describable, quota, is_forwarded=info.is_forwarded)
     try:
         results = yield from creating.results(topics)
-        check_records(context, count_of(creating.made))
+        context.check_records(count_of(creating.made))
     except ApiException as error:
         return Decision(refused(request, error.error, message_of(error)))
     results += [_failed(name, Errors.INVALID_REQUEST, "Duplicate topic name.") for name in hash_map_order(repeated)]
@@ -115,7 +112,7 @@ class Creating:
             len(each.assignments) or (default if each.num_partitions == -1 else max(each.num_partitions, 0))
             for each in topics
         )
-        if sum(counts) > (MOST_RECORDS if has_limits(self._context) else MOST_PARTITIONS):
+        if sum(counts) > (MOST_RECORDS if self._context.has_record_limits else MOST_PARTITIONS):
             Errors.POLICY_VIOLATION.raise_for("Excessively large number of partitions per request.")
 
     def _check_name(self, name: str) -> None:

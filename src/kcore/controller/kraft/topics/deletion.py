@@ -3,13 +3,10 @@
 from collections.abc import Generator, Iterable
 from typing import Final
 
-from kcore.controller.kraft.authorization import filter_by_authorized, is_authorized
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
-from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
+from kcore.controller.kraft.kraft_context import MOST_RECORDS, ControllerContext, RequestInfo
 from kcore.controller.kraft.topics.creation import distinct_names
-from kcore.controller.rules.api_errors import DEFAULT_MESSAGES
-from kcore.controller.rules.error_responses import refused
+from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
 from kcore.controller.rules.mutation_quotas import DELETE_TOPICS_STRICT_FROM, MutationQuota
 from kcore.metadata.acl_codes import DELETE, DESCRIBE, TOPIC
 from kcore.protocol_errors import ApiException, Errors
@@ -90,10 +87,10 @@ class Deleting:
     def _permitted(self, names: set[str]) -> tuple[set[str], set[str]]:
         """The names that the principal may describe, and those that it may delete."""
         context, info = self._context, self._info
-        if is_authorized(context, info, DELETE):
+        if context.is_authorized(info, DELETE):
             return names, names
-        describable = filter_by_authorized(context, info, DESCRIBE, TOPIC, names)
-        return describable, filter_by_authorized(context, info, DELETE, TOPIC, names)
+        describable = context.filter_by_authorized(info, DESCRIBE, TOPIC, names)
+        return describable, context.filter_by_authorized(info, DELETE, TOPIC, names)
 
     def _find_by_id(self, by_id: dict[Uuid, str], describable: set[str], deletable: set[str]) -> None:
         for topic_id, name in by_id.items():
@@ -124,7 +121,7 @@ class Deleting:
 
     def records(self, quota: MutationQuota) -> Generator[None, None, list[Versioned]]:
         """The records of the deleted topics; also adds their results."""
-        most = MOST_RECORDS if has_limits(self._context) else len(self.found)
+        most = MOST_RECORDS if self._context.has_record_limits else len(self.found)
         table, records = self._context.image.table, list[Versioned]()
         for place, (topic_id, name) in enumerate(self.found.items()):
             if place % AT_ONCE == AT_ONCE - 1:

@@ -4,15 +4,13 @@ from typing import Final
 
 import numpy as np
 
-from kcore.controller.kraft.authorization import filter_by_authorized
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.departures import REFUSED_PARTITIONS_STAY
-from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
+from kcore.controller.kraft.kraft_context import MOST_RECORDS, ControllerContext, RequestInfo
 from kcore.controller.kraft.topics.created import NewTopic, records_of
 from kcore.controller.kraft.topics.creation import distinct_names
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, LeaderlessError, Placing
-from kcore.controller.rules.api_errors import message_of
+from kcore.controller.rules.error_responses import message_of
 from kcore.controller.rules.mutation_quotas import CREATE_PARTITIONS_STRICT_FROM, MutationQuota
 from kcore.java_hash import FIBONACCI, hash_map_order
 from kcore.metadata.acl_codes import ALTER, TOPIC
@@ -34,7 +32,7 @@ def on_create_partitions(context: ControllerContext, request: CreatePartitionsRe
     """Add partitions to topics. Needs ALTER of each topic; one refused topic does not stop the others."""
     topics = {each.name: each for each in request.topics}
     names, repeated = distinct_names(each.name for each in request.topics)
-    permitted = filter_by_authorized(context, info, ALTER, TOPIC, names)
+    permitted = context.filter_by_authorized(info, ALTER, TOPIC, names)
     if permitted:
         context.call_controller()
     yield from pause_if_many(len(names))
@@ -107,7 +105,7 @@ class Growing:
     def _check_count(self, more: int) -> None:
         """Refuse more partitions than allowed; without a message, as Kafka's controller does."""
         count = self._partitions + more
-        if count > MOST_RECORDS and has_limits(self._context):
+        if count > MOST_RECORDS and self._context.has_record_limits:
             Errors.UNKNOWN_SERVER_ERROR.raise_for()
         if count > MOST_PARTITIONS:
             Errors.POLICY_VIOLATION.raise_for("Excessively large number of partitions per request.")

@@ -11,11 +11,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kcore.controller.rules.config_operations import apply_operation, check_resource
-from kcore.controller.rules.topic_configs import TOPIC_CONFIGS, source_of
+from kcore.controller.rules.topic_configs import (
+    TOPIC_CONFIGS,
+    TRUE,
+    base_values,
+    check_remote_storage,
+    source_of,
+    topic_config_values,
+)
 from kcore.controller.zk.admin import broker_configs
 from kcore.controller.zk.admin.broker_configs import ConfigNode, Configs
-from kcore.controller.zk.admin.topic_configs import validate_topic_configs
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
 from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.zk_context import ControllerContext
@@ -37,6 +42,7 @@ from kcore.schema.configs import (
     AlterConfigsResponse,
     ConfigResourceType,
     ConfigSource,
+    ConfigType,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResult,
@@ -46,6 +52,60 @@ from kcore.schema.configs import (
     OpType,
 )
 from kcore.schema.structure import Message
+
+_BASE: Final = base_values(TOPIC_CONFIGS)
+
+
+def validate_topic_configs(configs: Mapping[str, str]) -> dict[str, str]:
+    """All settings of a topic with these overrides, formatted as Kafka does; ApiException for an invalid one."""
+    values = topic_config_values(configs, base=_BASE)
+    if TRUE in (values["remote.log.delete.on.disable"], values["remote.log.copy.disable"]):
+        Errors.INVALID_CONFIG.raise_for(
+            "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under Zookeeper's mode."
+        )
+    check_remote_storage(values)
+    return values
+
+
+def check_resource(resource: IncrementalAlterConfigsRequestAlterConfigsResource, times: int) -> None:
+    """InvalidRequestException unless the request names the resource once, and each key once with a value.
+
+    `times`: the number of times that the request names the resource (ConfigAdminManager.preprocess).
+    """
+    if times > 1:
+        Errors.INVALID_REQUEST.raise_for("Each resource must appear at most once.")
+    names = [each.name for each in resource.configs]
+    if len({*names}) != len(names):
+        Errors.INVALID_REQUEST.raise_for("Error due to duplicate config keys")
+    unset = [each.name for each in resource.configs if each.value is None and each.config_operation != OpType.DELETE]
+    if unset:
+        Errors.INVALID_REQUEST.raise_for(f"Null value not supported for : {', '.join(unset)}")
+
+
+def apply_operation(configs: dict[str, str], change: IncrementalAlterConfigsRequestAlterableConfig) -> None:
+    """Apply one operation to a topic's `configs`, in place (ConfigAdminManager.prepareIncrementalConfigs)."""
+    name, operation, value = change.name, change.config_operation, change.value or ""
+    if operation == OpType.SET:
+        configs[name] = value
+    elif operation == OpType.DELETE:
+        configs.pop(name, None)
+    elif operation in (OpType.APPEND, OpType.SUBTRACT):
+        if name not in TOPIC_CONFIGS:
+            Errors.INVALID_CONFIG.raise_for(f"Unknown topic config name: {name}")
+        if TOPIC_CONFIGS[name].kind != ConfigType.LIST:
+            verb = "append" if operation == OpType.APPEND else "subtract"
+            Errors.INVALID_CONFIG.raise_for(f"Config value {verb} is not allowed for config key: {name}")
+        before = configs.get(name, TOPIC_CONFIGS[name].default)
+        members, given = before.split(",") if before else [], value.split(",")
+        known, named = {*members}, {*given}
+        if operation == OpType.APPEND:
+            members += [each for each in given if each not in known]
+        else:
+            members = [each for each in members if each not in named]
+        configs[name] = ",".join(members)
+    else:
+        Errors.INVALID_REQUEST.raise_for(f"Unknown operation {operation} for config key: {name}")
+
 
 CHANGE_PATH: Final = f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}"
 NOT_KAFKAS: Final = ("endpoints", "rack", "supported_features", "authorizer", "acknowledgement_timeout_ms")

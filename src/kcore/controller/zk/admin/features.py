@@ -1,19 +1,40 @@
-"""UpdateFeatures (KIP-584): `rules/features.py` checks each update, and the valid ones are written to /feature.
+"""Finalized features (KIP-584), which the controller reads and repairs at failover, and UpdateFeatures.
 
-Source: KafkaController.processFeatureUpdates of 3.9.1.
+Source: KafkaController.maybeSetupFeatureVersioning, processFeatureUpdates of 3.9.1.
 """
 
+from typing import Final
+
 from kcore.controller.rules.features import reason_refused, upgrade_type
-from kcore.controller.zk.effects import Steps, write_nodes
+from kcore.controller.zk.effects import Steps, read_node, write_nodes
 from kcore.controller.zk.events import RequestEvent
-from kcore.controller.zk.features import Finalized
-from kcore.controller.zk.zk_context import ControllerContext
+from kcore.controller.zk.requests.versions import at_least
+from kcore.controller.zk.zk_context import ControllerContext, Finalized
 from kcore.metadata.zookeeper import znodes
-from kcore.metadata.zookeeper.znode_operations import OperationResult, SetData
+from kcore.metadata.zookeeper.znode_operations import Create, OperationResult, SetData
 from kcore.protocol_errors import Errors
 from kcore.schema import UpdateFeaturesRequest, UpdateFeaturesResponse
 from kcore.schema.structure import Message
 from kcore.schema.update_features import UpdatableFeatureResult
+
+VERSIONING_SINCE: Final = "2.7-IV0"
+
+
+def set_up(inter_broker_protocol: str) -> Steps[Finalized]:
+    """Reads the finalized features and writes the znode if it must change; below 2.7 no features are finalized."""
+    enabled = at_least(inter_broker_protocol, VERSIONING_SINCE)
+    version = 2 if at_least(inter_broker_protocol, "3.3-IV0") else 1
+    node = yield from read_node(znodes.FEATURE)
+    known = znodes.decode_feature(node.data) if node is not None else None
+    kept = known.features if known is not None and known.enabled and enabled else {}
+    wanted = znodes.Feature(enabled, kept, version)
+    if node is None:
+        yield from write_nodes([Create(znodes.FEATURE, znodes.encode_feature(wanted))])
+        return Finalized(wanted, 0)
+    if known == wanted:
+        return Finalized(wanted, node.version)
+    yield from write_nodes([SetData(znodes.FEATURE, znodes.encode_feature(wanted), node.version)])
+    return Finalized(wanted, node.version + 1)
 
 
 def on_update_features(context: ControllerContext, event: RequestEvent[UpdateFeaturesRequest]) -> Steps[Message]:

@@ -8,15 +8,14 @@ from kcore.controller.rules import new_replicas
 from kcore.controller.rules.mutation_quotas import CREATE_PARTITIONS_STRICT_FROM
 from kcore.controller.rules.new_replicas import Replicas
 from kcore.controller.rules.replica_assignments import is_being_reassigned
-from kcore.controller.zk.admin.leaders_awaited import answer_when_led
-from kcore.controller.zk.admin.mutation_quotas import message_of, quota_of
+from kcore.controller.zk.admin.quotas import message_of, quota_of
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
 from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.topics import topic_changes
 from kcore.controller.zk.topics.new_partitions import NO_ROOM, check_znode_holds
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
-from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Node, OperationResult, SetData
 from kcore.metadata.zookeeper.znodes import TopicAssignment
@@ -64,7 +63,7 @@ def on_create_partitions(
         return CreatePartitionsResponse(results=[*results.values()], throttle_time_ms=throttle_time_ms)
 
     begun = [] if request.validate_only else [name for name in growths if results[name].error_code == Errors.NONE]
-    return answer_when_led(context, event.request_id, begun, request.timeout_ms, response)
+    return context.answer_when_led(event.request_id, begun, request.timeout_ms, response)
 
 
 def _growth(context: ControllerContext, topic: CreatePartitionsTopic, times: int, node: Node | None) -> Growth:

@@ -13,7 +13,7 @@ from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.leaders.requested_elections import NO_PARTITION, ApiError
 from kcore.controller.zk.topics import reassignment
 from kcore.controller.zk.zk_context import ControllerContext
-from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.zookeeper.znodes import TopicPartition
 from kcore.protocol_errors import Errors

@@ -27,14 +27,13 @@ from kcore.controller.rules.tokens import (
     secret_of,
     throttled,
 )
-from kcore.controller.zk.admin.mutation_quotas import quota_of
+from kcore.controller.zk.admin.quotas import quota_of
 from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
 from kcore.controller.zk.events import ExpireTokens, RequestEvent
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import pass_over
 from kcore.errors import TableError
-from kcore.metadata.delegation_token import Token
-from kcore.metadata.principal import KafkaPrincipal
+from kcore.metadata.principal import KafkaPrincipal, Token
 from kcore.metadata.zookeeper.znode_operations import Create, Delete, Operation, OperationResult, SetData
 from kcore.metadata.zookeeper.znode_tokens import CHANGE_PATH, TOKENS, decode_token, encode_token, token_path
 from kcore.protocol_errors import ApiException, Errors

@@ -17,9 +17,8 @@ from kcore.controller.rules.mutation_quotas import (
 )
 from kcore.controller.rules.new_replicas import Replicas
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS, source_of
-from kcore.controller.zk.admin.leaders_awaited import answer_when_led
-from kcore.controller.zk.admin.mutation_quotas import message_of, quota_of
-from kcore.controller.zk.admin.topic_configs import validate_topic_configs
+from kcore.controller.zk.admin.configs import validate_topic_configs
+from kcore.controller.zk.admin.quotas import message_of, quota_of
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
 from kcore.controller.zk.events import RequestEvent, TopicChange
 from kcore.controller.zk.requests.versions import at_least
@@ -27,7 +26,7 @@ from kcore.controller.zk.topics import deletion, topic_changes
 from kcore.controller.zk.topics.deletion_progress import AwaitedDeletion
 from kcore.controller.zk.topics.new_partitions import NO_ROOM, check_znode_holds
 from kcore.controller.zk.zk_context import ControllerContext
-from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.topic_names import Collisions, reason_invalid, validate_topic_name
 from kcore.metadata.zookeeper import znodes
@@ -83,7 +82,7 @@ def on_create_topics(context: ControllerContext, event: RequestEvent[CreateTopic
         return CreateTopicsResponse(topics=results, throttle_time_ms=quota.throttle_time_at(context.now_ms))
 
     begun = [] if request.validate_only else [each.name for _, each in requested if each.error_code == Errors.NONE]
-    return answer_when_led(context, event.request_id, begun, request.timeout_ms, response)
+    return context.answer_when_led(event.request_id, begun, request.timeout_ms, response)
 
 
 def _refused_by_name(result: CreatableTopicResult, times: Counter[str]) -> bool:

@@ -1,4 +1,7 @@
-"""Handles brokers that start, fail or bounce (processBrokerChange, onBrokerStartup, onBrokerFailure of 3.9.1)."""
+"""Handles brokers that start, fail, bounce or shut down.
+
+Source: KafkaController of 3.9.1: processBrokerChange, onBrokerStartup, onBrokerFailure, doControlledShutdown.
+"""
 
 from collections.abc import Sequence
 
@@ -7,9 +10,9 @@ import numpy as np
 from kcore.controller.rules.features import supports
 from kcore.controller.zk import events
 from kcore.controller.zk.effects import Steps, log_notice, read_children, read_node, read_nodes
-from kcore.controller.zk.events import BrokerFailed, BrokerStarted
+from kcore.controller.zk.events import BrokerFailed, BrokerStarted, ControlledShutdown, RequestEvent
 from kcore.controller.zk.leaders import unclean
-from kcore.controller.zk.log_lines import NEW_PARTITIONS, BrokersChanged, TextNotice, named_brokers
+from kcore.controller.zk.log_lines import NEW_PARTITIONS, BrokersChanged, TextNotice, counted, named_brokers
 from kcore.controller.zk.requests.states import distinct
 from kcore.controller.zk.state_changes import carry_out
 from kcore.controller.zk.zk_context import ControllerContext
@@ -17,6 +20,9 @@ from kcore.controller.zk.znode_reading import pass_over, read_broker
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_brokers import decode_broker
+from kcore.protocol_errors import Errors
+from kcore.schema import ControlledShutdownRequest
+from kcore.schema.structure import Message
 from kcore.types import Int32s
 
 
@@ -155,3 +161,21 @@ def on_broker_modifications(context: ControllerContext, event: events.BrokerModi
         batch = context.batch()
         batch.add_update_metadata(np.flatnonzero(brokers.live))
         yield from context.send(batch)
+
+
+def on_controlled_shutdown(
+    context: ControllerContext, event: RequestEvent[ControlledShutdownRequest]
+) -> Steps[Message]:
+    """Moves the broker's leaders, stops its followers, and responds with the partitions that it still leads."""
+    decisions = context.decisions
+    shutdown = ControlledShutdown(event.request.broker_id, event.request.broker_epoch)
+    why = f"controlled shutdown of broker {shutdown.broker_id}"
+    decision = yield from carry_out(context, lambda: decisions.on_controlled_shutdown(shutdown), why)
+    yield from context.send_decision(decision)
+    response = decisions.shutdown_response(shutdown, decision)
+    if response.error_code:
+        text = f"{why} (epoch {shutdown.broker_epoch}) is refused: {Errors(response.error_code).name}"
+    else:
+        text = f"{why}: it still leads {counted(len(response.remaining_partitions), 'partition')}"
+    yield from log_notice(TextNotice(text, request="ControlledShutdown"))
+    return response

@@ -1,4 +1,4 @@
 """Leaders and ISRs: elections that are requested or preferred, and ISRs that leaders change.
 
-`requested_elections.py`, `isr.py`, `unclean.py`, `directories.py`, and `single_states.py` for single partitions.
+`requested_elections.py`, `isr.py`, `unclean.py`, `directories.py`.
 """

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcore.constants import UNKNOWN_BROKER_EPOCH
+from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.requests.control_request import ControlRequest, RequestGroup
 from kcore.controller.zk.requests.live_brokers import BrokerPlaces, LiveLeaders, live_brokers_of
 from kcore.controller.zk.requests.states import (
@@ -22,7 +23,7 @@ from kcore.controller.zk.requests.states import (
 )
 from kcore.controller.zk.requests.versions import RequestVersions
 from kcore.metadata.table.broker_registration import LiveBroker
-from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.table.partition_table import NO_TOPIC, PartitionTable
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.schema.structure import Message
 from kcore.types import Bools, Int16s, Int32s
@@ -207,3 +208,51 @@ class RequestBatch:
         brokers = self._table.brokers
         columns = Columns.of_columns(message, self._head | fields, None)
         return ControlRequest(message, version, brokers.ids[broker_rows], brokers.epochs[broker_rows], columns)
+
+
+def add_decision(batch: RequestBatch, table: PartitionTable, decision: Decision) -> None:
+    """Adds the control requests for a replayed decision to a batch; none if it changed nothing."""
+    if decision.is_nothing:
+        return
+    _add_update_metadata(batch, table, decision)
+    _add_leader_and_isr(batch, table, decision)
+    if len(decision.stopped):  # A broker that shuts down stops its followers, and keeps their logs.
+        [broker_row] = table.brokers.rows(decision.shutting_down)
+        batch.add_stop_replica(broker_row, decision.stopped, decision.stopped_epochs, delete=False)
+
+
+def _add_update_metadata(batch: RequestBatch, table: PartitionTable, decision: Decision) -> None:
+    """UpdateMetadata: the changes for all live brokers, all partitions for brokers that started."""
+    brokers = table.brokers
+    started = _started(table, decision)
+    if started.any():
+        known = (table.topic_row__p != NO_TOPIC) & (table.leader_epoch__p >= 0)
+        batch.add_update_metadata(np.flatnonzero(started), np.flatnonzero(known))
+    batch.add_update_metadata(np.flatnonzero(brokers.live & ~started), _shown(table, decision))
+
+
+def _shown(table: PartitionTable, decision: Decision) -> Int32s:
+    """The partitions whose state changed, and those with a replica that went online or offline, as in Kafka."""
+    turned = [*decision.failed, *(event.broker_id for event in decision.started)]
+    held = [table.index.rows(table.brokers.row(broker_id)) for broker_id in turned]
+    return distinct(np.concatenate([decision.changes.rows, decision.stopped, *held]))
+
+
+def _add_leader_and_isr(batch: RequestBatch, table: PartitionTable, decision: Decision) -> None:
+    """LeaderAndIsr: the changed partitions for every live replica, all its partitions for a broker that started."""
+    rows = decision.changes.rows
+    replicas = table.replicas__ps[rows]
+    started = np.flatnonzero(_started(table, decision))
+    chosen: Bools = (replicas >= 0) & ~np.isin(replicas, started)
+    # A broker that shuts down is sent the new leaders, and StopReplica for its followers.
+    for broker_id in decision.shutting_down:
+        chosen &= ~((replicas == table.brokers.row(broker_id)) & np.isin(rows, decision.stopped)[:, None])
+    batch.order(replicas[chosen], np.repeat(rows, chosen.sum(axis=1)))
+    for broker_row in started.tolist():
+        batch.order(broker_row, table.index.rows(broker_row))
+
+
+def _started(table: PartitionTable, decision: Decision) -> Bools:
+    started = np.zeros(len(table.brokers), np.bool_)
+    started[[table.brokers.row(event.broker_id) for event in decision.started]] = True
+    return started

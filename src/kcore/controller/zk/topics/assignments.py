@@ -13,11 +13,11 @@ from kcore.controller.zk.requests.versions import at_least
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import pass_over, read_topic
 from kcore.errors import TableError
-from kcore.metadata.replica_assignment import ReplicaAssignment
 from kcore.metadata.table.arrays import padded
 from kcore.metadata.table.broker_table import BrokerTable
 from kcore.metadata.table.change_sets import no_changes
 from kcore.metadata.table.changes import PartitionChanges
+from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.table.partition_table import NO_TOPIC, PartitionTable
 from kcore.metadata.table.topic_table import TopicTable
 from kcore.metadata.zookeeper import znodes

@@ -8,13 +8,14 @@ B2. The removing replicas leave the ISR, are stopped and deleted.
 B3. TRS is written to the topic's znode, the move is deleted from `/admin/reassign_partitions`, and UpdateMetadata sent.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
 
+from kcore.constants import NO_LEADER
 from kcore.controller.rules.replica_assignments import (
     assignments_of,
     is_being_reassigned,
@@ -23,9 +24,9 @@ from kcore.controller.rules.replica_assignments import (
     target_replicas,
     without,
 )
+from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import HandleLater, Steps, log_notice, read_node, write_nodes
 from kcore.controller.zk.events import ReassignmentStep, ZkPartitionReassignment
-from kcore.controller.zk.leaders import single_states
 from kcore.controller.zk.log_lines import Reassignments
 from kcore.controller.zk.requests.states import distinct
 from kcore.controller.zk.state_changes import carry_out
@@ -33,13 +34,57 @@ from kcore.controller.zk.topics import assignments, deletion, deletion_steps
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import are_replicas, read_states
 from kcore.errors import TableError
-from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.table.changes import UnwrittenChanges
+from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Delete, OperationResult, SetData
 from kcore.metadata.zookeeper.znodes import TopicPartition
 from kcore.replication.elect_one import LeaderAndIsr, elect_one, remove_from_isr
 from kcore.types import Int32s
+
+
+def states_of(table: PartitionTable, rows: Iterable[int]) -> Iterator[tuple[int, LeaderAndIsr]]:
+    """The rows of these partitions with their present states."""
+    wanted = np.fromiter(rows, np.int32)
+    ids = [*table.brokers.ids.tolist(), NO_LEADER]  # Row -1 is the last: no broker.
+    columns = table.leader__p, table.leader_epoch__p, table.partition_epoch__p, table.leader_recovery_state__p
+    isrs = table.isr__pi[wanted].tolist()
+    for row, isr, leader, *epochs in zip(wanted.tolist(), isrs, *(each[wanted].tolist() for each in columns),
+                                         strict=True):  # fmt: skip
+        yield row, LeaderAndIsr(ids[leader], tuple([ids[each] for each in isr if each >= 0]), *epochs)
+
+
+def decided(
+    table: PartitionTable, rows: Iterable[int], decide: Callable[[int, LeaderAndIsr], LeaderAndIsr | None]
+) -> Decision:
+    """A decision with the new states from `decide`, by ascending row; a partition with None does not change."""
+    found = [(row, decide(row, state)) for row, state in states_of(table, rows)]
+    return Decision(changes_of([(row, state) for row, state in found if state is not None]))
+
+
+def changes_of(states: Sequence[tuple[int, LeaderAndIsr]]) -> UnwrittenChanges:
+    """New states as columns; `states` is by ascending row."""
+    return UnwrittenChanges(
+        rows=np.array([row for row, _ in states], np.int32),
+        leaders=np.array([state.leader for _, state in states], np.int32),
+        isr_offsets=np.cumsum([0, *(len(state.isr) for _, state in states)], dtype=np.int32),
+        isr=np.array([member for _, state in states for member in state.isr], np.int32),
+        leader_epochs=np.array([state.leader_epoch for _, state in states], np.int32),
+        partition_epochs=np.array([state.partition_epoch for _, state in states], np.int32),
+        recovery=np.array([state.leader_recovery_state for _, state in states], np.int8),
+    )
+
+
+def online_brokers(
+    table: PartitionTable, offline_dirs: Mapping[int, Collection[int]]
+) -> Callable[[int], Collection[int]]:
+    """A function from partition row to the brokers where a replica of it is online (isReplicaOnline)."""
+    brokers = table.brokers
+    up = {*brokers.ids[brokers.live & ~brokers.shutting_down].tolist()}
+    failed = [(broker, rows) for broker, rows in offline_dirs.items() if rows and broker in up]
+    return lambda row: up - {broker for broker, rows in failed if row in rows} if failed else up
+
 
 Moves: TypeAlias = Mapping[int, ReplicaAssignment]  # By partition row, ascending.
 Removed: TypeAlias = Mapping[int, tuple[int, ...]]  # Broker ids by partition row, ascending.
@@ -196,7 +241,7 @@ def _go_on(context: ControllerContext, moves: Moves, *, start: bool) -> Steps[No
     table.apply(found.changes, controller_epoch=found.controller_epochs, check_epochs=False)
     reached: dict[int, ReplicaAssignment] = {}
     others: dict[int, ReplicaAssignment] = {}
-    for row, state in single_states.states_of(table, found.changes.rows.tolist()):
+    for row, state in states_of(table, found.changes.rows.tolist()):
         # The ISR must have all of TRS: otherwise a replica that never caught up could be the last one (KAFKA-15665).
         is_over = not is_being_reassigned(moves[row]) or {*target_replicas(moves[row])} <= {*state.isr}
         (reached if is_over else others)[row] = moves[row]
@@ -207,7 +252,7 @@ def _go_on(context: ControllerContext, moves: Moves, *, start: bool) -> Steps[No
 
 def _start_new_replicas(context: ControllerContext, moves: Moves) -> Steps[None]:
     """A2. Requests are built after the raised epoch is in the table: no broker is sent an older one (KAFKA-9212)."""
-    decision = yield from carry_out(context, lambda: single_states.decided(context.table, moves, _raised), REASSIGNMENT)
+    decision = yield from carry_out(context, lambda: decided(context.table, moves, _raised), REASSIGNMENT)
     orders = [
         (broker, row, broker in moves[row].adding_replicas)
         for row in decision.changes.rows.tolist()
@@ -232,7 +277,7 @@ def _finish(context: ControllerContext, moves: Moves) -> Steps[None]:
     targets = {row: ReplicaAssignment(target_replicas(each)) for row, each in sorted(moves.items())}
     _assign(table, targets)
 
-    online_of = single_states.online_brokers(table, context.offline_dirs)
+    online_of = online_brokers(table, context.offline_dirs)
 
     def lead(row: int, state: LeaderAndIsr) -> LeaderAndIsr | None:
         replicas, online = targets[row].replicas, online_of(row)
@@ -240,7 +285,7 @@ def _finish(context: ControllerContext, moves: Moves) -> Steps[None]:
             return _raised(row, state)
         return elect_one("reassign", replicas, state, live=online)
 
-    yield from carry_out(context, lambda: single_states.decided(table, targets, lead), REASSIGNMENT)
+    yield from carry_out(context, lambda: decided(table, targets, lead), REASSIGNMENT)
     removed = {row: each.removing_replicas for row, each in sorted(moves.items()) if each.removing_replicas}
     yield from _stop_removed(context, removed, also=rows)
     # After StopReplica: if this controller dies before, the next one finds the reassignment and completes it.
@@ -263,9 +308,7 @@ def _stop_removed(context: ControllerContext, removed: Removed, also: Int32s | N
             after = remove_from_isr(broker, after) or after
         return None if after == state else after
 
-    decision = yield from carry_out(
-        context, lambda: single_states.decided(context.table, removed, shrink), REASSIGNMENT
-    )
+    decision = yield from carry_out(context, lambda: decided(context.table, removed, shrink), REASSIGNMENT)
     rows = decision.changes.rows if also is None else distinct(np.concatenate([decision.changes.rows, also]))
     batch = context.batch()
     if len(rows):

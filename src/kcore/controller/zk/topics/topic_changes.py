@@ -1,6 +1,7 @@
-"""Handles topics that others create, delete or grow in ZooKeeper.
+"""Handles topics that others create, delete or grow in ZooKeeper, and changed settings that concern the controller.
 
-Source: KafkaController.processTopicChange and processPartitionModifications of 3.9.1.
+Source: KafkaController.processTopicChange, processPartitionModifications and processTopicUncleanLeaderElectionEnable,
+ZkNodeChangeNotificationListener and TopicConfigHandler of 3.9.1.
 """
 
 from collections.abc import Collection, Sequence
@@ -9,9 +10,12 @@ from typing import Final
 import numpy as np
 
 from kcore.controller.zk import events
+from kcore.controller.zk.admin.quotas import on_quota_change
 from kcore.controller.zk.brokers.broker_changes import create_states
 from kcore.controller.zk.effects import HandleLater, Steps, log_notice, read_children, read_nodes, write_nodes
+from kcore.controller.zk.leaders import unclean
 from kcore.controller.zk.log_lines import TextNotice, Topics, counted
+from kcore.controller.zk.state_changes import carry_out
 from kcore.controller.zk.topics import assignments
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import pass_over, read_topic
@@ -136,3 +140,35 @@ def _take(context: ControllerContext, name: str, node: Node) -> Steps[None]:
 def _begin(context: ControllerContext, rows: Int32s) -> Steps[None]:
     yield from assignments.replace_unfit(context, rows)
     yield from create_states(context, rows)
+
+
+def on_config_change(context: ControllerContext, event: events.ConfigChange) -> Steps[None]:
+    """Reads the settings of each entity that a new notification names."""
+    names = yield from read_children(znodes.CONFIG_CHANGES, watch=True)
+    paths = [f"{znodes.CONFIG_CHANGES}/{name}" for name in names if name not in context.config_changes_seen]
+    context.config_changes_seen = {*names}
+    nodes = yield from read_nodes(paths)
+    entities = set()
+    for path, node in zip(paths, nodes, strict=True):
+        try:
+            entities |= set() if node is None else {znodes.decode_config_change(path, node.data)}
+        except TableError as error:
+            yield from pass_over(context.passed_over, [error])
+    for entity in sorted(entities):
+        kind, _, topic = entity.partition("/")
+        if kind == "topics" and topic in context.table.topics:
+            yield from on_topic_unclean_enable(context, events.TopicUncleanLeaderElectionEnable(topic))
+        else:
+            yield from on_quota_change(context, entity)
+
+
+def on_topic_unclean_enable(context: ControllerContext, event: events.TopicUncleanLeaderElectionEnable) -> Steps[None]:
+    """Elects leaders for the topic's partitions without one, uncleanly if the topic's settings allow it."""
+    if event.topic not in context.table.topics:
+        return
+    rows = context.table.rows_of_topic(event.topic)
+    rows.sort()
+    yield from unclean.learn(context, rows)
+    why = f"settings of topic {event.topic} changed"
+    decision = yield from carry_out(context, lambda: context.decisions.on_offline_partitions(rows), why)
+    yield from context.send_decision(decision)

@@ -129,7 +129,7 @@ KCORE: Final = Rules(
         (r"\(kcore/raft/log/batches\.py", WIRE),
         (r"\(kcore/storage/", LOG),
         (r"\(kcore/raft/", RAFT),
-        (r"\(kcore/controller/kraft/(writing|following|snapshot_loading)\.py|\(kcore/metadata/", STATE),
+        (r"\(kcore/controller/kraft/(writing|standby|snapshot_slices)\.py|\(kcore/metadata/", STATE),
         (r"\(kcore/(controller|replication)/", DECISION),
         (r"\(kcore/zookeeper/|\(kazoo/", ZOOKEEPER),
         (r"\(kcore/server/metrics/watched_loop\.py", NETWORK),

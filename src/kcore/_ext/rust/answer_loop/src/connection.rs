@@ -51,7 +51,7 @@ pub struct Fetches {
 
 impl Fetches {
     /// Updates the progress after a fetch: a replica that has what the leader had at its last fetch was caught up then
-    /// (KIP-836). Source: kcore.raft.progress.ReplicaProgress.fetched.
+    /// (KIP-836). Source: kcore.raft.states.ReplicaProgress.fetched.
     pub fn fetched(&mut self, offset: i64, leader_end: i64, now: i64) {
         let [_, last_fetch, last_leader_end, mut caught_up] = self.progress;
         if offset >= leader_end {

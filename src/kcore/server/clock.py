@@ -1,6 +1,16 @@
-"""The clock of a node's process."""
+"""The clocks of a server's process."""
 
 import time
+
+
+def now_ms() -> int:
+    """Monotonic milliseconds, for deadlines."""
+    return time.monotonic_ns() // 1_000_000
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970, for time stamps."""
+    return time.time_ns() // 1_000_000
 
 
 class Clock:
