@@ -112,6 +112,14 @@ async def test_the_active_controllers_requests_are_refused(request_: Any) -> Non
 
 
 @story
+async def test_sasl_after_a_connection_began_is_refused() -> None:
+    async with handlers() as (_, raft, connection):
+        for request in (s.SaslHandshakeRequest(mechanism="PLAIN"), s.SaslAuthenticateRequest(auth_bytes=b"\0a\0b")):
+            assert (await connection.send(request)).error_code == Errors.ILLEGAL_SASL_STATE
+        assert raft.asked == []
+
+
+@story
 async def test_it_describes_the_controllers_and_no_brokers() -> None:
     """KIP-919: a client that bootstraps with controllers finds the others, and the active one."""
     async with handlers() as (_, _, connection):
