@@ -142,7 +142,7 @@ def test_reads_of_few_bytes_end_as_reads_of_many_do(tmp_path: Path, monkeypatch:
 
 
 def test_a_read_takes_one_read_of_the_file(tmp_path: Path) -> None:
-    """Of many bytes as many as wanted and an interval; of few bytes a page, which is read header by header."""
+    """A large read takes the wanted bytes and an interval; a small one takes a page, and goes header by header."""
     disk, large = Disk(), building.batches(12, size=FEW_BYTES)
     segment, size = segment_of(tmp_path, *large, files=disk), len(large[0])
     assert segment.end_offset == 12

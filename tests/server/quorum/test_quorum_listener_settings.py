@@ -242,7 +242,7 @@ def test_settings_that_cannot_be(authority: Authority) -> None:
     ):
         with pytest.raises(SettingsError, match=why):
             quorum_listener_settings(properties(authority, **others), NAME)
-    with pytest.raises(SettingsError, match=r"super.users is missing"):
+    with pytest.raises(SettingsError, match=r"super\.users is missing"):
         quorum_listener_settings({"authorizer.class.name": "x", "log.dirs": "/nowhere"}, NAME)
     listener_settings = quorum_listener_settings({"log.dirs": "/nowhere"}, NAME)
     assert (listener_settings.security.protocol, listener_settings.super_users) == ("PLAINTEXT", None)
