@@ -56,8 +56,11 @@ class ChildProcess:
     def await_log(self, text: str, timeout_s: float = 60.0) -> None:
         """Waits until this process logs `text`; TargetError if the process ends first, or at the time-out."""
         end = time.monotonic() + timeout_s
-        while text not in (logged := self.log_text()):
-            if not self.is_running or time.monotonic() > end:
+        while True:
+            is_over = not self.is_running or time.monotonic() > end  # Asked first: the last lines of the log count.
+            if text in (logged := self.log_text()):
+                return
+            if is_over:
                 raise TargetError(f"{self.name} did not say {text!r}; the end of its log:\n{logged[-_END_OF_LOG:]}")
             time.sleep(_POLL_S)
 
