@@ -26,21 +26,20 @@ from oracle.kafka_tools import (
     run_tool,
     try_tool,
 )
-from oracle.kcore_brokers import KcoreBroker, topic_at, until
+from oracle.kcore_brokers import OPTIONS, KcoreBroker, topic_at, until
 from oracle.zk_controllers import Controller, Tool
 
 REPLICAS = {0: (11, 1, 12), 1: (12, 11, 2), 2: (1, 12, 11)}
 INTERNAL_PARTITIONS = 6
-PROPERTIES = "\n".join(
-    (
-        "replica.lag.time.max.ms=4000",
-        "auto.leader.rebalance.enable=false",
-        f"offsets.topic.num.partitions={INTERNAL_PARTITIONS}",
-        "offsets.topic.replication.factor=2",
-        f"transaction.state.log.num.partitions={INTERNAL_PARTITIONS}",
-        "transaction.state.log.replication.factor=2",
-    )
+# Any broker that is asked for a coordinator has its topic created, with the broker's own settings: all have the same.
+OF_COORDINATORS = (
+    f"offsets.topic.num.partitions={INTERNAL_PARTITIONS}",
+    "offsets.topic.replication.factor=2",
+    f"transaction.state.log.num.partitions={INTERNAL_PARTITIONS}",
+    "transaction.state.log.replication.factor=2",
 )
+PROPERTIES = "\n".join(("replica.lag.time.max.ms=4000", "auto.leader.rebalance.enable=false", *OF_COORDINATORS))
+OF_KCORE = (*OPTIONS, *(word for line in OF_COORDINATORS for word in ("--config", line)))
 RECORDS = 900
 # By whichever broker is asked first where the coordinator is: by kcore's itself, or by kcore's as the coordinator.
 REFUSALS = ("coordinates nothing; kafka-reassign-partitions can move it", "The version of API is not supported")
@@ -52,7 +51,7 @@ class Cluster:
     def __init__(self, folder: Path, zookeeper: str, real: ZkBrokers, controller: Controller | None) -> None:
         self.folder, self.real, self.controller = folder, real, controller
         ports = zip((11, 12), free_ports(2), strict=True)
-        self.kcore = {each: KcoreBroker(each, port, folder, zookeeper) for each, port in ports}
+        self.kcore = {each: KcoreBroker(each, port, folder, zookeeper, *OF_KCORE) for each, port in ports}
 
     @property
     def bootstrap(self) -> str:
