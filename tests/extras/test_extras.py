@@ -178,7 +178,7 @@ def test_commands_that_need_more_than_kcore_cli_name_the_extra() -> None:
 def test_the_command_s_extra_has_all_that_reports_need() -> None:
     assert set(EXTRAS["report"].packages) < set(EXTRAS["cli"].packages)
     done = run(COMMAND, hidden_but(*EXTRAS["cli"].packages), "bench", "--help")
-    assert done.returncode == 0 and "Run a plan's workloads" in done.stdout
+    assert done.returncode == 0 and "Measure the workloads of a plan" in done.stdout
 
 
 def test_a_storm_in_zookeeper_mode_names_its_extra_before_it_starts_anything(tmp_path: Path) -> None:

@@ -226,10 +226,9 @@ def _kraft_controller(folder: Path, tls: Tls) -> Iterator[Running]:
     [quorum.page] = free_ports(1)
     with quorum:
         [node] = quorum.nodes
-        assert node.process is not None
         asyncio.run(_retried(lambda: _rights(node.port, tls.trusted)))
         target = _target("kraft-controller", node.port, quorum.cluster_id, quorum.page, tls.trusted)
-        yield Running(target, node.process.pid, node.log)
+        yield Running(target, node.pid, node.log)
 
 
 @contextmanager
