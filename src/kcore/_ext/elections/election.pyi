@@ -85,7 +85,7 @@ def rows_that_call(replicas__ps: Int16s, leader__p: Int16s, brokers__b: Int64s, 
     """
 
 def rows_not_led_by_first(replicas__ps: Int16s, leader__p: Int16s, rows__r: Int32s) -> int:
-    """Write the ascending rows of partitions that their first replica does not lead to `rows__r`; returns their number."""
+    """Write the ascending rows of partitions not led by their first replica to `rows__r`; returns their number."""
 
 def ascends(rows__r: Int32s) -> bool:
     """True if every row is larger than the one before it."""

@@ -1,7 +1,8 @@
 """The table of kcore's deliberate departures from Kafka's controller. docs/guides/departures.md lists it.
 
-By default kcore's way holds. Each row has a switch: `KraftControllerConfig.kafka_way` has the names of the rows that
-are switched back (`./kcore controller kraft run --kafka-way NAME`). The code that Kafka's way needs is in `kafka_way/`.
+By default the controller follows kcore's rule. Each row has a switch: `KraftControllerConfig.kafka_way` has the names
+of the rows that are switched back, for which the controller decides as Kafka's does ("in Kafka's way"). The option is
+`./kcore controller kraft run --kafka-way NAME`; the code for switched-back rows is in `kafka_way/`.
 """
 
 from collections.abc import Mapping
@@ -204,4 +205,4 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
 """The departures by name."""
 
 KAFKA_WAY: Final = frozenset(DEPARTURES)
-"""All departures switched back: the controller decides as Kafka's does."""
+"""The names of all departures; with all of them switched back, the controller decides as Kafka's does."""

@@ -20,7 +20,7 @@ BALANCING: Final = "electPreferred"
 UNCLEAN: Final = "electUnclean"
 TOKENS: Final = "expireDelegationTokens"
 NO_OP: Final = "writeNoOpRecord"
-SAMPLES: Final = 8  # The least number of fencing runs in a session timeout (maybeFenceStaleBrokerPeriodNs).
+SAMPLES: Final = 8  # Fencing runs at least this often within a session timeout (maybeFenceStaleBrokerPeriodNs).
 
 
 def all_tasks(config: KraftControllerConfig) -> list[Task]:

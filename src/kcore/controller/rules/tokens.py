@@ -112,7 +112,7 @@ def creation_response(
     error: Errors = Errors.NONE,
     time_ms: int = NO_TIME,
 ) -> CreateDelegationTokenResponse:
-    """The response without the token itself: all times are `time_ms` (CreateDelegationTokenResponse.prepareResponse)."""
+    """The response without a token; all its times are `time_ms` (CreateDelegationTokenResponse.prepareResponse)."""
     response = CreateDelegationTokenResponse(
         error_code=error,
         principal_type=owner.principal_type,

@@ -172,7 +172,7 @@ def is_valid(config: TopicConfig, text: str) -> bool:
 
 
 def check_remote_storage(values: Mapping[str, str]) -> None:
-    """InvalidConfigurationException if the topic uses tiered storage, because kcore's brokers have no tiered storage."""
+    """InvalidConfigurationException if the topic uses tiered storage, which kcore's brokers do not have."""
     if values["remote.storage.enable"] == TRUE:
         Errors.INVALID_CONFIG.raise_for(
             "Tiered Storage functionality is disabled in the broker. "

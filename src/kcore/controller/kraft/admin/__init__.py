@@ -7,5 +7,5 @@ Each handler checks the principal, then the request, and returns records and a r
 - `config_descriptions.py`: DescribeConfigs; `broker_settings.py`, `broker_defaults.py`: the types and defaults of
   brokers' settings.
 - `features.py`: UpdateFeatures; `quotas.py`: AlterClientQuotas; `cluster.py`: DescribeCluster.
-- `acls.py`, `scram.py`, `tokens.py`: ACLs, SCRAM credentials, delegation tokens.
+- `acls.py`: requests about ACLs; `scram.py`: about SCRAM credentials; `tokens.py`: about delegation tokens.
 """
