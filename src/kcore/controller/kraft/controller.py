@@ -408,7 +408,7 @@ class KraftController:
         self._begin_context()
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Outputs:
-        """Make the refused decision and all later decisions again, after the control record that the node wrote first."""
+        """Make the refused decision and all later ones again, after the control record that the node wrote first."""
         begin = append.expected_offset
         if self._writing is not None:
             self._writing.parts.close()

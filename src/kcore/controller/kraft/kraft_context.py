@@ -177,10 +177,7 @@ class ControllerContext:
         return self.used_quota
 
     def activate(self, now_ms: int) -> None:
-        """Begin the session of every unfenced broker, because the node leads from now on.
-
-        Source: ClusterControlManager.activate.
-        """
+        """Begin all unfenced brokers' sessions, because the node leads from now on (ClusterControlManager.activate)."""
         self.heartbeats.activate(self.image, now_ms)
 
     def on_contacts(self, contacts: Sequence[Contact]) -> None:

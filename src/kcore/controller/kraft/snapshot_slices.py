@@ -125,7 +125,7 @@ class SnapshotLoading:
         return self._reader.is_lost
 
     def whole(self, release: str) -> ClusterImage:
-        """The loaded state, after the last slice; NewerReleaseError if the release does not know its metadata.version."""
+        """The state after the last slice; NewerReleaseError if the release does not know its metadata.version."""
         image, end = self._image, self.snapshot.offset
         check_level(image.features, release, f"the snapshot {end}-{self.snapshot.epoch}")
         if self.bootstrap is not None:

@@ -44,10 +44,7 @@ def _expired(context: ControllerContext, now_ms: int) -> Iterator[int]:
 
 
 def _fence_one(context: ControllerContext, now_ms: int) -> Decision | None:
-    """Kafka's way: fence one broker; None if no session is over.
-
-    The session of an unregistered incarnation ends without a record.
-    """
+    """Kafka's way: fence one broker; None if no session is over. An unregistered incarnation needs no record."""
     while (expired := context.heartbeats.expire_first(context.image, now_ms)) is not None:
         if not expired.is_registered:
             return Decision(has_more=True)

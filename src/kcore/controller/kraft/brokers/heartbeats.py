@@ -87,10 +87,7 @@ class BrokerHeartbeat:
 
     @property
     def is_shutting_down(self) -> bool:
-        """True if this active controller has begun a controlled shutdown of the broker.
-
-        The image also has the controlled shutdowns that earlier active controllers began.
-        """
+        """True if this active controller has begun a controlled shutdown; the image also has those of earlier ones."""
         return self.controlled_shutdown_offset != NEVER
 
 

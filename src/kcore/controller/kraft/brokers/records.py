@@ -30,8 +30,7 @@ IN_CONTROLLED_SHUTDOWN: Final = 1  # BrokerRegistrationInControlledShutdownChang
 
 
 def fenced(context: ControllerContext, broker_ids: Sequence[int]) -> list[Records]:
-    """The records that fence brokers. The partitions' changes are first, so that no prefix of the log has a fenced
-    leader.
+    """The records that fence brokers: first changes of partitions, so that no prefix of the log has a fenced leader.
 
     Each partition changes once for all of these brokers, so that none of them is elected in place of another.
     """
@@ -65,8 +64,7 @@ def unfenced(context: ControllerContext, broker_id: int, offline: Sequence[Uuid]
 
 
 def controlled_shutdown(context: ControllerContext, broker_id: int) -> list[Records]:
-    """The records that begin a controlled shutdown: the broker leaves every ISR that has another member, and leads no
-    partition.
+    """The records that begin a controlled shutdown: the broker leaves ISRs with other members, and leads no partition.
 
     If the broker has many partitions, only the first ones change; `rest_of_shutdown` changes the others.
     """
@@ -108,7 +106,7 @@ def directories_offline(context: ControllerContext, broker_id: int, offline: Seq
     """The records that mark directories of the broker as offline; directories that it has not registered are ignored.
 
     The broker leaves the ISR of every partition with a replica in an offline directory, even if the replica is another
-    broker's: a broker that has been unregistered since may have registered the directory. Deleted topics are not
+    broker's. A broker that has been unregistered since may have registered the directory. Deleted topics are not
     affected; Kafka's controller throws for a deleted topic with an empty ISR.
     """
     table, brokers = context.image.table, context.image.brokers
@@ -145,10 +143,7 @@ def _rows_by_directory(table: PartitionTable, directories: Sequence[int]) -> Ite
 
 
 def directories_cordoned(context: ControllerContext, broker_id: int, cordoned: Sequence[Uuid]) -> list[Records]:
-    """The record that cordons exactly these directories of the broker; empty if nothing changes (KIP-1066).
-
-    Cordoned directories get no new replicas.
-    """
+    """The record that lets exactly these directories get no new replicas; empty if nothing changes (KIP-1066)."""
     brokers, uuids = context.image.brokers, context.image.directories.uuids
     row = brokers.row(broker_id)
     known = brokers.cordoned_directories[row]
