@@ -40,8 +40,7 @@ cdef struct Work:
 
 
 cdef inline bint is_online(const Table* t, int16_t broker, int32_t directory) noexcept nogil:
-    """DirectoryId.isOnline. A broker older than KIP-858 reports no directories: its own count as online (KAFKA-16162).
-    """
+    """DirectoryId.isOnline. All directories of a broker that reports none (before KIP-858) are online (KAFKA-16162)."""
     cdef bint known = t.owner_of_directory[max(directory, 0)] == broker  # Padding has -1 in place of a directory.
     return (directory < LOST) | known | ((flags_of(t.brokers, broker) & NO_DIRECTORIES_FLAG != 0) & (directory > LOST))
 
@@ -116,7 +115,7 @@ cdef inline bint elr_leaves(const Work* w, const Table* t) noexcept nogil:
 
 
 cdef inline void complete_reassignment(Work* w, const Rule* rule) noexcept nogil:
-    """PartitionReassignmentReplicas.maybeCompleteReassignment."""
+    """End the reassignment if the ISR has its target (PartitionReassignmentReplicas.maybeCompleteReassignment)."""
     cdef Members isr, replicas
     if w.removing.count == 0 and w.adding.count == 0:
         return
@@ -134,7 +133,8 @@ cdef inline void complete_reassignment(Work* w, const Rule* rule) noexcept nogil
 
 
 cdef inline void find_eligible_leaders(Work* w, const Table* t, const Rule* rule, Py_ssize_t p) noexcept nogil:
-    """PartitionChangeBuilder.maybePopulateTargetElr. The ELR and the last known ELR each get at most MAX_REPLICAS."""
+    """Set the ELR and the last known ELR, each of at most MAX_REPLICAS (PartitionChangeBuilder.maybePopulateTargetElr).
+    """
     cdef Members candidates, known
     cdef int32_t k
     w.elr.count = w.last_known.count = 0
@@ -162,7 +162,7 @@ cdef inline bint is_valid(const Table* t, const Work* w, Py_ssize_t p, int16_t b
 
 
 cdef inline int16_t elected(Work* w, const Table* t, const Rule* rule, Py_ssize_t p) noexcept nogil:
-    """PartitionChangeBuilder.electLeader."""
+    """The new leader; NOBODY if no replica may lead (PartitionChangeBuilder.electLeader)."""
     cdef int32_t k
     cdef bint last_known
     if rule.election == PREFERRED and w.replicas.count > 0 and is_valid(t, w, p, w.replicas.at[0], False):
@@ -187,7 +187,7 @@ cdef inline int16_t elected(Work* w, const Table* t, const Rule* rule, Py_ssize_
 
 
 cdef inline void elect(Work* w, const Table* t, const Rule* rule, Py_ssize_t p) noexcept nogil:
-    """PartitionChangeBuilder.tryElection."""
+    """Set the new leader, and the ISR, ELR and recovery state that follow (PartitionChangeBuilder.tryElection)."""
     cdef Members leader, others
     w.leader = elected(w, t, rule, p)
     if w.leader == w.old_leader:

@@ -38,10 +38,11 @@ def zookeeper(
     chose, or is empty. `electable` masks the slots that may win. `shrinks_failed`: a partition without an eligible
     leader still loses its leaving ISR members. `spares_live_isr`: no unclean election while any ISR member stays.
 
-    Outputs: `heads__kr` has HEADS rows: partition row, leader, leader epoch, partition epoch, ISR_OFFSETS and FAILED.
-    Each row has `step` entries, at least one more than candidates. `isr` has room for every candidate's ISR in full
-    width and for one more member. `recovery__r` receives the leader recovery states. Nothing is checked: arrays must be
-    contiguous and of these types, with valid rows and lengths.
+    Outputs: `heads__kr` has HEADS rows: partition row, leader, leader epoch, partition epoch, offset of the ISR in
+    `isr`, and the rows of partitions that got no leader (failures). Each row has `step` entries, at least one more than
+    candidates. `isr` has room for every candidate's ISR in full width and for one more member. `recovery__r` receives
+    the leader recovery states. Nothing is checked: arrays must be contiguous and of these types, with valid rows and
+    lengths.
     """
 
 def kraft(

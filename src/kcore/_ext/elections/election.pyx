@@ -1,8 +1,8 @@
 """Elections over the columns of a partition table: candidates in, changed partitions out.
 
 Axes: `p` partition row, `s` replica slot, `i` ISR position, `r` candidate, `b` broker row, `k` output column. The
-input has broker rows, the output broker ids; sets of slots are bit masks (`election_brokers.pxd`). The wrapper checks
-candidate rows and allocates; tables guarantee the rest. KRaft's elections are in `partition_change.pyx`.
+input has broker rows, the output broker ids; sets of slots are bit masks (`election_brokers.pxd`). The wrapper in
+Python checks candidate rows and allocates; tables have valid columns. KRaft's elections are in `partition_change.pyx`.
 """
 
 from kcore._ext.arrays cimport address_of
@@ -84,7 +84,7 @@ cdef inline bint zookeeper_elects(
 cdef inline void zookeeper_shrinks(
     const Columns* c, Py_ssize_t members, int32_t p, Heads* out
 ) noexcept nogil:
-    """ReplicaStateMachine.removeReplicasFromIsr for one partition, for each broker that leaves, by ascending id."""
+    """ReplicaStateMachine.removeReplicasFromIsr, called for each leaving broker of one partition by ascending id."""
     cdef const int16_t* isr = c.isr + p * members
     cdef int32_t* new_isr = out.isr + out.isr_end
     cdef int16_t leader = c.leader[p]

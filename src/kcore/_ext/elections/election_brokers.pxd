@@ -2,7 +2,7 @@
 
 The input has broker rows, the output broker ids. Entry b + 1 of `brokers` holds the id of the broker in row b in its
 upper half and the broker's flags in its lower half. Entry 0 stands for row -1, so that padding needs no test. Sets of
-slots are bit masks. No branch depends on which replicas are live or in sync, so the cost does not depend on it either.
+slots are bit masks. No branch depends on which replicas are live or in sync, so mixed states cost no more.
 """
 
 from kcore._ext.arrays cimport address_of

@@ -73,10 +73,10 @@ cdef inline bint change_plainly(
     const Table* t, Py_ssize_t slots, Py_ssize_t members, bint with_directories, const Rule* rule, int32_t p,
     Changes* out
 ) noexcept nogil:
-    """PartitionChangeBuilder for a partition that needs neither targets nor an ELR; puts its change if it has one.
+    """PartitionChangeBuilder for a partition that needs neither targets nor an ELR; writes any change to `out`.
 
-    Returns False and puts nothing if no ISR member can lead, or if the ISR falls below min.insync.replicas and ELRs are
-    enabled. Then the partition needs all steps of the builder.
+    Returns False and writes nothing if no ISR member can lead, or if ELRs are enabled and the ISR falls below
+    min.insync.replicas. Then the partition needs all steps of the builder.
     """
     cdef const int16_t* replicas = t.replicas + p * slots
     cdef const int16_t* isr = t.isr + p * members

@@ -97,7 +97,7 @@ def place_striped(
     stripes.racks, stripes.epoch, stripes.offset, stripes.random = rack_order__r.shape[0], 0, offset, random_state
     with nogil:
         for p in range(replicas__ps.shape[0]):
-            # A single unfenced broker is never shuffled: a new epoch would find it used for ever (KAFKA-12897).
+            # A single unfenced broker is never shuffled: after a shuffle it would look used for ever (KAFKA-12897).
             if stripes.epoch == unfenced and unfenced > 1:
                 shuffle_all(&stripes, brokers__b, list_starts__l, rack_order__r, shuffle_order__r)
             if stripes.offset == stripes.racks:

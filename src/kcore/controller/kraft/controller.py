@@ -78,7 +78,7 @@ class KraftController:
         self._writing: Writing | None = None
         self._waiting: deque[Pending] = deque()  # Waiting for the end of the long decision, in order of arrival.
         self._following = Following()
-        self._inherits_transaction = False  # True until this controller's abort of an earlier leader's is committed.
+        self._inherits_transaction = False  # True while an earlier leader's transaction is open in the committed log.
         self._loading: SnapshotLoading | None = None
         self._shadow = shadow_of(config.kafka_way)
         self._begin_with(ClusterImage())

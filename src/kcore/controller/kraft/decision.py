@@ -37,9 +37,9 @@ class Decision:
     response: Message | None = None  # None closes the connection; a periodic task has no response.
     records: Sequence[Records] = field(default_factory=tuple)
     is_atomic: bool = True  # All records are written or none: in a transaction if one batch cannot hold them.
-    has_more: bool = False  # A periodic task must run again soon, even if it wrote nothing.
+    has_more: bool = False  # True if the periodic task must run again soon, even if it wrote nothing.
     kraft_version: int | None = None  # The raft layer writes this level, with the voters, before the records.
-    rest: "Rest | None" = None  # The rest of the decision, made after the answer, so that the answer is early.
+    rest: "Rest | None" = None  # The rest of the decision, made after the answer, so that no client waits for it.
 
 
 class Rest(NamedTuple):

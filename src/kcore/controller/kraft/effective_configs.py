@@ -1,6 +1,6 @@
-"""The effective settings of a topic: of the topic, the node, all nodes, server.properties, or the default.
+"""The effective settings of a topic.
 
-The first of these that has a value wins.
+The topic's own value takes precedence; then that of the node, of all nodes, of server.properties, and the default.
 
 Source: KafkaConfigSchema.resolveEffectiveTopicConfigs, ServerTopicConfigSynonyms, KafkaConfig.extractLogConfigMap.
 """

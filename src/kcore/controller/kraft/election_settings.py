@@ -45,7 +45,7 @@ class ElectionSettings:
         if basis != self._basis:
             self._made, self._basis = self._settings(image, level, elr), basis
             if any(topic not in image.topics for by_topic in self._overrides.values() for topic in by_topic):
-                self._basis = None  # An override without a topic: a topic of that name may be created next.
+                self._basis = None  # Compute again: a topic that has an override may be created before the next call.
         return self._made
 
     def _catch_up(self, image: ClusterImage) -> None:

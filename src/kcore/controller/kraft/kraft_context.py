@@ -97,7 +97,7 @@ class ControllerContext:
         burst_s = config.controller_quota_window_num * config.controller_quota_window_size_seconds
         self.mutation_quotas = MutationQuotas(burst_s)
         self.used_quota: MutationQuota | None = None  # The quota that the present request uses.
-        self.shadow = Shadow()  # Kafka's state beside the image; see `kafka_way/`.
+        self.shadow = Shadow()  # State of Kafka's controller that the image does not have; see `kafka_way/`.
         self.wall_ahead_ms = 0  # Wall clock minus the controller's clock, for periodic tasks.
 
     @property

@@ -1,4 +1,4 @@
-"""The settings of a KRaft controller, by Kafka's names with `_` for `.`. `release` selects the release to follow."""
+"""The settings of a KRaft controller, by Kafka's names with `_` for `.`. `release`: the release whose rules apply."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,4 +40,4 @@ class KraftControllerConfig:
     metadata_log_max_snapshot_interval_ms: int = 3600 * 1000  # 0: snapshots depend on bytes only.
     # Other settings of server.properties, by Kafka's names. Passwords may be among them.
     static_configs: Mapping[str, str] = field(default_factory=dict, repr=False)
-    kafka_way: frozenset[str] = frozenset()  # Departures from Kafka that are switched off; see `departures.py`.
+    kafka_way: frozenset[str] = frozenset()  # Departures from Kafka that are switched back; see `departures.py`.

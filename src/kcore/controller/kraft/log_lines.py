@@ -1,4 +1,4 @@
-"""Lines of the operator's log: a decision gets one line for each kind of event, for any number of records."""
+"""Lines of the operator's log: a decision gets one line for each kind of event, however many records it has."""
 
 import logging
 import traceback
@@ -258,5 +258,5 @@ def _cordons_the_last(image: ClusterImage, record: brokers.BrokerRegistrationCha
 
 def _why_fenced(request: Message | None) -> str:
     if isinstance(request, BrokerHeartbeatRequest):
-        return "it has shut down" if request.want_shut_down else "it asked for it"
+        return "it has shut down" if request.want_shut_down else "its heartbeat requested this"
     return "its session has ended"

@@ -46,7 +46,7 @@ class PeriodicTasks:
     def __init__(self, tasks: Sequence[Task]) -> None:
         """`tasks`: in the order in which they run if they are due at the same time."""
         self._tasks = {task.name: task for task in tasks}
-        self._due_ms: dict[str, int] = {}  # In the order of scheduling.
+        self._due_ms: dict[str, int] = {}  # By task, in the order of scheduling.
         self._looks_at_changes = any(task.is_wanted_by is not None for task in tasks)
         self._seen = 0  # Changes of partitions below this offset were checked.
 
@@ -104,11 +104,11 @@ class PeriodicTasks:
 
     @property
     def next_due_ms(self) -> int | None:
-        """When the next task is due; None while none is scheduled."""
+        """The due time of the next task; None if no task is scheduled."""
         return min(self._due_ms.values(), default=None)
 
     def due(self, now_ms: int) -> Task | None:
-        """The task that became due first; None if none is due."""
+        """The task that became due first; None if no task is due."""
         name = min(self._due_ms, key=self._due_ms.__getitem__, default=None)
         if name is None or self._due_ms[name] > now_ms:
             return None

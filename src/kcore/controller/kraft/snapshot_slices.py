@@ -19,7 +19,7 @@ from kcore.raft.state_machine import SnapshotReader
 from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import decode_records
 
-SNAPSHOT_PARTS: Final = 2  # A start replays records of at most the snapshot's size divided by this number.
+SNAPSHOT_PARTS: Final = 2  # A snapshot waits for records of the last snapshot's size divided by this number.
 
 
 class SnapshotNeed:
@@ -74,7 +74,7 @@ def snapshot_slices(
     """The state before the record at `offset` as whole batches, in slices of a few milliseconds; some slices are empty.
 
     The image may change between slices; its journal must reach back to `offset` until `on_frozen` is called. `offset`
-    None: the image does not change. `release`: the release whose form of snapshots is written.
+    None: the image does not change. `release`: write the snapshot as this release does.
     """
     for records in records_of(image, offset=offset, release=release):
         if not len(records):
@@ -93,7 +93,7 @@ class SnapshotLoading:
         self.snapshot = reader.snapshot
         self.size = 0  # Bytes of batches read so far.
         self.is_empty = True  # True if all records read so far are control records.
-        self.shadow = shadow_of(kafka_way)  # Kafka's state beside the image, in Kafka's way.
+        self.shadow = shadow_of(kafka_way)  # For switched-back departures.
         self._begins_with: list[Versioned] = []  # The records of the snapshot 0-0.
 
     def read_slice(self) -> bool:

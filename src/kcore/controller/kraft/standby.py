@@ -2,7 +2,7 @@
 
 By default a standby answers NOT_CONTROLLER at once to all requests except reads. In Kafka's way
 ("standbys-check-first") it first makes the checks that Kafka's ControllerApis makes before it calls its controller. If
-a check fails, or nothing of the request needs the controller, the standby sends the active controller's answer.
+a check fails, or no part of the request needs the controller, the standby sends the same answer as the active one.
 """
 
 from collections.abc import Iterator

@@ -155,11 +155,11 @@ class Filter:
         return [each for each in found if self.matches(each)]
 
     def matches(self, acl: Acl) -> bool:
-        """AclBindingFilter.matches"""
+        """True if the filter matches the entry and its resource (AclBindingFilter.matches)."""
         return self.matches_pattern(acl) and self._matches_entry(acl)
 
     def matches_pattern(self, acl: Acl) -> bool:
-        """ResourcePatternFilter.matches"""
+        """True if the filter matches the entry's resource pattern (ResourcePatternFilter.matches)."""
         if self.resource_type not in (ANY, acl.resource_type):
             return False
         if self.pattern_type not in (ANY, MATCH, acl.pattern_type):
@@ -173,7 +173,7 @@ class Filter:
         return self.name.startswith(acl.resource_name)
 
     def _matches_entry(self, acl: Acl) -> bool:
-        """AccessControlEntryFilter.matches"""
+        """True if the filter matches the entry apart from its resource (AccessControlEntryFilter.matches)."""
         return (
             self.principal in (None, acl.principal)
             and self.host in (None, acl.host)

@@ -90,7 +90,7 @@ def _delete_topics(request: topics.DeleteTopicsRequest, code: int, message: str 
 
 
 def _configs(response: type[Message]) -> Refuse:
-    """The function of `_BY_ITEM` for AlterConfigs or IncrementalAlterConfigs, by the class of the response."""
+    """Make the entry of `_BY_ITEM` for AlterConfigs or IncrementalAlterConfigs. `response`: the response's class."""
 
     def build(request: Any, code: int, message: str | None) -> Message:
         rows = [

@@ -15,7 +15,7 @@ from kcore.controller.rules.rate_quotas import ClientQuotas, Owner, limit_of, ow
 from kcore.protocol_errors import Errors
 
 RATE: Final = "controller_mutation_rate"
-MOST_BUCKETS: Final = 10_000  # Most owners with a bucket.
+MOST_BUCKETS: Final = 10_000  # Most buckets; each owner of a quota has one.
 # The first version of each request that the quota may refuse (KIP-599).
 CREATE_TOPICS_STRICT_FROM: Final = 6
 CREATE_PARTITIONS_STRICT_FROM: Final = 3
@@ -107,7 +107,7 @@ class MutationQuotas:
         return MutationQuota(bucket, rate, burst, now_ms, is_strict=is_strict)
 
     def _make_room(self, now_ms: int) -> None:
-        """Drop unused buckets that are full again, because a new bucket is full too; then the oldest, if needed."""
+        """Make room for a bucket: drop buckets that are full again, as new ones are, and then the oldest buckets."""
         if len(self._buckets) < MOST_BUCKETS:
             return
         fresh_ms = now_ms - self._burst_s * 1000

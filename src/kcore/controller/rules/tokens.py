@@ -31,10 +31,10 @@ REQUESTER_SINCE: Final = 3  # From this version on responses name the requester 
 MAX_LIFETIME_MS: Final = 7 * 24 * 3600 * 1000  # delegation.token.max.lifetime.ms
 EXPIRY_TIME_MS: Final = 24 * 3600 * 1000  # delegation.token.expiry.time.ms
 # Limits for users without any permission. Kafka has no such limits.
-MOST_RENEWERS: Final = 100  # For each token.
+MOST_RENEWERS: Final = 100  # Renewers of one token.
 MOST_RENEWER_BYTES: Final = 4096  # All renewers' names of a token together: each renewal writes the names again.
-MOST_TOKENS: Final = 1_000  # For each owner. Expired tokens are removed within the hour.
-MUTATIONS_STRICT_FROM: Final = 0  # Every version may be refused.
+MOST_TOKENS: Final = 1_000  # Tokens of one owner. Expired tokens are removed within the hour.
+MUTATIONS_STRICT_FROM: Final = 0  # The quota on mutations may refuse requests of every version.
 OfTokens: TypeAlias = (
     CreateDelegationTokenRequest
     | RenewDelegationTokenRequest

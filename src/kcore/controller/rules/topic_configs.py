@@ -18,7 +18,7 @@ INTEGERS: Final[Mapping[int, tuple[str, int]]] = {
     ConfigType.INT: ("INT", 2**31),
     ConfigType.LONG: ("LONG", 2**63),
 }
-# The largest character that may be a digit: Java reads numbers by UTF-16 unit, and half a surrogate pair is no digit.
+# Characters above this one are not digits: Java parses numbers by UTF-16 unit, and sees two surrogates instead.
 _LARGEST_UNIT: Final = "\uffff"
 TRUE: Final = "true"
 _JAVA_DOUBLE: Final = r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)"
@@ -42,8 +42,8 @@ class TopicConfig:
     at_most: float | None = None
     among: tuple[str, ...] = ()
     server: str | None = None  # The broker's setting that is the default of the topic's setting.
-    server_default: bool = True  # Whether the broker's setting has a default.
-    is_internal: bool = False  # Described only if a topic sets it.
+    server_default: bool = True  # True if the broker's setting has a default.
+    is_internal: bool = False  # DescribeConfigs shows the setting only if the topic sets it.
     is_set: bool = False  # A list of distinct members that are not empty.
     ignores_case: bool = False  # `among` is compared without case.
     may_be_empty: bool = True

@@ -180,7 +180,7 @@ class ConfigChanges:
         ]
 
     def _checked(self, resource: Resource, explicit: Records, removed: Records, *, is_new: bool) -> Altered:
-        """Source: ConfigurationControlManager.validateAlterConfig."""
+        """The records if they are valid, otherwise the error (ConfigurationControlManager.validateAlterConfig)."""
         current = self.context.image.configs.get(resource, {})
         wanted = dict(current)
         for each in (*explicit, *removed):
@@ -223,7 +223,7 @@ class ConfigChanges:
         return None
 
     def _validate(self, resource: Resource, wanted: Mapping[str, str], current: Mapping[str, str]) -> None:
-        """Source: ControllerConfigurationValidator.validate."""
+        """Raise if the resource may not have the settings `wanted` (ControllerConfigurationValidator.validate)."""
         kind, name = resource
         check = self._checks.get(kind)
         if check is None:
@@ -261,7 +261,7 @@ class ConfigChanges:
     }
 
     def _check_exists(self, resource: Resource) -> None:
-        """Source: ConfigResourceExistenceChecker."""
+        """Raise if there is no such topic or node (ConfigResourceExistenceChecker)."""
         kind, name = resource
         if kind == ConfigResourceType.TOPIC and name not in self.context.image.topics:
             Errors.UNKNOWN_TOPIC_OR_PARTITION.raise_for(f"The topic '{name}' does not exist.")

@@ -1,7 +1,7 @@
 """DescribeConfigs (ConfigHelper.handleDescribeConfigsRequest).
 
 A controller describes the settings of its own node. In 4.3.1 it describes all settings, in other releases only settings
-that have a value. Kcore has no documentation of settings, and none of Kafka's loggers.
+that have a value. It has no documentation of settings, and none of Kafka's loggers.
 """
 
 import re
@@ -102,7 +102,7 @@ class BrokerSettings:
         self.release = config.release
         self.of_node = dynamic_settings(config.release, image, str(config.node_id))
         self.of_all = dynamic_settings(config.release, image, "")
-        # KafkaConfig sets both to the same value.
+        # KafkaConfig sets node.id and broker.id to the same value.
         own_id = {"node.id": str(config.node_id), "broker.id": str(config.node_id)}
         self.static = {**own_id, **config.static_configs} if config.release == "4.3.1" else config.static_configs
 

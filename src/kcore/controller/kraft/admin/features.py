@@ -124,7 +124,7 @@ def _accepted(request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesRes
 
 
 def _one_by_one(context: ControllerContext, request: UpdateFeaturesRequest, updates: list[Update]) -> Decision:
-    """The rule of 3.9.1: each update is made or refused by itself."""
+    """The rule of 3.9.1: each update is made or refused independently."""
     reasons = {each.name: _reason_refused(context, each, {}) for each in updates}
     results = [
         UpdatableFeatureResult(
@@ -205,14 +205,14 @@ def _current(context: ControllerContext, name: str) -> int:
 
 
 def _reason_unsupported(context: ControllerContext, update: Update) -> str | None:
-    """Kafka's message about a node that does not support the level (reasonNotSupported).
+    """Kafka's message about a node that does not support the level; None if all nodes do (reasonNotSupported).
 
-    The present voters count, and each must have registered. In Kafka's way ("removed-voters-block") all registrations
-    count, and only static voters must have registered.
+    Controllers are checked only if they are present voters, and each voter must have registered. In Kafka's way
+    ("removed-voters-block") all registered controllers are checked, and only static voters must have registered.
     """
     config, image = context.config, context.image
     nodes = {f"Local controller {config.node_id}": config.supported_features}
-    brokers = timeline_order(image.brokers, replaced=True)  # In Kafka an unfencing replaces the entry.
+    brokers = timeline_order(image.brokers, replaced=True)  # An unfencing puts a broker into Kafka's map again.
     nodes |= {f"Broker {each}": image.brokers[each].supported_features for each in brokers}
     is_registered = context.version.controller_registration_supported
     static = _static_voters(config.static_configs)

@@ -106,7 +106,7 @@ def _decide(
 
 
 def _is_same(left: float, right: float) -> bool:
-    """Double.equals."""
+    """True if the numbers are equal or both NaN (Double.equals)."""
     return left == right or (math.isnan(left) and math.isnan(right))
 
 

@@ -204,7 +204,7 @@ def _expiring(token: DelegationTokenRecord, expiration: int) -> Versioned:
 def on_describe_delegation_token(
     context: ControllerContext, request: DescribeDelegationTokenRequest, info: RequestInfo
 ) -> Decision:
-    """Always an error: brokers answer this request. Kafka's controllers advertise the request and do not serve it."""
+    """Answer with an error: only brokers serve this request, although Kafka's controllers advertise it too."""
     if info.is_forwarded:  # Brokers never forward this request: the envelope gets the error.
         return Decision()
     return Decision(DescribeDelegationTokenResponse(error_code=Errors.UNKNOWN_SERVER_ERROR))

@@ -135,7 +135,7 @@ def _next_state(
     state: BrokerHeartbeat,
     current: BrokerControlState,
 ) -> BrokerControlState:
-    """Source: BrokerHeartbeatManager.calculateNextBrokerState."""
+    """The broker's state after the heartbeat (BrokerHeartbeatManager.calculateNextBrokerState)."""
     if current is CONTROLLED_SHUTDOWN:
         if _leads_any(context, row):
             return CONTROLLED_SHUTDOWN

@@ -41,7 +41,7 @@ from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import decode_records
 
 TOPIC: Final = ConfigResourceType.TOPIC.value
-_NONE, _OPEN, _ENDED, _ABORTED = range(4)  # TransactionState, without its state "just begun".
+_NONE, _OPEN, _ENDED, _ABORTED = range(4)  # TransactionState; _OPEN: STARTED or CONTINUED.
 
 
 class PublishedImage:
@@ -278,7 +278,7 @@ class Shadow:
         """A snapshot of the state at `offset` is being written. None: no snapshot is being written."""
 
     def on_replayed(self, batches: bytes) -> None:
-        """A standby replays committed batches."""
+        """A standby is about to replay these committed batches."""
 
     def on_written(self, batches: bytes) -> None:
         """The active controller has decided and replayed these batches."""

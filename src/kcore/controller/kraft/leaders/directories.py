@@ -45,7 +45,7 @@ DECIDED_AT_ONCE: Final = 10 * AT_ONCE  # Assignments in one part; one request of
 def on_assign_replicas_to_dirs(
     context: ControllerContext, request: AssignReplicasToDirsRequest, info: RequestInfo
 ) -> Steps:
-    """Assign replicas to directories, registered or not. A replica in an offline directory leaves the ISR."""
+    """Assign replicas to directories, which may be unregistered. A replica in an offline directory leaves the ISR."""
     if not context.is_authorized(info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
     context.call_controller()

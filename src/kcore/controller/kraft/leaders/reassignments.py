@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments, which begins or cancels reassignments (KIP-455, KIP-860), and ListPartitionReassignments.
+"""AlterPartitionReassignments, which begins or cancels reassignments (KIP-455), and ListPartitionReassignments.
 
 Source: ControllerApis.handleAlterPartitionReassignments, ReplicationControlManager.alterPartitionReassignments.
 """

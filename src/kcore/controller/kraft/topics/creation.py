@@ -106,7 +106,7 @@ class Creating:
         return found
 
     def _check_partitions(self, topics: list[CreatableTopic]) -> None:
-        """Source: ReplicationControlManager.validateTotalNumberOfPartitions."""
+        """PolicyViolationException if the topics have too many partitions (validateTotalNumberOfPartitions)."""
         default = self._context.config.num_partitions
         counts = (
             len(each.assignments) or (default if each.num_partitions == -1 else max(each.num_partitions, 0))
@@ -116,7 +116,7 @@ class Creating:
             Errors.POLICY_VIOLATION.raise_for("Excessively large number of partitions per request.")
 
     def _check_name(self, name: str) -> None:
-        """Source: ReplicationControlManager.validateNewTopicNames."""
+        """Raise if the name is invalid, exists, or collides with an existing name (validateNewTopicNames)."""
         known = self._context.image.topics
         if name in known:
             Errors.TOPIC_ALREADY_EXISTS.raise_for(f"Topic '{name}' already exists.")
@@ -126,7 +126,7 @@ class Creating:
             Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Topic name is invalid: {reason}")
 
     def _colliding(self, name: str) -> str | None:
-        """An existing topic that has the same name in metrics, where Kafka replaces periods by underscores; or None.
+        """An existing topic with the same name in metrics, or None. In metrics Kafka replaces periods by underscores.
 
         Looks up all spellings of the name, or uses an index of all topics if there are too many spellings.
         """

@@ -15,7 +15,7 @@ from kcore.schema.topics import DeletableTopicResult, DeleteTopicsRequest, Delet
 from kcore.types import ZERO_UUID, Uuid
 
 ENABLED: Final = "delete.topic.enable"
-_FIRST_WITH_ITS_ERROR: Final = 3  # The first version with TOPIC_DELETION_DISABLED.
+_FIRST_WITH_ITS_ERROR: Final = 3  # The first version of the request that knows TOPIC_DELETION_DISABLED.
 
 
 def on_delete_topics(context: ControllerContext, request: DeleteTopicsRequest, info: RequestInfo) -> Steps:
