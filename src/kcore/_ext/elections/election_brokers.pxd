@@ -98,7 +98,7 @@ cdef inline Py_ssize_t copy_isr(
 ) noexcept nogil:
     """Copy the ids of members whose flags under the mask equal `wanted`, in order; returns their number.
 
-    May write one entry behind the last copied id.
+    May write one entry after the last copied id.
     """
     cdef Py_ssize_t i, kept = 0
     for i in range(members):

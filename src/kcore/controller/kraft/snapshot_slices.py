@@ -97,7 +97,7 @@ class SnapshotLoading:
         self._begins_with: list[Versioned] = []  # The records of the snapshot 0-0.
 
     def read_slice(self) -> bool:
-        """Read the next slice; returns False behind the last one."""
+        """Read the next slice; returns False if there is no further slice."""
         batches = next(self._reader, None)
         if batches is None:
             return False

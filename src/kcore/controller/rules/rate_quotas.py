@@ -1,8 +1,7 @@
-"""Client quotas on a rate, such as request_percentage: usage is counted afterwards, and the client is throttled
-(KIP-124).
+"""Client quotas on a rate, such as request_percentage (KIP-124).
 
-The usage of every request is counted. While the rate over the last windows exceeds the quota, the client is throttled.
-The response contains the throttle time, and the server reads no request of the client until it has passed.
+The server counts the usage of every request. While the rate over the last windows exceeds the quota, it throttles the
+client: the response contains a throttle time, and the server reads no request of the client until this time has passed.
 
 Source: ClientQuotaManager, ClientRequestQuotaManager and QuotaUtils of 3.9.1 and 4.3.1.
 """

@@ -339,7 +339,7 @@ class BrokerHeartbeats:
 
 
 def _registered_at(broker_id: int, image: ClusterImage) -> int:
-    """The offset of the registration record; the image's last offset if the image does not know it."""
+    """The offset of the registration record, or the image's last offset if the image does not have the former."""
     return image.registered_at.get(broker_id, image.end_offset - 1)
 
 

@@ -22,7 +22,7 @@ from kcore.schema.metadata_records_brokers import (
 )
 from kcore.types import Int32s, Uuid
 
-DECIDED_AT_ONCE: Final = 1 << 15  # Most partitions in one part of a decision, which takes a few milliseconds.
+DECIDED_AT_ONCE: Final = 1 << 15  # Most partitions in one part of a decision; a part takes a few milliseconds.
 SHUT_DOWN_AT_ONCE: Final = 1 << 10  # Most partitions that a shutdown changes before its heartbeat is answered.
 FENCE: Final = 1  # BrokerRegistrationFencingChange
 UNFENCE: Final = -1
@@ -143,7 +143,7 @@ def _rows_by_directory(table: PartitionTable, directories: Sequence[int]) -> Ite
 
 
 def directories_cordoned(context: ControllerContext, broker_id: int, cordoned: Sequence[Uuid]) -> list[Records]:
-    """The record that lets exactly these directories get no new replicas; empty if nothing changes (KIP-1066)."""
+    """The record that cordons exactly these directories, which get no new replicas; empty if nothing changes."""
     brokers, uuids = context.image.brokers, context.image.directories.uuids
     row = brokers.row(broker_id)
     known = brokers.cordoned_directories[row]
