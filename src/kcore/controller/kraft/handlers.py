@@ -48,7 +48,7 @@ HANDLERS: Final[dict[type[Message], Handler]] = {
 }
 
 # A standby answers these requests too, from its committed state. The active controller reads its latest state and sends
-# the answer when this state is committed. Kafka's controller answers at once, from its committed state.
+# the answer when this state is committed. Kafka's controller answers from its committed state (lastStableOffset).
 READS: Final = (
     *(schema.DescribeClusterRequest, config_schema.DescribeConfigsRequest, acl_schema.DescribeAclsRequest),
     *(partitions.ListPartitionReassignmentsRequest, schema.DescribeUserScramCredentialsRequest),

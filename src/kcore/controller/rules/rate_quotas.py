@@ -1,7 +1,7 @@
 """Client quotas on a rate, such as request_percentage (KIP-124).
 
 The server counts the usage of every request. While the rate over the last windows exceeds the quota, it throttles the
-client: the response contains a throttle time, and the server reads no request of the client until this time has passed.
+client. The response contains a throttle time, and the server reads no request of the client until this time has passed.
 
 Source: ClientQuotaManager, ClientRequestQuotaManager and QuotaUtils of 3.9.1 and 4.3.1.
 """

@@ -143,7 +143,7 @@ def _rows_by_directory(table: PartitionTable, directories: Sequence[int]) -> Ite
 
 
 def directories_cordoned(context: ControllerContext, broker_id: int, cordoned: Sequence[Uuid]) -> list[Records]:
-    """The record that cordons exactly these directories, which get no new replicas; empty if nothing changes."""
+    """The record that cordons exactly these directories: they get no new replicas; empty if unchanged (KIP-1066)."""
     brokers, uuids = context.image.brokers, context.image.directories.uuids
     row = brokers.row(broker_id)
     known = brokers.cordoned_directories[row]

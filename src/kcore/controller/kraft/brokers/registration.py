@@ -161,7 +161,7 @@ def _is_another_alive(context: ControllerContext, request: BrokerRegistrationReq
 
 
 def _are_directories_valid(context: ControllerContext, request: BrokerRegistrationRequest) -> bool:
-    """True if the broker lists 1 to MOST_DIRECTORIES directories: distinct, not reserved and not another broker's."""
+    """True if a broker lists 1 to MOST_DIRECTORIES distinct directories, not reserved or another broker's (KIP-858)."""
     if len(request.log_dirs) > MOST_DIRECTORIES and UNBOUNDED_DIRECTORIES not in context.config.kafka_way:
         return False
     named, table, brokers = set(request.log_dirs), context.image.directories, context.image.brokers

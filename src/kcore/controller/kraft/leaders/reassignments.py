@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments, which begins or cancels reassignments (KIP-455), and ListPartitionReassignments.
+"""AlterPartitionReassignments (KIP-455, KIP-860), which begins or cancels reassignments; ListPartitionReassignments.
 
 Source: ControllerApis.handleAlterPartitionReassignments, ReplicationControlManager.alterPartitionReassignments.
 """
