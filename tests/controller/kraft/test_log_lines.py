@@ -154,7 +154,7 @@ def test_a_lost_broker_is_logged_with_the_reason(log: Log) -> None:
 def test_partitions_go_offline_and_come_back(log: Log) -> None:
     a_topic(log.context, 3, [4], number=2)
     assert beat(log, 4, want_fence=True) == [
-        "broker 4 fenced: it asked for it",
+        "broker 4 fenced: its heartbeat requested this",
         "3 partitions have no leader: they are offline",
     ]
     assert beat(log, 4) == ["broker 4 unfenced", "3 partitions have leaders again"]

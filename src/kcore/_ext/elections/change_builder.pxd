@@ -1,7 +1,8 @@
-"""The whole PartitionChangeBuilder for one partition of the table's columns, on small arrays of the stack.
+"""All steps of PartitionChangeBuilder, for one partition of the table, on small arrays of the stack.
 
-Most partitions need only a part of it: `partition_change.pyx` has that part, and calls this file for the rest. The
-steps and their order are those of `kcore.replication.partition_change`. Axes as in `change_columns.pxd`.
+Most partitions need only some of the steps. `partition_change.pyx` handles these partitions, and calls this file for
+the others. The steps and their order are those of `kcore.replication.partition_change`. Axes as in
+`change_columns.pxd`.
 """
 
 from kcore._ext.tables.change_columns cimport (
@@ -39,13 +40,15 @@ cdef struct Work:
 
 
 cdef inline bint is_online(const Table* t, int16_t broker, int32_t directory) noexcept nogil:
-    """DirectoryId.isOnline. A broker from before KIP-858 reports no directories: they count as online (KAFKA-16162)."""
-    cdef bint known = t.owner_of_directory[max(directory, 0)] == broker  # Padding is not a directory: -1.
+    """DirectoryId.isOnline. All directories of a broker that reports none (before KIP-858) are online (KAFKA-16162)."""
+    cdef bint known = t.owner_of_directory[max(directory, 0)] == broker  # Padding has -1 in place of a directory.
     return (directory < LOST) | known | ((flags_of(t.brokers, broker) & NO_DIRECTORIES_FLAG != 0) & (directory > LOST))
 
 
 cdef inline bint may_lead(const Table* t, const Work* w, Py_ssize_t p, int16_t broker, bint if_stranger) noexcept nogil:
-    """True for an active broker whose replica's directory is online; `if_stranger` for a broker without a replica yet.
+    """True if the broker is active and the directory of its replica is online.
+
+    `if_stranger`: the result for an active broker that has no replica of the partition yet.
     """
     cdef int32_t s
     if broker < 0 or not flags_of(t.brokers, broker) & MAY_LEAD_FLAG:
@@ -112,7 +115,7 @@ cdef inline bint elr_leaves(const Work* w, const Table* t) noexcept nogil:
 
 
 cdef inline void complete_reassignment(Work* w, const Rule* rule) noexcept nogil:
-    """PartitionReassignmentReplicas.maybeCompleteReassignment."""
+    """End the reassignment if the ISR has its target (PartitionReassignmentReplicas.maybeCompleteReassignment)."""
     cdef Members isr, replicas
     if w.removing.count == 0 and w.adding.count == 0:
         return
@@ -130,7 +133,8 @@ cdef inline void complete_reassignment(Work* w, const Rule* rule) noexcept nogil
 
 
 cdef inline void find_eligible_leaders(Work* w, const Table* t, const Rule* rule, Py_ssize_t p) noexcept nogil:
-    """PartitionChangeBuilder.maybePopulateTargetElr. No more than MAX_REPLICAS are kept of either list."""
+    """Set the ELR and the last known ELR, each of at most MAX_REPLICAS (PartitionChangeBuilder.maybePopulateTargetElr).
+    """
     cdef Members candidates, known
     cdef int32_t k
     w.elr.count = w.last_known.count = 0
@@ -153,12 +157,12 @@ cdef inline void find_eligible_leaders(Work* w, const Table* t, const Rule* rule
 
 
 cdef inline bint is_valid(const Table* t, const Work* w, Py_ssize_t p, int16_t broker, bint if_stranger) noexcept nogil:
-    """isValidNewLeader: in the ISR, or in the ELR if the ISR is empty."""
+    """PartitionChangeBuilder.isValidNewLeader: in the ISR, or in the ELR if the ISR is empty, and able to lead."""
     return has(&w.isr if w.isr.count > 0 else &w.elr, broker) and may_lead(t, w, p, broker, if_stranger)
 
 
 cdef inline int16_t elected(Work* w, const Table* t, const Rule* rule, Py_ssize_t p) noexcept nogil:
-    """PartitionChangeBuilder.electLeader."""
+    """The new leader; NOBODY if no replica may lead (PartitionChangeBuilder.electLeader)."""
     cdef int32_t k
     cdef bint last_known
     if rule.election == PREFERRED and w.replicas.count > 0 and is_valid(t, w, p, w.replicas.at[0], False):
@@ -169,7 +173,7 @@ cdef inline int16_t elected(Work* w, const Table* t, const Rule* rule, Py_ssize_
         if is_valid(t, w, p, w.replicas.at[k], False):
             return w.replicas.at[k]
     if rule.elr_enabled and rule.uses_last_known_leader and w.elr.count == 0 and w.isr.count == 0:
-        if w.old_last_known.count == 1:  # Several members are a last known ELR, not a last known leader.
+        if w.old_last_known.count == 1:  # The list names a last known leader only if it has exactly one member.
             last_known = rule.elects_dead_last_known and has(&w.old_replicas, w.old_last_known.at[0])
             if last_known or may_lead(t, w, p, w.old_last_known.at[0], False):
                 w.is_unclean = True
@@ -183,7 +187,7 @@ cdef inline int16_t elected(Work* w, const Table* t, const Rule* rule, Py_ssize_
 
 
 cdef inline void elect(Work* w, const Table* t, const Rule* rule, Py_ssize_t p) noexcept nogil:
-    """PartitionChangeBuilder.tryElection."""
+    """Set the new leader, and the ISR, ELR and recovery state that follow (PartitionChangeBuilder.tryElection)."""
     cdef Members leader, others
     w.leader = elected(w, t, rule, p)
     if w.leader == w.old_leader:
@@ -203,9 +207,13 @@ cdef inline void elect(Work* w, const Table* t, const Rule* rule, Py_ssize_t p) 
 
 
 cdef inline void settle_isr_and_elr(Work* w, const Rule* rule) noexcept nogil:
-    """triggerLeaderEpochBumpForReplicaReassignmentIfNeeded, maybeUpdateRecordElr, the ISR, ...ForIsrShrinkIfNeeded."""
+    """Decide whether the record sets the leader, the ISR and the ELRs.
+
+    Source: triggerLeaderEpochBumpForReplicaReassignmentIfNeeded, maybeUpdateRecordElr,
+    triggerLeaderEpochBumpForIsrShrinkIfNeeded.
+    """
     if not has_all(&w.replicas, &w.old_replicas):
-        w.names_leader = True  # A replica is removed: the others must fence it.
+        w.names_leader = True  # A replica is removed: a new leader epoch lets the leader refuse its fetches.
     if w.names_isr or not rule.elr_enabled:
         w.elr.count = w.last_known.count = 0
     if rule.uses_last_known_leader:
@@ -260,7 +268,7 @@ cdef inline int32_t directory_of(
 cdef inline uint16_t put_directories(
     const Table* t, const Work* w, const Rule* rule, const Targets* targets, Py_ssize_t p, Py_ssize_t r, Changes* out
 ) noexcept nogil:
-    """PartitionChangeBuilder.setAssignmentChanges, the part about directories."""
+    """Put the directories of the replicas if they change (PartitionChangeBuilder.setAssignmentChanges)."""
     cdef List* into = &out.lists[DIRECTORIES_LIST]
     cdef int32_t s, before, end = into.offsets[into.count]
     cdef bint differs = w.replicas.count != w.old_replicas.count

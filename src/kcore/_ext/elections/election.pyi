@@ -32,14 +32,17 @@ def zookeeper(
     isr: Int32s,
     recovery__r: Int8s,
 ) -> tuple[int, int, int]:
-    """Elect as the ZooKeeper-mode controller, then shrink ISRs; returns (changes, ISR members, failures).
+    """Elect as the ZooKeeper-mode controller, then shrink ISRs; returns the numbers of changes, ISR members, failures.
 
-    `unclean__p` has one entry for all or one a partition; `choices__r` has the slots that a policy chose, or is empty;
-    `electable` masks the slots that may win. A partition without an eligible leader still loses its leaving ISR members
-    if `shrinks_failed`; `spares_live_isr`: no unclean election while any ISR member stays. Outputs: the HEADS rows of
-    `heads__kr`, each of `step` entries, more than there are candidates, take the partition rows, leaders, leader
-    epochs, partition epochs, ISR_OFFSETS and FAILED; `isr` has room for every candidate's ISR in full width and one
-    more; `recovery__r`. Nothing is checked: arrays must be contiguous and of these types, with valid rows and lengths.
+    Inputs: `unclean__p` has one entry for all partitions or one for each. `choices__r` has the slots that a policy
+    chose, or is empty. `electable` masks the slots that may win. `shrinks_failed`: a partition without an eligible
+    leader still loses its leaving ISR members. `spares_live_isr`: no unclean election while any ISR member stays.
+
+    Outputs: `heads__kr` has HEADS rows: partition row, leader, leader epoch, partition epoch, offset of the ISR in
+    `isr`, and the rows of partitions that got no leader (failures). Each row has `step` entries, at least one more than
+    candidates. `isr` has room for every candidate's ISR in full width and for one more member. `recovery__r` receives
+    the leader recovery states. Nothing is checked: arrays must be contiguous and of these types, with valid rows and
+    lengths.
     """
 
 def kraft(
@@ -56,7 +59,10 @@ def kraft(
     isr: Int32s,
     recovery__r: Int8s,
 ) -> tuple[int, int, int]:
-    """Elect as PartitionChangeBuilder; as above. `fences`: only partitions with a leaving ISR member."""
+    """Elect as PartitionChangeBuilder; arguments and result as for `zookeeper`.
+
+    `fences`: change only partitions with a leaving ISR member.
+    """
 
 def describe_brokers(
     ids__b: Int32s,
@@ -68,15 +74,19 @@ def describe_brokers(
     leaving_flags: int,
     brokers__b: Int64s,
 ) -> None:
-    """Fill `brokers__b`: a broker's flags are byte 2 * shutting down + live of `flags_by_state`.
-    Brokers in the rows `leaving` have `leaving_flags` instead.
+    """Fill `brokers__b` with ids and flags: byte `2 * shutting_down + live` of `flags_by_state` is a broker's flags.
+
+    Brokers in the rows `leaving` have `leaving_flags` instead. `flags_without_leader`: the flags of entry 0.
     """
 
 def rows_that_call(replicas__ps: Int16s, leader__p: Int16s, brokers__b: Int64s, rows__r: Int32s) -> int:
-    """Write the partitions with replicas whose leader's flags hold CALLS, ascending, to `rows__r`; returns how many."""
+    """Write the ascending rows of partitions whose leader has the flag CALLS to `rows__r`; returns their number.
+
+    Rows without replicas are skipped.
+    """
 
 def rows_not_led_by_first(replicas__ps: Int16s, leader__p: Int16s, rows__r: Int32s) -> int:
-    """Write the partitions whose leader is not their first replica, ascending, to `rows__r`; returns how many."""
+    """Write the ascending rows of partitions not led by their first replica to `rows__r`; returns their number."""
 
 def ascends(rows__r: Int32s) -> bool:
     """True if every row is larger than the one before it."""

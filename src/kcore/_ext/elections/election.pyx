@@ -1,8 +1,8 @@
 """Elections over the columns of a partition table: candidates in, changed partitions out.
 
 Axes: `p` partition row, `s` replica slot, `i` ISR position, `r` candidate, `b` broker row, `k` output column. The
-input has broker rows, the output broker ids; sets of slots are bit masks (`election_brokers.pxd`). The wrapper checks
-candidate rows and allocates; tables guarantee the rest. KRaft's elections are in `partition_change.pyx`.
+input has broker rows, the output broker ids; sets of slots are bit masks (`election_brokers.pxd`). The wrapper in
+Python checks candidate rows and allocates; tables have valid columns. KRaft's elections are in `partition_change.pyx`.
 """
 
 from kcore._ext.arrays cimport address_of
@@ -15,11 +15,11 @@ from kcore._ext.elections.election_brokers cimport (
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 MAY_LEAD = MAY_LEAD_FLAG  # The broker can be elected.
-STAYS = STAYS_FLAG  # It remains in the ISR of a partition that elects.
-CALLS = CALLS_FLAG  # A partition with this leader is a candidate; for entry 0, a partition without a leader.
-LEAVES = LEAVES_FLAG  # It is removed from every ISR.
-CRASHED = CRASHED_FLAG  # KRaft: it is also removed from every ELR, because it may have lost records.
-NO_DIRECTORIES = NO_DIRECTORIES_FLAG  # KRaft: it reported no directories, so they count as online.
+STAYS = STAYS_FLAG  # The broker remains in the ISR of a partition that elects a leader.
+CALLS = CALLS_FLAG  # Partitions that the broker leads need an election; in entry 0: partitions without a leader do.
+LEAVES = LEAVES_FLAG  # The broker is removed from every ISR.
+CRASHED = CRASHED_FLAG  # KRaft: the broker is also removed from every ELR, because it may have lost records.
+NO_DIRECTORIES = NO_DIRECTORIES_FLAG  # KRaft: the broker reported no directories, so its directories count as online.
 
 ISR_OFFSETS = HEAD_ISR_OFFSETS
 FAILED = HEAD_FAILED
@@ -84,7 +84,7 @@ cdef inline bint zookeeper_elects(
 cdef inline void zookeeper_shrinks(
     const Columns* c, Py_ssize_t members, int32_t p, Heads* out
 ) noexcept nogil:
-    """ReplicaStateMachine.removeReplicasFromIsr for one partition, for each broker that leaves, by ascending id."""
+    """ReplicaStateMachine.removeReplicasFromIsr, called for each leaving broker of one partition by ascending id."""
     cdef const int16_t* isr = c.isr + p * members
     cdef int32_t* new_isr = out.isr + out.isr_end
     cdef int16_t leader = c.leader[p]
@@ -99,7 +99,7 @@ cdef inline void zookeeper_shrinks(
         return
     kept = copy_isr(c.brokers, members, isr, LEAVES_FLAG, 0, new_isr)
     if kept == 0:
-        # The last member stays; if all members leave, the one of the highest id.
+        # An ISR keeps its last member. If all members leave, the member with the highest id stays.
         for i in range(members):
             last = max(last, id_of(c.brokers, isr[i]))
         new_isr[0] = last

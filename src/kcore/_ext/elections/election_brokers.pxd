@@ -1,8 +1,8 @@
 """Shared by the election kernels: brokers with their flags, and slots as bit masks.
 
-The input has broker rows, the output broker ids. Entry b + 1 of `brokers` holds broker b's id in its upper half and
-its flags in the lower. Entry 0 stands for row -1, so that padding needs no test. Sets of slots are bit masks. No branch
-depends on which replicas are live or in sync, so mixed states cost as much as uniform ones.
+The input has broker rows, the output broker ids. Entry b + 1 of `brokers` holds the id of the broker in row b in its
+upper half and the broker's flags in its lower half. Entry 0 stands for row -1, so that padding needs no test. Sets of
+slots are bit masks. No branch depends on which replicas are live or in sync, so mixed states cost no more.
 """
 
 from kcore._ext.arrays cimport address_of
@@ -17,7 +17,7 @@ cdef enum Flag:
     STAYS_FLAG = 2
     CALLS_FLAG = 4
     LEAVES_FLAG = 8
-    NOBODY_FLAG = 16  # Entry 0 alone.
+    NOBODY_FLAG = 16  # Only entry 0 has this flag: no broker.
     CRASHED_FLAG = 32
     NO_DIRECTORIES_FLAG = 64
 
@@ -30,7 +30,7 @@ cdef enum Head:  # The rows of a decision's int32 columns.
     HEAD_FAILED
     HEAD_COUNT
 
-cdef struct Heads:  # The columns of a decision, as far as it has filled them.
+cdef struct Heads:  # The columns of a decision, and how many entries are filled.
     int32_t* rows
     int32_t* leaders
     int32_t* isr_offsets
@@ -44,7 +44,7 @@ cdef struct Heads:  # The columns of a decision, as far as it has filled them.
     Py_ssize_t failures
 
 cdef enum:
-    AHEAD = 16  # Candidates are far apart in the table: prefetch this many ahead.
+    AHEAD = 16  # Candidates are far apart in the table: prefetch the rows of the candidate that is this many ahead.
 
 
 cdef inline Heads heads_of(object heads__kr, Py_ssize_t step, object isr, object recovery__r) except *:
@@ -96,8 +96,9 @@ cdef inline uint32_t slots_in_sync(
 cdef inline Py_ssize_t copy_isr(
     const int64_t* brokers, Py_ssize_t members, const int16_t* isr, uint32_t mask, uint32_t wanted, int32_t* out
 ) noexcept nogil:
-    """Copy the members whose flags under the mask are as wanted, in order; returns how many. May write more than it
-    keeps.
+    """Copy the ids of members whose flags under the mask equal `wanted`, in order; returns their number.
+
+    May write one entry after the last copied id.
     """
     cdef Py_ssize_t i, kept = 0
     for i in range(members):

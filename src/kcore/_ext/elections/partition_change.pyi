@@ -16,25 +16,28 @@ AWAITS_ALL_REPLICAS: Final[int]
 LISTS: Final[int]
 
 Columns = tuple[Int16s, Int16s, Int16s, Int32s, Int32s, Int8s, Int32s, Int32s | None, Int16s | None]
-"""replicas__ps, isr__pi, leader__p, leader_epoch__p, partition_epoch__p, leader_recovery_state__p, topic_row__p, then
-directories__ps and owner__d, None where every directory is MIGRATING; C-contiguous."""
+"""replicas__ps, isr__pi, leader__p, leader_epoch__p, partition_epoch__p, leader_recovery_state__p, topic_row__p,
+directories__ps and owner__d; C-contiguous. The last two are None if every replica's directory is MIGRATING."""
 
 Lists = tuple[Int16s | None, Int16s | None, Int16s | None, Int16s | None, bool]
-"""ELR, last known ELR, removing and adding replicas, as broker rows padded with -1, None where no partition has any;
-the last two have a row a candidate if the bool is True, else a row a partition."""
+"""ELR, last known ELR, removing and adding replicas, as broker rows padded with -1; None if no partition has members.
+The lists of removing and adding replicas have one row per candidate if the bool is True, otherwise per partition."""
 
 Rule = tuple[int, UInt8s, int, Int32s, int, Int32s, Int32s, int]
-"""The election (0 online, 1 unclean, 2 preferred, 3 online or unclean as the topic is configured); whether topics allow
-unclean elections, and what there is a value for (0 all, 1 a partition, 2 a topic); min.insync.replicas and what there
-is a value for; the row of each topic's partition 0, whose replication factor caps it, and a number above 0 if the topic
-has one; the features, or-ed."""
+"""In order:
+- the election: 0 online, 1 unclean, 2 preferred, 3 online or unclean by the topic's configuration;
+- unclean.leader.election.enable, and whether it has one value (0), one per partition (1) or one per topic (2);
+- min.insync.replicas, and the same code for its values;
+- the row of each topic's partition 0, whose replication factor limits min.insync.replicas, and by topic a number above
+  0 if the topic has partition 0;
+- the features as bits."""
 
 Targets = tuple[
     Int16s | None, Int16s | None, Int16s | None, Int16s | None, Int8s | None, Int32s | None, int, Int32s | None
 ]
-"""By candidate: ISR, replicas, removing and adding replicas as padded broker rows, with -2 first where the target is
-what the partition has; leader recovery state, -1 likewise; the directory to which the replica on one broker moves, and
-that broker's row. By broker: the directory of a new replica. None: all as it is."""
+"""By candidate: ISR, replicas, removing and adding replicas as padded broker rows, -2 first to keep the partition's;
+leader recovery state, -1 to keep the partition's; the directory to which the replica on one broker moves. Then that
+broker's row, and by broker the directory of a new replica. None in place of an array: no partition has this target."""
 
 def decide(
     columns: Columns,
@@ -50,14 +53,14 @@ def decide(
     fields__r: UInt16s,
     sparse__kl: Int32s | None,
 ) -> tuple[int, int, int, list[tuple[int, int]]]:
-    """PartitionChangeBuilder for every candidate; returns (changes, ISR members, failures, list sizes).
+    """PartitionChangeBuilder for every candidate; returns the numbers of changes, ISR members and failures, list sizes.
 
-    `brokers__b`, `heads__kr`, `step`, `isr` and `recovery__r` are as for `election.zookeeper`; `isr` has room for the
-    widest ISR a candidate. `fields__r` takes the record's tags as bits. `sparse__kl` has a row each for the lists
-    replicas, removing, adding, ELR, last known ELR and directories. Each row has room for the places of all candidates,
-    one more offset and the values. `sparse__kl` may be None if there are neither lists nor targets and ELR is disabled.
-    List sizes are (lists, values) each. Nothing is checked: arrays must be contiguous and of these types, with valid
-    rows and lengths.
+    `brokers__b`, `heads__kr`, `step` and `recovery__r` are as for `election.zookeeper`. `isr` has room for the widest
+    ISR of every candidate. `fields__r` receives the fields that each record sets, as bits. `sparse__kl` has one row for
+    each of the lists replicas, removing, adding, ELR, last known ELR and directories. A row has room for one place per
+    candidate, one offset more than candidates, and the values. `sparse__kl` may be None if there are neither lists nor
+    targets and ELR is disabled. A list size is the number of lists and the number of their values. Nothing is checked:
+    arrays must be contiguous and of these types, with valid rows and lengths.
     """
 
 def rows_in_directories(
@@ -68,7 +71,10 @@ def rows_in_directories(
     rows__r: Int32s,
     found__r: Int32s,
 ) -> int:
-    """Keep the rows of `rows__r` whose replica on that broker is in one of the directories; returns how many."""
+    """Write the rows of `rows__r` whose replica on the broker is in a directory of `is_meant__d` to `found__r`.
+
+    Returns their number.
+    """
 
 def rows_without_active_leader(
     replicas__ps: Int16s,
@@ -78,10 +84,13 @@ def rows_without_active_leader(
     brokers__b: Int64s,
     rows__r: Int32s,
 ) -> int:
-    """Partitions with replicas whose leader may not lead or is in an offline directory, or that have no leader."""
+    """Write the ascending rows of partitions without a leader that may lead to `rows__r`; returns their number.
+
+    A leader in an offline directory may not lead. Rows without replicas are skipped.
+    """
 
 def leaderless_rows(replicas__ps: Int16s, leader__p: Int16s, rows__r: Int32s) -> int:
-    """Write the partitions with replicas and without a leader, ascending, to `rows__r`; returns how many."""
+    """Write the ascending rows of partitions with replicas but no leader to `rows__r`; returns their number."""
 
 def rows_with_member(lists__pi: Int16s, broker_row: int, rows__r: Int32s) -> int:
-    """Write the rows that have the broker in their list, ascending, to `rows__r`; returns how many."""
+    """Write the ascending rows whose list has the broker to `rows__r`; returns their number."""

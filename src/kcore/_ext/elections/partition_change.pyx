@@ -2,8 +2,9 @@
 
 Axes: `p` partition row, `s` replica slot, `i` ISR position, `r` candidate, `b` broker row, `d` directory row, `k`
 output column. The input has broker rows, the output broker ids; sets of slots are bit masks (`election_brokers.pxd`).
-This file decides a partition without targets, reassignment and eligible leader replicas, before and after, in one pass
-over its ISR; `change_builder.pxd` decides any other. The wrapper checks candidates and targets and allocates.
+This file decides, in one pass over the ISR, partitions without targets, reassignment and eligible leader replicas,
+before and after the change. `change_builder.pxd` decides all others. The wrapper checks candidates and targets, and
+allocates.
 """
 
 from kcore._ext.arrays cimport address_of
@@ -29,8 +30,8 @@ cdef enum Feature:
     _AWAITS_ALL_REPLICAS = 256
     _LEAVING_ONLY = 512
 
-LEAVING_ISR_ONLY = _LEAVING_ISR_ONLY  # Only partitions that lose an ISR member.
-LEAVING_ONLY = _LEAVING_ONLY  # Only partitions with an ISR or ELR member that leaves.
+LEAVING_ISR_ONLY = _LEAVING_ISR_ONLY  # Change only partitions that lose an ISR member.
+LEAVING_ONLY = _LEAVING_ONLY  # Change only partitions that lose an ISR or ELR member.
 ELR_ENABLED = _ELR_ENABLED
 LAST_KNOWN_LEADER = _LAST_KNOWN_LEADER
 MARKS_RECOVERY = _MARKS_RECOVERY
@@ -44,11 +45,11 @@ LISTS = SPARSE_LISTS
 
 
 cdef enum:
-    BLOCK = 4096  # Rows that are compared together: nearly all blocks have no match.
+    BLOCK = 4096  # Rows that are searched together first, because nearly all blocks have no match.
 
 
 cdef inline bint has_entry(const int16_t* entries, Py_ssize_t count, int16_t wanted) noexcept nogil:
-    """True if an entry equals `broker`; no branch in the loop, so that the compiler compares many at a time."""
+    """True if an entry equals `wanted`. The loop has no branch, so that the compiler vectorizes it."""
     cdef Py_ssize_t k
     cdef int16_t found = 0
     for k in range(count):
@@ -72,9 +73,10 @@ cdef inline bint change_plainly(
     const Table* t, Py_ssize_t slots, Py_ssize_t members, bint with_directories, const Rule* rule, int32_t p,
     Changes* out
 ) noexcept nogil:
-    """PartitionChangeBuilder for a partition with a leader in sync, before and after, and without a target ISR.
+    """PartitionChangeBuilder for a partition that needs neither targets nor an ELR; writes any change to `out`.
 
-    False, with nothing changed, if no member in sync can lead, or if the ISR becomes smaller than an ELR allows.
+    Returns False and writes nothing if no ISR member can lead, or if ELRs are enabled and the ISR falls below
+    min.insync.replicas. Then the partition needs all steps of the builder.
     """
     cdef const int16_t* replicas = t.replicas + p * slots
     cdef const int16_t* isr = t.isr + p * members
@@ -85,14 +87,14 @@ cdef inline bint change_plainly(
     cdef bint may_lead
     cdef int64_t broker
     cdef Py_ssize_t i, s, kept = 0
-    for i in range(members):  # One pass, also for an unchanged ISR: a second pass costs a nanosecond.
+    for i in range(members):  # Copies the ISR even if it stays the same, because a second pass costs a nanosecond.
         broker = t.brokers[isr[i] + 1]
         gone |= <uint32_t>broker & LEAVES_FLAG
         leader_valid |= <uint32_t>broker & MAY_LEAD_FLAG & <uint32_t>(isr[i] == leader)
         new_isr[kept] = <int32_t>(broker >> 32)
         kept += <uint32_t>broker & (LEAVES_FLAG | NOBODY_FLAG) == 0
     if rule.leaving_only and gone == 0:
-        return True  # Kafka checks only the ISRs of the brokers that leave.
+        return True  # Kafka checks only partitions whose ISR has a broker that leaves.
     for s in range(slots):
         may_lead = flags_of(t.brokers, replicas[s]) & MAY_LEAD_FLAG
         if with_directories:
@@ -117,7 +119,10 @@ cdef inline Changes change_plain_rows(
     Table t, Py_ssize_t slots, Py_ssize_t members, bint with_directories, Rule rule, bint has_lists,
     const int32_t* rows, Py_ssize_t candidates, Changes out
 ) noexcept nogil:
-    """Decide from candidate `out.at` up to one that needs the builder. All by value: registers are fast."""
+    """Decide the candidates from `out.at` on, up to the first one that needs all steps of the builder.
+
+    Structs are passed by value, so that the compiler keeps their fields in registers.
+    """
     cdef Py_ssize_t r, ahead
     cdef int32_t p
     for r in range(out.at, candidates):
@@ -144,7 +149,7 @@ cdef inline Changes change_plain_rows(
 cdef Changes change_three(
     Table t, Rule rule, bint has_lists, const int32_t* rows, Py_ssize_t n, Changes out
 ) noexcept nogil:
-    """Three replicas: loops of a known length."""
+    """Partitions of three replicas: the compiler unrolls loops of a known length."""
     return change_plain_rows(t, 3, 3, False, rule, has_lists, rows, n, out)
 
 
@@ -254,7 +259,7 @@ cdef Changes changes_of(object heads__kr, Py_ssize_t step, object isr, object re
 
 
 cdef void set_lists(List* lists, int32_t* first, Py_ssize_t candidates, Py_ssize_t room) noexcept:
-    """Point each of the lists at its places, offsets and values, with `room` for each."""
+    """Point each list at its places, offsets and values; list k begins at `first + k * room`."""
     cdef Py_ssize_t k
     for k in range(SPARSE_LISTS):
         lists[k].places = first + k * room
@@ -277,7 +282,7 @@ def decide(
     cdef bint has_lists = t.elr.members != NULL or t.last_known.members != NULL
     has_lists = has_lists or t.removing.members != NULL or t.adding.members != NULL
     cdef List sparse[SPARSE_LISTS]
-    cdef int32_t no_list[MAX_REPLICAS + 3]  # Without room for lists no list changes; directories are compared there.
+    cdef int32_t no_list[MAX_REPLICAS + 3]  # Used without `sparse__kl`: no list changes, but directories are compared.
     out.lists = sparse
     if sparse__kl is None:
         set_lists(sparse, no_list, 1, 0)

@@ -23,4 +23,4 @@ def place_striped(
     offset: int,
     random_state: int,
 ) -> int:
-    """Returns the state of the random sequence afterwards."""
+    """Place stripes over racks (StripedReplicaPlacer); returns the state of the random sequence afterwards."""

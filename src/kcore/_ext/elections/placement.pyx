@@ -1,6 +1,6 @@
 """Kernels of replica placement: AdminUtils' shifting round robin and StripedReplicaPlacer's stripes.
 
-They fill `replicas__ps` with broker ids. Callers pass at least as many brokers as there are slots, and rows in range.
+They fill `replicas__ps` with broker ids. Callers pass at least as many brokers as slots, and only valid rows.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -16,9 +16,10 @@ def place_shifted(
     int64_t shift,
     int64_t start_partition,
 ):
-    """Place first replicas in turn and others at a distance that grows every round; no rack twice until all have one.
+    """Place first replicas round robin, and the others at a distance from the first that grows every round.
 
-    `racks__b` numbers the racks from 0, all of them in use; the `taken_by` columns are scratch space, filled with -1.
+    A rack gets a second replica of a partition only when every rack has one. `racks__b` numbers the racks from 0, and
+    each rack has a broker. The `taken_by` columns are scratch space that the caller fills with -1.
     """
     cdef Py_ssize_t brokers = brokers__b.shape[0], racks = rack_taken_by__r.shape[0], others = max(brokers - 1, 1)
     cdef Py_ssize_t first = (start_partition + start) % brokers
@@ -48,7 +49,7 @@ cdef inline void shifted_one(
     cdef Py_ssize_t s, row = first
     cdef int32_t rack
     for s in range(replicas__ps.shape[1]):
-        # The loop ends: some broker of a rack without a replica, or else some unused broker, comes round.
+        # The loop ends: it reaches a broker of a rack without a replica or, if all racks have one, an unused broker.
         while broker_taken_by__b[row] == p or (racks_left and rack_taken_by__r[racks__b[row]] == p):
             row, distance = follower_row(first, distance, brokers), next_distance(distance, brokers)
         rack = racks__b[row]
@@ -69,7 +70,7 @@ cdef inline Py_ssize_t next_distance(Py_ssize_t distance, Py_ssize_t brokers) no
 cdef struct Stripes:
     Py_ssize_t racks
     int32_t epoch       # Partitions placed since the last shuffle.
-    Py_ssize_t offset   # Where the next partition begins in the order of racks.
+    Py_ssize_t offset   # The position in the order of racks at which the next partition begins.
     uint64_t random     # The state of the java.util.Random.
 
 
@@ -86,16 +87,17 @@ def place_striped(
     int32_t offset,
     uint64_t random_state,
 ):
-    """Place stripes over racks; rack r has two lists in `brokers__b` by start: 2r unfenced and 2r + 1 fenced brokers.
+    """Place stripes over racks; returns the state of the random sequence afterwards.
 
-    Returns the state of the random sequence afterwards.
+    `brokers__b` has two lists for rack r: list 2r has the unfenced brokers, list 2r + 1 the fenced ones. List l begins
+    at `list_starts__l[l]`.
     """
     cdef Stripes stripes
     cdef Py_ssize_t p
     stripes.racks, stripes.epoch, stripes.offset, stripes.random = rack_order__r.shape[0], 0, offset, random_state
     with nogil:
         for p in range(replicas__ps.shape[0]):
-            # A single unfenced broker is never shuffled: a new epoch would find it used for ever (KAFKA-12897).
+            # A single unfenced broker is never shuffled: after a shuffle it would look used for ever (KAFKA-12897).
             if stripes.epoch == unfenced and unfenced > 1:
                 shuffle_all(&stripes, brokers__b, list_starts__l, rack_order__r, shuffle_order__r)
             if stripes.offset == stripes.racks:
@@ -119,8 +121,8 @@ cdef inline void striped_one(
     int32_t[::1] epochs__l,
     const int32_t[::1] rack_order__r,
 ) noexcept nogil:
-    # Both searches end. A list may be used up right after a shuffle, as it last served in the epoch of the same number.
-    # But the lists that served the partition just before start afresh, and they have enough brokers.
+    # Both searches end. A list whose last use was in an epoch of the same number looks used up right after a shuffle.
+    # But the lists that the previous partition used start again, and they have enough brokers.
     cdef Py_ssize_t s, at = stripes.offset, leader_at = stripes.offset
     cdef int32_t broker, rack
     while True:

@@ -18,7 +18,10 @@ def choose(
     rows__r: npt.NDArray[np.int32],
     choices__r: npt.NDArray[np.int8],
 ) -> int:
-    """Call the policy for each candidate partition; returns the first whose answer is invalid, or -1."""
+    """Call the policy for each candidate that needs a leader, and write the chosen slots to `choices__r`.
+
+    Returns -1, or the index in `rows__r` of the first candidate for which the policy's answer is invalid.
+    """
     slots = replicas__ps.shape[1]
     for r in range(len(rows__r)):
         p = rows__r[r]

@@ -6,8 +6,8 @@ replays them at once. It sends the response when the records are committed. When
 reverts to the last commit.
 
 - `controller.py`: the state machine: events in, appends and answers out; `outputs.py`: what it returns;
-  `pending.py`: a request on its way; `decision.py`: the result of a handler; `writing.py`: a decision as batches, and
-  in the state; `activation.py`: the first records of an active controller.
+  `pending.py`: requests and tasks until their answers; `decision.py`: the result of a handler; `writing.py`: encodes a
+  decision as batches and applies it; `activation.py`: the first records of an active controller.
 - `handlers.py`: the table of requests and handlers; `kraft_context.py`: what handlers read;
   `kraft_controller_config.py`: the settings.
 - `standby.py`: a controller that is not active.
@@ -18,9 +18,9 @@ reverts to the last commit.
 - `admin/`: configurations, client quotas, ACLs, SCRAM, delegation tokens, features.
 - `effective_configs.py`, `election_settings.py`: the effective settings of topics.
 - `image_indexes.py`: indexes of the image's ACLs and tokens, and the authorizer.
-- `snapshot_slices.py`: snapshots are written and loaded in slices, between other events.
-- `departures.py`: where kcore deliberately differs from Kafka; `kafka_way/`: the code for Kafka's way;
-  `error_responses.py`: responses that name the active controller.
+- `snapshot_slices.py`: writes and loads snapshots in slices, between other events.
+- `departures.py`: where kcore deliberately differs from Kafka; `kafka_way/`: the code for departures that are switched
+  back; `error_responses.py`: responses that name the active controller.
 
 Rules that both modes share are in `controller/rules/`.
 """

@@ -52,7 +52,10 @@ class Bootstrap(NamedTuple):
 
 
 def check_level(features: Mapping[str, int], release: str, source: str) -> None:
-    """NewerReleaseError if a log or snapshot has a metadata.version that the release does not know."""
+    """NewerReleaseError if the features have a metadata.version that the release does not know.
+
+    `source`: the log or snapshot that has the features, for the message.
+    """
     name = RELEASES[release].newest
     newest = MetadataVersion.parse(f"{name}@{release}").feature_level
     level = features.get(FEATURE_NAME, 0)
@@ -75,7 +78,7 @@ def activation(
 ) -> Activation:
     """The first records of an active controller. `is_empty`: the log has only control records.
 
-    LevelError if a transaction is open and the metadata.version has no transactions.
+    LevelError if a transaction is open and the metadata.version does not support transactions.
     """
     if _needs_bootstrap(image, config, is_empty=is_empty):
         return _of_empty_log(image, config, bootstrap)
@@ -88,7 +91,10 @@ def activation(
 
 
 def _needs_bootstrap(image: ClusterImage, config: KraftControllerConfig, *, is_empty: bool) -> bool:
-    """Kafka 3.9.1 mistakes a log with half of a bootstrap transaction for a log of its oldest level, and stops."""
+    """True if the controller must write the bootstrap records.
+
+    Kafka 3.9.1 takes a log with half of a bootstrap transaction for a log of its oldest level, and stops.
+    """
     if config.release != "3.9.1":
         return FEATURE_NAME not in image.features
     if is_empty or HALF_BOOTSTRAP in config.kafka_way:

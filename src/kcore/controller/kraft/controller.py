@@ -3,8 +3,8 @@
 The active controller decides on the latest state, appends the decision's records and replays them at once. It answers
 when these records, and all records that the decision has read, are committed. When its node stops leading, the state
 reverts to the last commit and every pending request is answered NOT_CONTROLLER. When the node refuses an append because
-it has written a control record first, the controller makes the refused decision and all later ones again. A standby
-replays commits.
+it has written a control record first, the controller makes the refused decision and all later decisions again. A
+standby replays commits.
 
 A request for many topics or partitions is decided, encoded and applied in parts; then all of its records are appended
 together. Between the parts the controller answers heartbeats, and reads until the first record is applied. Requests
@@ -78,7 +78,7 @@ class KraftController:
         self._writing: Writing | None = None
         self._waiting: deque[Pending] = deque()  # Waiting for the end of the long decision, in order of arrival.
         self._following = Following()
-        self._inherits_transaction = False  # Until this controller's abort record is committed.
+        self._inherits_transaction = False  # True while an earlier leader's transaction is open in the committed log.
         self._loading: SnapshotLoading | None = None
         self._shadow = shadow_of(config.kafka_way)
         self._begin_with(ClusterImage())
@@ -105,7 +105,7 @@ class KraftController:
         return self.committed if first is None or not first.transaction else min(first.begin, self.committed)
 
     def snapshot_offset(self) -> int | None:
-        """Where a snapshot may end now; None while a transaction of another node is open (KIP-868).
+        """The offset at which a snapshot may end now; None while a transaction of another node is open (KIP-868).
 
         A standby first applies the rest of the last commit.
         """
@@ -116,7 +116,7 @@ class KraftController:
     # Requests.
 
     def on_request(self, request: Message, info: RequestInfo, reply_to: Hashable) -> Outputs:
-        """Handle a request that HANDLERS names. The answer follows now, at a commit, or at a resignation."""
+        """Handle a request that HANDLERS names. The answer is among the outputs of this event or of a later one."""
         if self.epoch is None:
             return self._as_standby(request, info, reply_to)
         handler = HANDLERS[type(request)]
@@ -146,7 +146,7 @@ class KraftController:
 
     @property
     def is_at_work(self) -> bool:
-        """As in StateMachine: the standby still applies committed records or reverts uncommitted ones."""
+        """True while the standby still applies committed records or reverts uncommitted ones (StateMachine)."""
         return self._following.is_at_work
 
     @property
@@ -159,18 +159,16 @@ class KraftController:
         return self._deciding is not None or self._writing is not None
 
     def _must_wait(self, request: Message) -> bool:
-        """Reads wait too while only a part of a decision's records is applied."""
+        """True if the request must wait for a long decision; reads wait only while its records are being applied."""
         return self.is_busy and (self._writing is not None or not isinstance(request, READS))
 
     @property
     def next_due_ms(self) -> int | None:
-        """When `on_timer` must be called next; None while no task is scheduled, or while a long decision delays all
-        tasks.
-        """
+        """The time of the next `on_timer`; None if no task is scheduled, or while a long decision delays all tasks."""
         return None if self.is_busy else self.periodic.next_due_ms
 
     def _wait(self, pending: Pending, outputs: list[Output]) -> None:
-        """Answer heartbeats that only extend a session at once; all other requests wait."""
+        """Queue a request until the long decision is written. Heartbeats that write nothing are answered at once."""
         decision = self._decision(pending, outputs) if isinstance(pending.request, BrokerHeartbeatRequest) else None
         if decision is None or decision.records:
             self._waiting.append(pending)
@@ -180,7 +178,7 @@ class KraftController:
     # Decisions.
 
     def _decide(self, pending: Pending, outputs: list[Output]) -> None:
-        """Decide on the latest state, append and replay; answer now if the answer depends on no commit."""
+        """Decide on the latest state, append and replay; answer now if the answer needs no commit."""
         decision = self._decision(pending, outputs)
         if decision is not None:
             self._settle(pending, decision, outputs)
@@ -280,13 +278,13 @@ class KraftController:
         return [*outputs, *self._work_on_waiting()]
 
     def _work_on_waiting(self) -> list[Output]:
-        """Ask for an event for the oldest waiting request, when no decision is in parts."""
+        """A WorkOn for the oldest waiting request; empty if a decision is in parts or no request waits."""
         return [] if self._is_in_parts or not self._waiting else [WorkOn(self._waiting[0].name)]
 
     def _write_on(self, writing: Writing, outputs: list[Output]) -> None:
         """Write the next part of a decision.
 
-        If the records cannot be written, the state returns to that before the decision.
+        If the records cannot be written, the state before the decision returns.
         """
         pending = writing.pending
         try:
@@ -410,7 +408,7 @@ class KraftController:
         self._begin_context()
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Outputs:
-        """Make this decision and all later ones again, after the control record that the node wrote first."""
+        """Make the refused decision and all later ones again, after the control record that the node wrote first."""
         begin = append.expected_offset
         if self._writing is not None:
             self._writing.parts.close()
@@ -432,10 +430,11 @@ class KraftController:
             self._decide(again.popleft(), outputs)
         self._waiting += again
         outputs += self._work_on_waiting()
-        return [each for each in outputs if not (was_busy and isinstance(each, WorkOn))]  # The server has one already.
+        # If the controller was busy, the server has a WorkOn already.
+        return [each for each in outputs if not (was_busy and isinstance(each, WorkOn))]
 
     def _undecided(self) -> list[Pending]:
-        """Remove and return all requests and tasks without a decision, in order."""
+        """Remove and return all requests and tasks that wait or are being decided or written, in order."""
         in_parts = [each.pending for each in (self._deciding, self._writing) if each is not None]
         undecided = [*in_parts, *self._waiting]
         self._deciding = self._writing = None
@@ -447,25 +446,25 @@ class KraftController:
     def _commit(self, offset: int) -> None:
         """Discard the journal below `offset`, except for changes that a snapshot being written needs.
 
-        The node may commit a control record at the offset where a decision that is being written begins. That
-        decision's journal stays, because the decision is reverted when its append is refused.
+        The node may commit a control record at the offset where a decision that is being written begins. The journal of
+        this decision stays, because the decision is reverted when its append is refused.
         """
         offset = offset if self._held is None else min(offset, self._held)
         self.image.commit(min(offset, self._decided_end) if self._writing is not None else offset)
 
     def hold(self, offset: int) -> None:
-        """Keep the image's journal from `offset` on, so that a snapshot of the state there can be written."""
+        """Keep the image's journal from `offset` on, so that a snapshot of the state at `offset` can be written."""
         self._held = offset
         self._shadow.hold(offset)
 
     def release(self) -> None:
-        """No snapshot needs the journal any more. May be called without a `hold`."""
+        """End a `hold`: no snapshot needs the journal any more. May be called without a `hold`."""
         self._held = None
         self._shadow.hold(None)
 
     @property
     def snapshot_image(self) -> ClusterImage:
-        """The image that snapshots contain: the state, unless departures that are switched back change it."""
+        """The image of which snapshots are written: the state, unless a switched-back departure changes it."""
         return self._shadow.snapshot_image(self.image)
 
     def on_snapshot(self, reader: SnapshotReader) -> Outputs:
@@ -474,7 +473,7 @@ class KraftController:
         return [ReadSnapshotSlice()]
 
     def on_read_slice(self) -> Outputs:
-        """Read a slice of the snapshot; after the last one, replace the state by that of the snapshot."""
+        """Read a slice of the snapshot; after the last slice, replace the state by the snapshot's state."""
         loading = self._loading
         if loading is None:
             return ()

@@ -34,12 +34,12 @@ Records: TypeAlias = Versioned | KraftChanges | KraftElections | PartitionCreati
 class Decision:
     """The decision about one request or one periodic task."""
 
-    response: Message | None = None  # None: the connection is closed, or no client waits.
+    response: Message | None = None  # None closes the connection; a periodic task has no response.
     records: Sequence[Records] = field(default_factory=tuple)
-    is_atomic: bool = True  # All or none: a transaction if the records do not fit one batch.
-    has_more: bool = False  # A periodic task must run again soon, even if it wrote nothing.
+    is_atomic: bool = True  # All records are written or none: in a transaction if one batch cannot hold them.
+    has_more: bool = False  # True if the periodic task must run again soon, even if it wrote nothing.
     kraft_version: int | None = None  # The raft layer writes this level, with the voters, before the records.
-    rest: "Rest | None" = None  # Decided after the answer, so that the answer does not wait for it.
+    rest: "Rest | None" = None  # The rest of the decision, made after the answer, so that no client waits for it.
 
 
 class Rest(NamedTuple):
@@ -49,14 +49,14 @@ class Rest(NamedTuple):
     decide: Callable[[], "Decision | Steps"]
 
 
-AT_ONCE: Final = 1_000  # Topics or partitions in one part of a decision.
-SINGLES_AT_ONCE: Final = 10 * AT_ONCE  # Records as objects in one part of the encoding.
+AT_ONCE: Final = 1_000  # Most topics or partitions in one part of a decision.
+SINGLES_AT_ONCE: Final = 10 * AT_ONCE  # Most records that are objects in one part of the encoding.
 Steps: TypeAlias = Generator[None, None, Decision]
 """A long decision in parts of a few milliseconds. The state does not change between the parts."""
 
 
 def pause_if_many(count: int) -> Generator[None, None, None]:
-    """End a part of a decision if it has this number of topics or partitions; small decisions have one part."""
+    """End the present part of a decision about `count` topics or partitions if these are AT_ONCE or more."""
     if count >= AT_ONCE:
         yield
 

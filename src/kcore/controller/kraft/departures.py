@@ -1,7 +1,8 @@
 """The table of kcore's deliberate departures from Kafka's controller. docs/guides/departures.md lists it.
 
-By default kcore's way holds. Each row has a switch: `KraftControllerConfig.kafka_way` has the names of the rows that
-are switched back (`./kcore controller kraft run --kafka-way NAME`). The code that Kafka's way needs is in `kafka_way/`.
+By default the controller follows kcore's rule. Each row has a switch: `KraftControllerConfig.kafka_way` has the names
+of the rows that are switched back, for which the controller decides as Kafka's does ("in Kafka's way"). The option is
+`./kcore controller kraft run --kafka-way NAME`; the code for switched-back rows is in `kafka_way/`.
 """
 
 from collections.abc import Mapping
@@ -57,17 +58,18 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "a rolling restart waits for nothing",
     ),
     FENCES_ONE_BY_ONE: Departure(
-        "fences brokers whose sessions end together one by one, and may elect a broker that is fenced next",
+        "if sessions end together, fences their brokers one by one, and may elect a broker that it fences next",
         "fences them in one decision, which elects none of them and keeps an ISR that has only such members",
         "one event in place of many, and any member of the last ISR may lead when it returns",
     ),
     FENCES_AFTER_A_PAUSE: Departure(
-        "fences, at its first check after a pause of its own, brokers whose heartbeats it has not read yet",
+        "after a pause of the controller, fences brokers whose heartbeats have arrived but are not read yet",
         "reads the heartbeats that arrived during the pause before it fences a broker",
         "a busy controller is not the brokers' fault",
     ),
     FENCES_AT_INTERVALS: Departure(
-        "checks eight times in a session timeout whether a session has ended, and fences a broker up to an eighth late",
+        "checks eight times in a session timeout whether a session has ended, and fences a broker up to an eighth of "
+        "the timeout late",
         "also checks when the first session ends, as Kafka 3.9 does",
         "the partitions of a lost broker get new leaders as soon as the timeout allows",
     ),
@@ -83,15 +85,15 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "what was refused must not happen",
     ),
     EARLIER_MOVES: Departure(
-        "keeps the replicas to add or remove of a reassignment that is replaced by one with none to add or remove: the "
+        "keeps the adding and removing replicas of a replaced reassignment if the new one adds or removes none: the "
         "new reassignment may never end, or may remove a replica of its target",
         "drops the replaced reassignment",
         "a reassignment ends with exactly the replicas that it names",
     ),
     OFFLINE_LEADERS: Departure(
-        "elects a broker for a leaderless partition whose directory is reported as offline by the same heartbeat that "
-        "unfences the broker, or by the assignment itself; elects nobody if an assignment brings the replica online",
-        "elects by the directories as they are after the request",
+        "elects a broker although the heartbeat that unfences it, or the assignment itself, says that the replica's "
+        "directory is offline; elects no leader if an assignment brings a replica online",
+        "decides elections on the directories' state after the request",
         "a replica on a failed disk must not lead, and one on a good disk must not wait for the next election",
     ),
     REPLACED_DISKS: Departure(
@@ -121,8 +123,9 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "one bad setting must not cost the cluster its controller",
     ),
     REFUSED_KRAFT_VERSION: Departure(
-        "writes a new kraft.version with its next records though the UpdateFeatures that names it was refused",
-        "writes none",
+        "writes a new kraft.version with its next records although it refused the UpdateFeatures that names the "
+        "version",
+        "does not write it",
         "what was refused must not happen",
     ),
     REMOVED_VOTERS: Departure(
@@ -133,7 +136,7 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
     ),
     STALE_ELIGIBLE: Departure(
         "still counts a broker as an eligible leader replica after ELRs were cleared, and writes a change twice when "
-        "that broker leaves; if the topic was deleted, it fails and resigns",
+        "the broker leaves; if the topic was deleted, the controller fails and resigns",
         "writes the change once, and carries out the request",
         "cleared ELRs and deleted topics must have no effect",
     ),
@@ -145,19 +148,19 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
     ABORTED_RECORDS: Departure(
         "keeps records of an aborted metadata transaction in its snapshots if it reads further records together with "
         "the abort",
-        "leaves them out",
+        "leaves the aborted records out",
         "what was aborted must not happen",
     ),
     DELETED_SETTINGS: Departure(
-        "keeps in its snapshots the settings of a topic whose creation and deletion it reads together, as in a "
-        "replay of a log",
-        "drops them with the topic",
+        "keeps the settings of a deleted topic in its snapshots if it reads the topic's creation and deletion "
+        "together, as in a replay of a log",
+        "drops the settings with the topic",
         "a later topic of that name must not inherit them",
     ),
     LOST_SCRAM: Departure(
         "loses all SCRAM credentials of a mechanism in its snapshots if it reads the removal of the last credential "
         "together with new ones, and applies the removal first",
-        "keeps the new ones",
+        "keeps the new credentials",
         "what was created must not be lost",
     ),
     STANDBYS: Departure(
@@ -179,8 +182,9 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "a client finds the leader at once",
     ),
     KILLED_LEADERS: Departure(
-        "elects no new active controller before the fetch timeout, even if the last one's process has ended",
-        "elects one as soon as the last one's address refuses connections; for a silent one it waits as long as Kafka",
+        "elects no new active controller before the fetch timeout, even if the process of the last one has ended",
+        "elects a new one as soon as the address of the last one refuses connections; if the address only stays "
+        "silent, it waits as long as Kafka",
         "a killed controller is replaced in a tenth of the time",
     ),
     UNBOUNDED_TOKENS: Departure(
@@ -204,4 +208,4 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
 """The departures by name."""
 
 KAFKA_WAY: Final = frozenset(DEPARTURES)
-"""All departures switched back: the controller decides as Kafka's does."""
+"""The names of all departures; with all of them switched back, the controller decides as Kafka's does."""

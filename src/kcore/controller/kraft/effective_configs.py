@@ -1,5 +1,6 @@
-"""The effective settings of a topic: from the topic, the node, all nodes, server.properties or the defaults, in this
-order.
+"""The effective settings of a topic.
+
+The topic's own value takes precedence; then that of the node, of all nodes, of server.properties, and the default.
 
 Source: KafkaConfigSchema.resolveEffectiveTopicConfigs, ServerTopicConfigSynonyms, KafkaConfig.extractLogConfigMap.
 """
@@ -14,7 +15,7 @@ from kcore.schema.configs import ConfigResourceType, ConfigSource
 from kcore.schema.topics import CreatableTopicConfigs
 
 _MINUTE: Final = 60_000
-_FURTHER: Final = {  # Further synonyms, with the milliseconds of their units.
+_FURTHER: Final = {  # A topic setting's further synonyms, with the milliseconds of their unit; 0: no conversion.
     "segment.ms": (("log.roll.hours", 60 * _MINUTE),),
     "segment.jitter.ms": (("log.roll.jitter.hours", 60 * _MINUTE),),
     "flush.ms": (("log.flush.scheduler.interval.ms", 0),),
@@ -30,8 +31,9 @@ class Effective(NamedTuple):
 
 
 def synonyms(config: TopicConfig) -> tuple[tuple[str, int], ...]:
-    """The broker's settings that are defaults of a topic's setting, with the milliseconds of their unit; 0: no
-    conversion.
+    """The broker's settings that are defaults of a topic's setting, each with the milliseconds of its unit.
+
+    0 means that the value needs no conversion.
     """
     if config.server is None or config.name.startswith("remote."):
         return ()
@@ -70,7 +72,7 @@ class EffectiveConfigs:
         }
 
     def created(self, configs: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-        """The same as entries of a CreateTopicsResponse.
+        """The effective settings of a topic with these overrides, as entries of a CreateTopicsResponse.
 
         Topics share the entries of settings that they do not override.
         """
@@ -86,7 +88,7 @@ class EffectiveConfigs:
     def base_values(self) -> dict[str, str]:
         """The settings of a topic without overrides, as Kafka prints them.
 
-        Kafka does not check the settings of other brokers, so invalid values are ignored. Source:
+        Invalid values of brokers' settings are ignored, because Kafka stores these values without a check. Source:
         KafkaConfig.extractLogConfigMap.
         """
         found: dict[str, str] = {}
@@ -102,7 +104,7 @@ def _entry(name: str, effective: Effective) -> CreatableTopicConfigs:
 
 
 def _converted(text: str, unit: int) -> str:
-    """The value in milliseconds (ConfigSynonym's converters). A text that is no number counts as 0."""
+    """The value in milliseconds (ConfigSynonym's converters). A text that is not a number becomes 0."""
     if not unit:
         return text
     try:

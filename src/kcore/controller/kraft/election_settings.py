@@ -1,6 +1,7 @@
 """The topics' settings that elections need, as columns: min.insync.replicas and unclean.leader.election.enable.
 
-A topic's own setting takes precedence over that of the controller's node, of all nodes, and of server.properties.
+The setting of a topic takes precedence. Then follow the settings of the controller's node, of all nodes, and of
+server.properties.
 """
 
 from collections.abc import Mapping
@@ -21,12 +22,12 @@ class _Basis(NamedTuple):
 
     level: Level
     elr: bool
-    version: int  # Incremented by each change of an override.
+    version: int  # Incremented by each change of a topic's override or a node's setting.
     topics: int  # Rows of the topic table; 0 if no topic has an override.
 
 
 class ElectionSettings:
-    """The settings of one image at a time; they are collected again for another image."""
+    """The election settings of an image. If `of` is called with another image, it collects them again."""
 
     def __init__(self, config: KraftControllerConfig) -> None:
         self._config = config
@@ -44,7 +45,7 @@ class ElectionSettings:
         if basis != self._basis:
             self._made, self._basis = self._settings(image, level, elr), basis
             if any(topic not in image.topics for by_topic in self._overrides.values() for topic in by_topic):
-                self._basis = None  # A topic of that name may be created later, and has these settings.
+                self._basis = None  # Compute again: a topic that has an override may be created before the next call.
         return self._made
 
     def _catch_up(self, image: ClusterImage) -> None:
@@ -65,7 +66,7 @@ class ElectionSettings:
                 by_topic[topic] = value
             elif by_topic.pop(topic, None) is None:
                 continue
-            self._version += 1  # Also for an equal value: the topic may have another row by now.
+            self._version += 1  # Also if the value is equal: a topic that was created again has another row.
 
     def _settings(self, image: ClusterImage, level: Level, elr: bool) -> KraftSettings:
         of_nodes = [*settings_of_nodes(image, self._config), self._config.static_configs]

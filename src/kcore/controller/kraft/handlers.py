@@ -47,8 +47,8 @@ HANDLERS: Final[dict[type[Message], Handler]] = {
     schema.DescribeClusterRequest: on_describe_cluster,
 }
 
-# A standby answers these requests too, from its committed state. The active controller's answer waits for the commit of
-# the state that it shows; Kafka's shows the committed state (lastStableOffset), at once.
+# A standby answers these requests too, from its committed state. The active controller reads its latest state and sends
+# the answer when this state is committed. Kafka's controller answers from its committed state (lastStableOffset).
 READS: Final = (
     *(schema.DescribeClusterRequest, config_schema.DescribeConfigsRequest, acl_schema.DescribeAclsRequest),
     *(partitions.ListPartitionReassignmentsRequest, schema.DescribeUserScramCredentialsRequest),

@@ -1,7 +1,7 @@
-"""Indexes of an image: its ACLs by resource, and its delegation tokens by HMAC, which is the secret a client shows.
+"""Indexes of an image: its ACLs by resource, and its delegation tokens by HMAC, which is a token's secret.
 
-Each query applies the changes of the image since the last one, so its cost grows with these changes. Neither the tokens
-nor their key is ever logged. Source: AclCache, StandardAuthorizerData, DelegationTokenCache,
+Each query first applies the changes of the image since the last query, so its cost grows with these changes. Tokens and
+their key are never logged. Source: AclCache, StandardAuthorizerData, DelegationTokenCache,
 DelegationTokenControlManager.createHmac.
 """
 
@@ -20,7 +20,7 @@ Acl = AccessControlEntryRecord
 
 
 class AclIndex(AclsByResource[Uuid, Acl]):
-    """The ACLs of one image at a time; the index is built again for another image."""
+    """The ACLs of an image by resource. If `of` is called with another image, it builds the index again."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,18 +62,18 @@ class ImageAuthorizer(Authorizer):
 
 
 class TokenIndex:
-    """The tokens of one image at a time; the index is built again for another image."""
+    """The tokens of an image by HMAC. If a method is called with another image, it builds the index again."""
 
     def __init__(self, secret_key: str | None) -> None:
         """`secret_key`: `delegation.token.secret.key`; None if the cluster has no tokens."""
         self._secret_key = None if secret_key is None else secret_key.encode()
         self._changes = KeyChanges("tokens")
-        self._ids: dict[bytes, str] = {}  # By HMAC; tokens may have been removed since.
-        self._owners: dict[str, str] = {}  # By token id.
+        self._ids: dict[bytes, str] = {}  # Token ids by HMAC.
+        self._owners: dict[str, str] = {}  # Owners by token id.
         self._of_owner: Counter[str] = Counter()
 
     def hmac_of(self, token_id: str) -> bytes:
-        """The token's secret."""
+        """The HMAC of a token id, which is the token's secret."""
         assert self._secret_key is not None  # Without a key no token exists.
         return secret_of(self._secret_key, token_id)
 

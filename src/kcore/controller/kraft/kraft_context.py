@@ -28,13 +28,13 @@ from kcore.schema.acls import AclCreationResult
 from kcore.schema.structure import MetadataRecord
 from kcore.types import Uuid
 
-MOST_RECORDS: Final = 10_000  # QuorumController.MAX_RECORDS_PER_USER_OP; the limit of partitions too.
+MOST_RECORDS: Final = 10_000  # Records or partitions of a request (QuorumController.MAX_RECORDS_PER_USER_OP).
 TOO_LARGE: Final = "Unable to perform excessively large batch operation."  # BoundedList
-_ELR_OF_3_9: Final = "eligible.leader.replicas.enable"  # A setting of server.properties, older than the feature.
+_ELR_OF_3_9: Final = "eligible.leader.replicas.enable"  # The setting of 3.9.1, which has no feature for ELRs.
 
 
 class RequestInfo(NamedTuple):
-    """The facts about a request that its message does not have."""
+    """The facts about a request that are not in its message."""
 
     version: int
     now_ms: int  # By the controller's monotonic clock.
@@ -45,20 +45,20 @@ class RequestInfo(NamedTuple):
     is_token_authenticated: bool = False  # The principal authenticated with a delegation token.
     listener: str = "CONTROLLER"  # The listener that received the request.
     client_id: str | None = None  # In an envelope: the client id of the original request.
-    security_protocol: str = "PLAINTEXT"  # The security protocol of that listener.
+    security_protocol: str = "PLAINTEXT"  # The security protocol of `listener`.
 
 
 class NotControllerError(KcoreError):
     """A standby received a request that only the active controller decides."""
 
     def __init__(self, refused: Mapping[int, AclCreationResult]) -> None:
-        """`refused`: for CreateAcls, the results with an error of their own, by place in the request."""
+        """`refused`: for CreateAcls, the results of entries that failed a check, by place in the request."""
         super().__init__("only the active controller decides this")
         self.refused = refused
 
 
 def _no_problem(kraft_version: int) -> str | None:
-    """For a context without a raft node."""
+    """The `kraft_version_problem` of a context without a raft node."""
     return None
 
 
@@ -66,17 +66,17 @@ def _no_problem(kraft_version: int) -> str | None:
 class RaftView:
     """The facts about the raft node that rules need; the edge keeps them up to date."""
 
-    kraft_version: int = 0  # From raft's control records; the image has the other features.
-    kraft_version_problem: Callable[[int], str | None] = _no_problem  # Returns why raft cannot write a level.
+    kraft_version: int = 0  # From raft's control records; the image has the levels of the other features.
+    kraft_version_problem: Callable[[int], str | None] = _no_problem  # Returns why raft cannot write a kraft.version.
     voter_ids: frozenset[int] = frozenset()  # The latest voters, committed or not; empty without a raft node.
 
 
 class ControllerContext:
     """The state, settings and indexes that handlers read.
 
-    Handlers change only the random numbers, the contact times of heartbeats and the rest of quotas on mutations.
-    `image` is the state after all decisions, committed or not: `apply` replays a request's records before the next
-    request is decided.
+    Handlers change only the state of `random`, the contact times of heartbeats, and the token buckets of quotas on
+    mutations. `image` is the state after all decisions, committed or not: the records of a request are replayed before
+    the next request is decided.
     """
 
     def __init__(
@@ -97,15 +97,15 @@ class ControllerContext:
         burst_s = config.controller_quota_window_num * config.controller_quota_window_size_seconds
         self.mutation_quotas = MutationQuotas(burst_s)
         self.used_quota: MutationQuota | None = None  # The quota that the present request uses.
-        self.shadow = Shadow()  # Kafka's state beside the image; see `kafka_way/`.
+        self.shadow = Shadow()  # State of Kafka's controller that the image does not have; see `kafka_way/`.
         self.wall_ahead_ms = 0  # Wall clock minus the controller's clock, for periodic tasks.
 
     @property
     def version(self) -> MetadataVersion:
         """The finalized metadata.version, as the configured release understands it.
 
-        The release's oldest while nothing is committed, because a standby of a new quorum needs a version before
-        (FeaturesPublisher).
+        While nothing is committed, it is the release's oldest version, because a standby of a new quorum needs a
+        version from the start (FeaturesPublisher).
         """
         return _version(self.image.features.get(FEATURE_NAME), self.config.release)
 
@@ -122,8 +122,8 @@ class ControllerContext:
     def kraft_settings(self) -> KraftSettings:
         """The level of Kafka and the topics' settings that decide elections, in the present state.
 
-        The cost grows with the settings that changed since the last call. If one of them is a setting that elections
-        read, the cost also grows with the topics that override it.
+        The cost grows with the settings that changed since the last call. If elections read one of these settings, the
+        cost also grows with the topics that override it.
         """
         return self.election_settings.of(self.image, self.level, self.is_elr_enabled)
 
@@ -161,8 +161,8 @@ class ControllerContext:
     def call_controller(self, refused: Mapping[int, AclCreationResult] = MappingProxyType({})) -> None:
         """Raise NotControllerError on a standby.
 
-        Every handler that does not only read calls it where Kafka's ControllerApis calls its controller: the code
-        after the call runs only on the active controller. A standby gets this far only in Kafka's way
+        Every handler that does more than read calls this method where Kafka's ControllerApis calls its controller: the
+        code after the call runs only on the active controller. A standby runs handlers only in Kafka's way
         ("standbys-check-first"). `refused`: as in NotControllerError.
         """
         if self.is_standby:
@@ -177,11 +177,11 @@ class ControllerContext:
         return self.used_quota
 
     def activate(self, now_ms: int) -> None:
-        """The node leads: begin the session of every unfenced broker now (ClusterControlManager.activate)."""
+        """Begin all unfenced brokers' sessions, because the node leads from now on (ClusterControlManager.activate)."""
         self.heartbeats.activate(self.image, now_ms)
 
     def on_contacts(self, contacts: Sequence[Contact]) -> None:
-        """Extend the sessions of brokers whose heartbeats the edge has answered, because they change nothing."""
+        """Extend the sessions of brokers whose heartbeats change nothing and were answered by the edge."""
         for contact in contacts:
             self.heartbeats.on_contact(contact, self.image)
 
@@ -192,7 +192,7 @@ class ControllerContext:
 
 
 Handler: TypeAlias = Callable[[ControllerContext, Any, RequestInfo], Decision | Steps]
-"""Decides a request of one type; in parts if the request may name many topics or partitions."""
+"""Decides requests of one type; in parts if a request may name many topics or partitions."""
 
 
 @lru_cache(maxsize=64)

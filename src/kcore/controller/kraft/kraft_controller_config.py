@@ -1,4 +1,4 @@
-"""The settings of a KRaft controller, by Kafka's names with `_` for `.`. `release` selects the rules."""
+"""The settings of a KRaft controller, by Kafka's names with `_` for `.`. `release`: the release whose rules apply."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,13 +31,13 @@ class KraftControllerConfig:
     has_authorizer: bool = False
     super_users: tuple[str, ...] = ()
     allow_everyone_if_no_acl_found: bool = False
-    controller_quota_window_num: int = 11  # Windows by which a request may overdraw a quota on mutations.
+    controller_quota_window_num: int = 11  # Windows whose tokens fill the token bucket of a quota on mutations.
     controller_quota_window_size_seconds: int = 1
-    quota_window_num: int = 11  # Windows over which the time of requests is counted.
+    quota_window_num: int = 11  # Windows over which request_percentage is averaged.
     quota_window_size_seconds: int = 1
     metadata_max_idle_interval_ms: int = 500  # Time between NoOpRecords; 0: none.
     metadata_log_max_record_bytes_between_snapshots: int = 20 << 20
-    metadata_log_max_snapshot_interval_ms: int = 3600 * 1000  # 0: no limit.
+    metadata_log_max_snapshot_interval_ms: int = 3600 * 1000  # 0: snapshots depend on bytes only.
     # Other settings of server.properties, by Kafka's names. Passwords may be among them.
     static_configs: Mapping[str, str] = field(default_factory=dict, repr=False)
-    kafka_way: frozenset[str] = frozenset()  # Departures from Kafka that are switched off; see `departures.py`.
+    kafka_way: frozenset[str] = frozenset()  # Departures from Kafka that are switched back; see `departures.py`.

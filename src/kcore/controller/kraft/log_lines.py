@@ -1,4 +1,4 @@
-"""Lines of the operator's log: one line for each kind of event, whatever the number of records."""
+"""Lines of the operator's log: a decision gets one line for each kind of event, however many records it has."""
 
 import logging
 import traceback
@@ -28,12 +28,12 @@ from kcore.types import Bools
 from kcore.wire.columns import Vectors
 from kcore.wire.encoded_records import EncodedRecords
 
-MOST_NAMES: Final = 5
+MOST_NAMES: Final = 5  # Topics that a line names; it counts the others.
 ALL_CORDONED: Final = (
     "all log directories of all brokers are cordoned: no topic can be created. "
     "Set cordoned.log.dirs of a broker to an empty list"
 )
-EVERY_MS: Final = 1_000  # AlterPartition requests of this time share one line.
+EVERY_MS: Final = 1_000  # AlterPartition requests within this time share one line.
 _SHOWN: Final = {*OF_BROKERS, brokers.RegisterControllerRecord, settings.FeatureLevelRecord}
 _EFFECTS: Final = {  # The words for one partition, and for several.
     "moved": ("partition has another leader", "partitions have other leaders"),
@@ -50,7 +50,7 @@ _EFFECTS: Final = {  # The words for one partition, and for several.
 
 
 class Notice(NamedTuple):
-    """The lines about a decision, which the operator's log gets when the decision is committed."""
+    """The lines about a decision, which are written to the operator's log when the decision is committed."""
 
     lines: Sequence[str] = ()
     later: Counter[str] | None = None  # Effects of AlterPartition, which get one line a second.
@@ -61,7 +61,7 @@ NO_NOTICE: Final = Notice()
 
 
 class NoticeMaker:
-    """Makes the notice of one decision. Each part is added before it is applied."""
+    """Makes the notice of one decision. Callers add records before these change the image."""
 
     def __init__(self, image: ClusterImage, request: Message | None) -> None:
         """`request`: None for a periodic task."""
@@ -106,7 +106,7 @@ class Notices:
 
     def __init__(self) -> None:
         self._later: Counter[str] = Counter()  # Effects of AlterPartition without a line yet.
-        self._last_ms: int | None = None  # When their last line was written.
+        self._last_ms: int | None = None  # The time of the last line about AlterPartition.
 
     def committed(self, notice: Notice, now_ms: int) -> list[str]:
         """The lines to write when a decision is committed."""
@@ -115,14 +115,14 @@ class Notices:
         return [*notice.lines, *self.due(now_ms)]
 
     def due(self, now_ms: int) -> list[str]:
-        """The effects of AlterPartition requests, at most once a second."""
+        """The lines about the effects of AlterPartition requests, at most once a second; otherwise empty."""
         if not self._later or (self._last_ms is not None and now_ms < self._last_ms + EVERY_MS):
             return []
         self._last_ms = now_ms
         return self.rest()
 
     def rest(self) -> list[str]:
-        """The effects that no line has reported yet."""
+        """The lines about effects of AlterPartition requests that no line has reported yet."""
         later, self._later = self._later, Counter()
         return _of_effects(later)
 
@@ -134,7 +134,7 @@ def resigned_line(epoch: int, refused: int) -> str:
 
 
 def fault_line(error: Exception) -> str:
-    """A fault of kcore with the places in the source that led to it, the innermost first."""
+    """The line about an exception in kcore's code, with the functions that led to it, the innermost first."""
     frames = reversed(traceback.extract_tb(error.__traceback__))
     places = " < ".join(f"{each.name} ({Path(each.filename).name}:{each.lineno})" for each in frames)
     return f"{type(error).__name__}: {error}; in {places}"
@@ -166,7 +166,10 @@ def _count_leaders(image: ClusterImage, changes: KraftChanges, effects: Counter[
 
 
 def _count_moves(image: ClusterImage, changes: KraftChanges, effects: Counter[str], *, by_request: bool) -> None:
-    """Count reassignments. `by_request`: a reassignment that ends was cancelled."""
+    """Count reassignments that begin, complete or are cancelled.
+
+    `by_request`: AlterPartitionReassignments made the changes, so a reassignment that ends was cancelled.
+    """
     if changes.replicas is None:
         return
     valid = changes.replicas.valid
@@ -181,7 +184,7 @@ def _count_moves(image: ClusterImage, changes: KraftChanges, effects: Counter[st
 
 
 def _is_filled(lists: Vectors | None, count: int) -> Bools:
-    """True for each change that sets a list with members."""
+    """For each change, True if its list has members."""
     return np.zeros(count, np.bool_) if lists is None else np.diff(lists.offsets) > 0
 
 
@@ -226,7 +229,7 @@ def _line_of_change(
 ) -> str | None:
     row = image.brokers.row(record.broker_id)
     parts = []
-    if record.fenced == FENCE and not image.brokers.fenced__b[row]:  # Also written for fenced brokers.
+    if record.fenced == FENCE and not image.brokers.fenced__b[row]:  # A fenced broker may be fenced again.
         parts.append(f"fenced: {_why_fenced(request)}")
     if record.fenced == UNFENCE:
         parts.append("unfenced")
@@ -241,7 +244,7 @@ def _line_of_change(
 
 
 def _cordons_the_last(image: ClusterImage, record: brokers.BrokerRegistrationChangeRecord) -> bool:
-    """True if the record cordons log directories and leaves no broker with one that is not cordoned (KIP-1066)."""
+    """True if the record cordons log directories, and all directories of all brokers are then cordoned (KIP-1066)."""
     if not record.cordoned_log_dirs:
         return False
     uuids, changed = image.directories.uuids, image.brokers.row(record.broker_id)
@@ -255,5 +258,5 @@ def _cordons_the_last(image: ClusterImage, record: brokers.BrokerRegistrationCha
 
 def _why_fenced(request: Message | None) -> str:
     if isinstance(request, BrokerHeartbeatRequest):
-        return "it has shut down" if request.want_shut_down else "it asked for it"
+        return "it has shut down" if request.want_shut_down else "its heartbeat requested this"
     return "its session has ended"

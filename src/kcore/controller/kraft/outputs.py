@@ -22,11 +22,11 @@ class LogLine(NamedTuple):
 
 
 class ReadSnapshotSlice(NamedTuple):
-    """Reading a snapshot continues: call `on_read_slice` after the events that already wait."""
+    """The snapshot has more slices: the edge must call `on_read_slice` after the events that already wait."""
 
 
 class WorkOn(NamedTuple):
-    """A decision continues, or requests wait for its end: call `on_work` after the events that already wait."""
+    """A decision has more parts, or requests wait: the edge must call `on_work` after the events that already wait."""
 
     name: str = "replay"  # The request or task that continues; "replay" on a standby.
 
@@ -39,4 +39,4 @@ class Clocks(NamedTuple):
     """The clocks that the edge provides."""
 
     now_ms: Callable[[], int]  # Monotonic.
-    wall_ms: Callable[[], int]  # For time stamps.
+    wall_ms: Callable[[], int]  # The wall clock, for time stamps.

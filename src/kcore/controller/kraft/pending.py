@@ -31,13 +31,13 @@ class Pending:
     request: Message | None = None
     reply_to: Hashable = None
     response: Message | None = None
-    offset: int = 0  # The answer waits until all records below this offset are committed.
+    offset: int = 0  # The controller answers when all records below this offset are committed.
     notice: Notice = NO_NOTICE  # The lines for the operator's log, written at the commit.
-    is_vital: bool = False  # The node cannot lead without it: exceptions are raised.
+    is_vital: bool = False  # The node cannot lead without this decision: an exception in it is raised.
     quota: MutationQuota | None = None  # The quota on mutations that the last decision used.
     has_failed: bool = False  # The last decision raised an exception.
     resigns: bool = False  # The controller resigns, as Kafka's does after this failure.
-    rest: Rest | None = None  # Decided after the answer.
+    rest: Rest | None = None  # The rest of the decision, made after the answer.
     # Called when the decision is written for the first time, with the number of records and `has_failed`.
     on_written: Callable[[int, bool], None] | None = None
 
@@ -83,20 +83,20 @@ class Deciding(NamedTuple):
 
 
 class Writing:
-    """Encodes a decision's records and applies them to the state, in parts; they are appended after that.
+    """Encodes a decision's records and applies them to the state, in parts; the controller appends them afterwards.
 
-    The records of a periodic task that need not be atomic are appended group by group. `parts` yields the records to
-    append now, or None. It raises the errors of `written` and `taking_effect`; the state is then that after the last
-    append.
+    If the decision of a periodic task is not atomic, its records are appended in groups. `parts` yields the records to
+    append now, or None. `parts` raises the errors of `written` and `taking_effect`; the state then returns to the state
+    after the last append.
     """
 
     def __init__(
         self, pending: Pending, decision: Decision, context: ControllerContext, epoch: int, clocks: Clocks
     ) -> None:
         self.pending, self.decision = pending, decision
-        # Records that are being applied and not appended yet; None before they are encoded, and without records.
+        # The records that are applied but not appended yet; None before they are encoded, or if there are none.
         self.made: Written | None = None
-        self.count = 0  # Records of the log so far.
+        self.count = 0  # The number of log records that are applied so far.
         self._context, self._epoch, self._clocks = context, epoch, clocks
         self._notice = NoticeMaker(context.image, pending.request)
         self.parts = self._write()
@@ -141,7 +141,10 @@ class Writing:
 
 
 class Uncommitted(NamedTuple):
-    """An append that is not committed. `transaction`: its batches if it is one, because only some may get committed."""
+    """An append that is not committed yet. `transaction`: the batches of a transaction, of which only some may commit.
+
+    `transaction` is empty for other appends.
+    """
 
     begin: int
     end: int

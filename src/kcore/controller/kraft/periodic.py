@@ -1,9 +1,9 @@
 """The schedule of the active controller's periodic tasks: fencing, elections, expiry of tokens, no-ops.
 
-In 4.x a task is due one period after its last run or after activation; 10 ms after a run that left work; and 5 minutes
-after a failure. Fencing is due earlier if a session ends earlier ("fences-at-intervals"). In 3.9.1 elections and
-fencing are scheduled only while there is a reason for them. Tasks that are due at the same time run in the order in
-which they became due.
+In 4.x a task is due one period after its last run or after activation, 10 ms after a run that left work, and 5 minutes
+after a failure. Fencing is due earlier if a session ends earlier, except in Kafka's way ("fences-at-intervals"). In
+3.9.1 elections and fencing are scheduled only while there is a reason for them. If several tasks are due, the task with
+the earliest due time runs first.
 
 Source: PeriodicTaskControlManager of 4.3.1; QuorumController.maybeScheduleNext* and
 rescheduleMaybeFenceStaleBrokers of 3.9.1.
@@ -18,10 +18,10 @@ from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.controller.kraft.pending import Pending
 from kcore.types import Int32s
 
-AGAIN_MS: Final = 10
-MOST_ELECTIONS: Final = 10_000  # In one run of a task; 1,000 in Kafka (MAX_ELECTIONS_PER_IMBALANCE).
-MOST_EXPIRED_TOKENS: Final = 1_000  # DelegationTokenControlManager.MAX_RECORDS_PER_EXPIRATION
-AFTER_FAULT_MS: Final = 5 * 60 * 1000
+AGAIN_MS: Final = 10  # The time until the next run after a run that left work.
+MOST_ELECTIONS: Final = 10_000  # A run ends at this number; 1,000 in Kafka (MAX_ELECTIONS_PER_IMBALANCE).
+MOST_EXPIRED_TOKENS: Final = 1_000  # In one run (DelegationTokenControlManager.MAX_RECORDS_PER_EXPIRATION).
+AFTER_FAULT_MS: Final = 5 * 60 * 1000  # The time until the next run after a failure.
 
 Work: TypeAlias = Callable[[ControllerContext, int], Decision | Steps | None]
 
@@ -33,25 +33,25 @@ class Task:
     name: str
     period_ms: int
     work: Work
-    continues_from: int | None = None  # Due again soon if it wrote at least this number of records.
-    is_wanted: Callable[[ControllerContext], bool] | None = None  # 3.9.1: scheduled only while this holds.
-    is_wanted_by: Callable[[ControllerContext, Int32s], bool] | None = None  # The same, for the given partitions.
-    next_ms: Callable[[ControllerContext], int | None] | None = None  # 3.9.1: when there is work for it.
-    sooner_ms: Callable[[ControllerContext], int | None] | None = None  # An earlier due time, within the period.
+    continues_from: int | None = None  # A run that wrote at least this number of records left work.
+    is_wanted: Callable[[ControllerContext], bool] | None = None  # 3.9.1: scheduled only if this returns True.
+    is_wanted_by: Callable[[ControllerContext, Int32s], bool] | None = None  # `is_wanted` for these partitions only.
+    next_ms: Callable[[ControllerContext], int | None] | None = None  # 3.9.1: the next time at which there is work.
+    sooner_ms: Callable[[ControllerContext], int | None] | None = None  # A due time that may be before the period ends.
 
 
 class PeriodicTasks:
-    """The schedule of one controller, active or not."""
+    """The schedule of one controller; empty while the controller is not active."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
-        """`tasks`: in the order in which they run if several are due at the same time."""
+        """`tasks`: in the order in which they run if they are due at the same time."""
         self._tasks = {task.name: task for task in tasks}
-        self._due_ms: dict[str, int] = {}  # In the order of scheduling.
+        self._due_ms: dict[str, int] = {}  # By task, in the order of scheduling.
         self._looks_at_changes = any(task.is_wanted_by is not None for task in tasks)
         self._seen = 0  # Changes of partitions below this offset were checked.
 
     def activate(self, context: ControllerContext, now_ms: int) -> None:
-        """The node leads: every period begins now."""
+        """Schedule the tasks of a node that becomes the leader: every period begins now."""
         self._due_ms = {}
         for task in self._tasks.values():
             if task.is_wanted is None and task.next_ms is None:
@@ -60,17 +60,17 @@ class PeriodicTasks:
         self.on_change(context, now_ms)
 
     def forget(self, context: ControllerContext) -> None:
-        """Records were reverted: the next change checks all partitions."""
+        """Make the next `on_change` check all partitions, because records were reverted."""
         if self._looks_at_changes:
             context.image.keep_deltas(context.image.end_offset)
             self._seen = -1
 
     def deactivate(self) -> None:
-        """The node does not lead any more: nothing is due."""
+        """Empty the schedule, because the node does not lead any more."""
         self._due_ms = {}
 
     def on_change(self, context: ControllerContext, now_ms: int) -> None:
-        """The state has changed: schedule the tasks of 3.9.1 for which the changed partitions give a reason."""
+        """Schedule the tasks of 3.9.1 for which the partitions that have changed give a reason."""
         rows = self._changed(context) if self._looks_at_changes else None
         for task in self._tasks.values():
             if task.name not in self._due_ms and (task.is_wanted is not None or task.next_ms is not None):
@@ -86,9 +86,9 @@ class PeriodicTasks:
         return None if delta is None else delta.rows
 
     def _wait(self, task: Task, context: ControllerContext, now_ms: int, rows: Int32s | None = None) -> None:
-        """Schedule the next run of a task, if there is a reason for one.
+        """Schedule the next run of a task, if there is a reason for the run.
 
-        `rows`: the task was not scheduled so far, and only these partitions have changed since.
+        `rows`: the only partitions that may give a reason; None: any partition may.
         """
         if rows is not None and task.is_wanted_by is not None:
             if task.is_wanted_by(context, rows):
@@ -104,18 +104,18 @@ class PeriodicTasks:
 
     @property
     def next_due_ms(self) -> int | None:
-        """When the next task is due; None while none is scheduled."""
+        """The due time of the next task; None if no task is scheduled."""
         return min(self._due_ms.values(), default=None)
 
     def due(self, now_ms: int) -> Task | None:
-        """The task that became due first; None if none is due."""
+        """The task that became due first; None if no task is due."""
         name = min(self._due_ms, key=self._due_ms.__getitem__, default=None)
         if name is None or self._due_ms[name] > now_ms:
             return None
         return self._tasks[name]
 
     def pending(self, task: Task, context: ControllerContext, now_ms: int) -> Pending:
-        """The due task as a Pending. Its next run is scheduled when its records are written."""
+        """The run of a task as a Pending. The task's next run is scheduled when its records are written."""
         has_more = False
 
         def decide() -> Decision | Steps:

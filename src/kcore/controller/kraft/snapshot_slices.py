@@ -1,4 +1,4 @@
-"""Snapshots of the state: when one is due, its batches in slices, and a state of its own loaded in slices.
+"""Snapshots of the state: when a snapshot is due, its batches in slices, and the loading of a snapshot in slices.
 
 Source: SnapshotGenerator, SnapshotEmitter.
 """
@@ -19,14 +19,14 @@ from kcore.raft.state_machine import SnapshotReader
 from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import decode_records
 
-SNAPSHOT_PARTS: Final = 2  # A start replays at most half a snapshot's bytes of the log.
+SNAPSHOT_PARTS: Final = 2  # A snapshot waits for records of the last snapshot's size divided by this number.
 
 
 class SnapshotNeed:
-    """Counts bytes and time since the last snapshot (SnapshotGenerator).
+    """Decides when a snapshot is due, by bytes and time since the last snapshot (SnapshotGenerator).
 
-    A snapshot is due after the bytes of the setting, or after a part of the last snapshot's size if that is more. The
-    cost of all snapshots of a growing cluster is then proportional to its size, and not to the square of it.
+    A snapshot is due after the bytes of the setting, or after half of the last snapshot's size if that is more. So the
+    cost of all snapshots of a growing cluster is proportional to its size, not to the square of its size.
     """
 
     def __init__(self, config: KraftControllerConfig) -> None:
@@ -43,7 +43,7 @@ class SnapshotNeed:
         self._bytes += size
 
     def why(self, offset: int, now_ms: int) -> str | None:
-        """Why a snapshot of the state at `offset` is due; None if none is due."""
+        """The reason why a snapshot of the state at `offset` is due; None if no snapshot is due."""
         if self._begun_ms is None:
             self._begun_ms = now_ms
         if offset <= self.offset or not self._bytes:
@@ -59,7 +59,7 @@ class SnapshotNeed:
         self._size = size
 
     def begin(self, offset: int, now_ms: int) -> None:
-        """A snapshot of the state at `offset` is being written, or was loaded."""
+        """Begin to count again: a snapshot of the state at `offset` is being written, or was loaded."""
         self.offset, self._bytes, self._begun_ms = offset, 0, now_ms
 
 
@@ -71,10 +71,10 @@ def snapshot_slices(
     on_frozen: Callable[[], None],
     release: str | None = None,
 ) -> Iterator[bytes]:
-    """Whole batches of the state before the record at `offset`, in slices of a few milliseconds; some slices are empty.
+    """The state before the record at `offset` as whole batches, in slices of a few milliseconds; some slices are empty.
 
-    `release`: the release whose snapshots the result resembles. `offset` None: the image does not change. The image may
-    change between slices. Its journal must reach back to `offset` until `on_frozen` is called.
+    The image may change between slices; its journal must reach back to `offset` until `on_frozen` is called. `offset`
+    None: the image does not change. `release`: write the snapshot as this release does.
     """
     for records in records_of(image, offset=offset, release=release):
         if not len(records):
@@ -92,19 +92,20 @@ class SnapshotLoading:
         self._reader, self._image = reader, ClusterImage()
         self.snapshot = reader.snapshot
         self.size = 0  # Bytes of batches read so far.
-        self.is_empty = True  # True while only control records were read.
-        self.shadow = shadow_of(kafka_way)  # Kafka's state beside the image, in Kafka's way.
+        self.is_empty = True  # True if all records read so far are control records.
+        self.shadow = shadow_of(kafka_way)  # For switched-back departures.
         self._begins_with: list[Versioned] = []  # The records of the snapshot 0-0.
 
     def read_slice(self) -> bool:
-        """Read the next slice; returns False behind the last one."""
+        """Read the next slice; returns False if there is no further slice."""
         batches = next(self._reader, None)
         if batches is None:
             return False
         self.size += len(batches)
         records = decode_records(batches)
         if self.snapshot.offset == 0:
-            # From Kafka 4.4's format command. No broker reads it: the first active controller writes its records.
+            # Kafka 4.4's format command writes the snapshot 0-0. No broker reads this snapshot: the first active
+            # controller writes its records to the log.
             values = (record.value or b"" for record in records if record.control is None)
             self._begins_with += [Versioned(*decode_metadata_record(value)) for value in values]
             return True
@@ -115,7 +116,7 @@ class SnapshotLoading:
 
     @property
     def bootstrap(self) -> Bootstrap | None:
-        """The records for the first active controller, if this is the snapshot 0-0."""
+        """The records that the first active controller writes, if this is the snapshot 0-0; otherwise None."""
         return Bootstrap(self._begins_with, "the snapshot 0-0") if self._begins_with else None
 
     @property
@@ -124,14 +125,14 @@ class SnapshotLoading:
         return self._reader.is_lost
 
     def whole(self, release: str) -> ClusterImage:
-        """The state, when all slices are read; NewerReleaseError if the release does not know its metadata.version."""
+        """The state after the last slice; NewerReleaseError if the release does not know its metadata.version."""
         image, end = self._image, self.snapshot.offset
         check_level(image.features, release, f"the snapshot {end}-{self.snapshot.epoch}")
         if self.bootstrap is not None:
             check_level({FEATURE_NAME: self.bootstrap.level_of(FEATURE_NAME)}, release, self.bootstrap.source)
         image.end_offset, image.epoch = end, self.snapshot.epoch
         image.registered_at = dict.fromkeys(image.registered_at, end - 1)
-        if release == "3.9.1" and not self.is_empty:  # The oldest levels of 3.9.1 write no level into snapshots.
+        if release == "3.9.1" and not self.is_empty:  # Snapshots of the oldest levels of 3.9.1 name no level.
             image.features.setdefault(FEATURE_NAME, MINIMUM_KRAFT_VERSION)
         self.shadow.end_snapshot(end)
         return image

@@ -1,9 +1,8 @@
 """A standby, which is a controller that is not active: its answers, and how it follows the log.
 
 By default a standby answers NOT_CONTROLLER at once to all requests except reads. In Kafka's way
-("standbys-check-first") it first makes the checks that Kafka's ControllerApis makes before it calls its controller. A
-request that fails these checks is answered as by the active controller, and so is a request that leaves nothing to call
-the controller for.
+("standbys-check-first") it first makes the checks that Kafka's ControllerApis makes before it calls its controller. If
+a check fails, or no part of the request needs the controller, the standby sends the same answer as the active one.
 """
 
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from kcore.schema.structure import Message
 
 
 def is_refused_at_once(config: KraftControllerConfig, request: Message) -> bool:
-    """True if a standby answers NOT_CONTROLLER whatever the request says and whoever sends it."""
+    """True if a standby answers NOT_CONTROLLER without any check of the request or its sender."""
     return not isinstance(request, READS) and STANDBYS not in config.kafka_way
 
 
@@ -27,10 +26,11 @@ def checked(context: ControllerContext, request: Message, info: RequestInfo, lea
     """The answer of the request's handler on the committed state; NOT_CONTROLLER if it calls the controller."""
     try:
         decided = HANDLERS[type(request)](context, request, info)
-        decision = decided if isinstance(decided, Decision) else all_parts(decided)  # Short before `call_controller`.
+        # Handlers do little before `call_controller`, so all parts run at once.
+        decision = decided if isinstance(decided, Decision) else all_parts(decided)
     except NotControllerError as error:
         response = not_controller(request, context.config, leader_id)
-        if isinstance(response, CreateAclsResponse):  # Only CreateAcls keeps errors of single items.
+        if isinstance(response, CreateAclsResponse):  # Only CreateAcls keeps the errors of its items.
             response.results = [error.refused.get(place, each) for place, each in enumerate(response.results)]
         return Decision(response)
     assert not decision.records, "a handler makes records without `call_controller`"
@@ -38,9 +38,9 @@ def checked(context: ControllerContext, request: Message, info: RequestInfo, lea
 
 
 class Following:
-    """Replays commits and reverts uncommitted records in parts, so that votes are answered in between.
+    """Replays commits and reverts uncommitted records in parts, so that the node answers votes between the parts.
 
-    An event that cannot wait calls `finish`.
+    An event that needs the committed state calls `finish` first.
     """
 
     def __init__(self) -> None:
@@ -59,6 +59,6 @@ class Following:
         return self.is_at_work
 
     def finish(self) -> None:
-        """Run all parts: the state is then the committed one."""
+        """Run all remaining parts: afterwards the state is the committed state."""
         while self.go_on():
             pass

@@ -20,7 +20,7 @@ BALANCING: Final = "electPreferred"
 UNCLEAN: Final = "electUnclean"
 TOKENS: Final = "expireDelegationTokens"
 NO_OP: Final = "writeNoOpRecord"
-SAMPLES: Final = 8  # The least number of fencing runs in a session timeout (maybeFenceStaleBrokerPeriodNs).
+SAMPLES: Final = 8  # Fencing runs at least this often within a session timeout (maybeFenceStaleBrokerPeriodNs).
 
 
 def all_tasks(config: KraftControllerConfig) -> list[Task]:
@@ -82,7 +82,7 @@ def _are_imbalanced(context: ControllerContext, rows: Int32s) -> bool:
 
 
 def _next_session_end(context: ControllerContext) -> int | None:
-    """When the first session of an unfenced broker ends (BrokerHeartbeatManager.nextCheckTimeNs of 3.9.1)."""
+    """The time at which the first session of an unfenced broker ends, or None (nextCheckTimeNs of 3.9.1)."""
     brokers, heartbeats = context.image.brokers, context.heartbeats
     contacts = [
         state.last_contact_ms

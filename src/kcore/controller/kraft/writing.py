@@ -24,29 +24,29 @@ from kcore.wire.encoded_records import MAX_BATCH_BYTES, EncodedRecords
 from kcore.wire.metadata_frames import decode_metadata_record, encode_metadata_record
 from kcore.wire.records import decode_records
 
-FEW: Final = 16  # Up to this number, replaying records one by one is faster.
-# A transaction's first batch begins with this record. Kafka's controllers halt at each start if a transaction begins at
-# the offset where their snapshot ends (OffsetControlManager.replay(BeginTransactionRecord)). A snapshot ends where
-# a batch ends, so it never ends after this record.
+FEW: Final = 16  # Up to this number of records, replaying one by one is faster than replaying a batch.
+# The first batch of a transaction begins with this record, so that no snapshot ends where the transaction begins: a
+# snapshot ends only at the end of a batch. Kafka's controllers halt at each start if a transaction begins at the offset
+# where their snapshot ends (OffsetControlManager.replay(BeginTransactionRecord)).
 _NO_OP: Final = EncodedRecords.of([encode_metadata_record(NoOpRecord(), 0)])
-APPLIED_AT_ONCE: Final = 2_048  # Records of a decision that are applied in one part.
-BATCH_BYTES: Final = 1 << 20  # A follower answers nothing while it replays a batch.
+APPLIED_AT_ONCE: Final = 2_048  # Most records of a decision that are applied in one part.
+BATCH_BYTES: Final = 1 << 20  # Most bytes of a batch: a follower answers no request while it replays a batch.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Written:
-    """The records of a decision as batches: the first record is at `begin`, and `end` is behind the last."""
+    """The records of a decision as batches, from the offset `begin` to the offset `end`, exclusive."""
 
     begin: int
     end: int
     batches: bytes
     records: EncodedRecords  # Without the NoOpRecord and the records that begin and end the transaction.
     is_transaction: bool
-    framing: int  # The number of records before the first one of the decision.
+    framing: int  # The number of records in the batches before the decision's first record.
 
 
 def encoding(context: ControllerContext, decision: Decision) -> Iterator[EncodedRecords]:
-    """The values of a decision's records, in parts.
+    """The encoded values of a decision's records, in parts.
 
     UnwritableMetadataError, TableError and EncodeError for values that records cannot express.
     """
@@ -56,10 +56,10 @@ def encoding(context: ControllerContext, decision: Decision) -> Iterator[Encoded
 def written(
     context: ControllerContext, decision: Decision, parts: Sequence[EncodedRecords], epoch: int, wall_ms: int
 ) -> Generator[None, None, Written | None]:
-    """A decision as batches of the leader of `epoch`, in parts; None without records.
+    """A decision as batches of the leader of `epoch`, made in parts; None if the decision has no records.
 
-    `parts`: all parts of `encoding`. LevelError if the decision is too large for one batch, at a level without
-    transactions.
+    `parts`: all parts of `encoding`. LevelError if an atomic decision does not fit one batch and the metadata.version
+    does not support transactions.
     """
     level = _level_of(context)
     if not parts:
@@ -84,7 +84,7 @@ def written(
 
 
 def in_groups(records: Sequence[Records]) -> Iterator[list[Records]]:
-    """The records of a decision in groups, each of which is written like a decision of its own."""
+    """The records of a decision in groups; the controller writes each group like a separate decision."""
     group: list[Records] = []
     for each in records:
         group.append(each)
@@ -96,7 +96,10 @@ def in_groups(records: Sequence[Records]) -> Iterator[list[Records]]:
 
 
 def _level_of(context: ControllerContext) -> MetadataVersion:
-    """The level for encoding. Before the first metadata.version every record names its version."""
+    """The metadata.version for encoding; the release's default while the log has none.
+
+    The bootstrap records name their own versions.
+    """
     if FEATURE_NAME in context.image.features:
         return context.version
     return MetadataVersion.parse(RELEASES[context.config.release].default)
@@ -112,7 +115,7 @@ def taking_effect(
 ) -> Generator[None, None, None]:
     """Apply the records in parts. Decisions and reads must not use the state between the parts.
 
-    TableError for records that do not fit the state, which is then that of a part.
+    TableError for records that do not fit the state; the state then has some parts of the decision.
     """
     image = context.image
     if len(made.records) <= FEW and not made.is_transaction:
@@ -135,7 +138,7 @@ def taking_effect(
 
 
 def _replay_together(image: ClusterImage, made: Written, epoch: int) -> Generator[None, None, None]:
-    """Apply the records of one batch or one transaction as one change, since they are atomic."""
+    """Apply the records of one batch or one transaction as one change, because a batch or transaction is atomic."""
     image.begin(made.begin, epoch)
     count, records = len(made.records), made.records
     first_offset = made.begin + made.framing

@@ -1,7 +1,7 @@
-"""ACL entries, wherever they are stored: an index by resource, filters, and their form in requests and responses.
+"""ACL entries of both modes: an index by resource, filters, and the form of entries in requests and responses.
 
-Source: AclCache, AclBindingFilter, ResourcePatternFilter and AclApis. An entry is any object with the attributes of
-`Acl`, such as a record of the metadata log.
+An entry is any object with the attributes of `Acl`, such as a record of the metadata log. Source: AclCache,
+AclBindingFilter, ResourcePatternFilter and AclApis.
 """
 
 from collections import Counter
@@ -18,8 +18,9 @@ from kcore.schema.acls import (
     DescribeAclsResource,
 )
 
-RESOURCE_TYPES, PATTERN_TYPES, OPERATIONS, PERMISSIONS = range(8), range(5), range(16), range(4)  # Codes with a name.
-OPERATIONS_OF_3_9: Final = range(15)  # Without TWO_PHASE_COMMIT.
+# The codes to which Kafka gives a name.
+RESOURCE_TYPES, PATTERN_TYPES, OPERATIONS, PERMISSIONS = range(8), range(5), range(16), range(4)
+OPERATIONS_OF_3_9: Final = range(15)  # OPERATIONS without TWO_PHASE_COMMIT, which 4.x adds.
 FOR_FILTERS: Final = "ANY and MATCH are for filters: no entry can have them."
 
 Resource: TypeAlias = tuple[int, int, str]  # Type, pattern type and name.
@@ -81,7 +82,7 @@ class AclsByResource(Generic[K, A]):
 
     def __init__(self) -> None:
         self._by_resource: dict[Resource, dict[K, A]] = {}
-        # By resource type and pattern type: the number of entries with a name of each length.
+        # By resource type, pattern type and length of a name: the number of entries.
         self._prefix_lengths: dict[int, dict[int, Counter[int]]] = {}
 
     def clear(self) -> None:
@@ -139,7 +140,7 @@ class Filter:
         self.operation, self.permission_type = row.operation, row.permission_type
 
     def reason_unknown(self, operations: range) -> str | None:
-        """Why the filter is invalid, or None (AclControlManager.validateFilter)."""
+        """Kafka's error message if the filter is invalid, otherwise None (AclControlManager.validateFilter)."""
         if self.resource_type not in RESOURCE_TYPES or self.pattern_type not in PATTERN_TYPES:
             return "Unknown patternFilter."
         if self.operation not in operations or self.permission_type not in PERMISSIONS:
@@ -147,18 +148,18 @@ class Filter:
         return None
 
     def matching(self, index: AclsByResource[K, A], every: Iterable[A]) -> list[A]:
-        """The matching entries. Reads one pattern's entries if the filter names a pattern, otherwise `every` entry."""
+        """The matching entries. Searches one pattern of the index if the filter names a pattern, otherwise `every`."""
         found = every
         if self.name is not None and self.resource_type != ANY and self.pattern_type in (LITERAL, PREFIXED):
             found = index.of_pattern((self.resource_type, self.pattern_type, self.name))
         return [each for each in found if self.matches(each)]
 
     def matches(self, acl: Acl) -> bool:
-        """AclBindingFilter.matches"""
+        """True if the filter matches the entry and its resource (AclBindingFilter.matches)."""
         return self.matches_pattern(acl) and self._matches_entry(acl)
 
     def matches_pattern(self, acl: Acl) -> bool:
-        """ResourcePatternFilter.matches"""
+        """True if the filter matches the entry's resource pattern (ResourcePatternFilter.matches)."""
         if self.resource_type not in (ANY, acl.resource_type):
             return False
         if self.pattern_type not in (ANY, MATCH, acl.pattern_type):
@@ -172,7 +173,7 @@ class Filter:
         return self.name.startswith(acl.resource_name)
 
     def _matches_entry(self, acl: Acl) -> bool:
-        """AccessControlEntryFilter.matches"""
+        """True if the filter matches the entry apart from its resource (AccessControlEntryFilter.matches)."""
         return (
             self.principal in (None, acl.principal)
             and self.host in (None, acl.host)
@@ -185,14 +186,15 @@ class Filter:
 
 
 def is_of_a_filter(row: AclCreation) -> bool:
-    """True if the row has a code that only filters may have: ResourcePattern and AccessControlEntry refuse ANY and
-    MATCH.
+    """True if the row has a code that only filters may have: ANY or MATCH.
+
+    Source: the constructors of ResourcePattern and AccessControlEntry.
     """
     return row.resource_pattern_type in (ANY, MATCH) or ANY in (row.resource_type, row.operation, row.permission_type)
 
 
 def reason_no_resource(row: AclCreation) -> str | None:
-    """Why the entry's resource is invalid, or None (AclApis.handleCreateAcls)."""
+    """Kafka's error message if the entry's resource is invalid, otherwise None (AclApis.handleCreateAcls)."""
     if row.resource_type == CLUSTER and row.resource_name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not row.resource_name:

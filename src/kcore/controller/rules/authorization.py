@@ -1,7 +1,7 @@
-"""Whether ACLs allow an operation to a principal: the rule of AclAuthorizer and of StandardAuthorizer.
+"""Decides whether ACLs allow a principal an operation, by the rules of AclAuthorizer or StandardAuthorizer.
 
-A super user may do everything. Otherwise a matching DENY entry wins over every ALLOW entry. If no entry matches the
-resource, `allow.everyone.if.no.acl.found` decides.
+A super user may do everything. For other principals a matching DENY entry wins over every ALLOW entry. If no entry
+matches the resource, `allow.everyone.if.no.acl.found` decides.
 """
 
 from collections.abc import Callable, Collection
@@ -31,7 +31,7 @@ from kcore.metadata.acl_codes import (
 from kcore.metadata.principal import KafkaPrincipal
 
 EIGHT_GROUPS: Final = Struct(">8H")  # The groups of an IPv6 address.
-SOME_RESOURCE: Final = "hardcode"  # Authorizer.authorizeByResourceType checks this name first.
+SOME_RESOURCE: Final = "hardcode"  # The resource name that Authorizer.authorizeByResourceType checks first.
 _IMPLY: Final = {  # By operation: the allowed operations that imply it. DENY implies nothing.
     DESCRIBE: frozenset({DESCRIBE, READ, WRITE, DELETE, ALTER}),
     DESCRIBE_CONFIGS: frozenset({DESCRIBE_CONFIGS, ALTER_CONFIGS}),
@@ -56,9 +56,9 @@ class Authorizer:
     def __init__(
         self, settings: AuthorizerSettings, acls: Callable[[], AclsByResource[Any, Any] | None], *, is_standard: bool
     ) -> None:
-        """`acls`: returns the entries, or None before they are read: then only super users may do anything.
+        """`acls`: returns the entries, or None before the entries are read; then only super users may do anything.
 
-        `is_standard`: by the rules of StandardAuthorizer, otherwise by those of AclAuthorizer.
+        `is_standard`: apply the rules of StandardAuthorizer, otherwise the rules of AclAuthorizer.
         """
         self._settings, self._acls, self._is_standard = settings, acls, is_standard
 
@@ -94,9 +94,9 @@ class Authorizer:
     def allows_on_any(self, principal: KafkaPrincipal, client_address: str, operation: int, resource_type: int) -> bool:
         """True if there may be a resource of the type on which the principal may do the operation.
 
-        Reads all entries of the type. No other operation implies this one. StandardAuthorizer applies
-        `allow.everyone.if.no.acl.found` to only one resource name, because it does not replace
-        Authorizer.authorizeByResourceType. Source: AclAuthorizer.authorizeByResourceType.
+        Reads all entries of the type. An entry that allows another operation does not count. StandardAuthorizer
+        inherits Authorizer.authorizeByResourceType, which applies `allow.everyone.if.no.acl.found` only to the resource
+        name "hardcode". Source: AclAuthorizer.authorizeByResourceType.
         """
         principal_name = str(principal)
         if principal_name in self._settings.super_users:
@@ -135,9 +135,9 @@ def _covers(denied: Acl, allowed: Acl) -> bool:
 
 @lru_cache(maxsize=4096)
 def java_host_address(address: str) -> str:
-    """The address in the form that ACLs use, which is that of InetAddress.getHostAddress.
+    """The address as ACLs write it, in the form of InetAddress.getHostAddress.
 
-    Java writes all eight groups of an IPv6 address, and writes an IPv4 address that is mapped into IPv6 as IPv4.
+    Java writes all eight groups of an IPv6 address. It writes an IPv4-mapped IPv6 address as IPv4.
     """
     if ":" not in address:
         return address
@@ -156,7 +156,10 @@ def _is_of(acl: Acl, principal: str, host: str) -> bool:
 
 
 def _matches(acl: Acl, principal: str, host: str, operation: int) -> bool:
-    """True if an entry of the resource matches principal, host and operation (StandardAuthorizerData.findResult)."""
+    """True if the entry applies to the principal, host and operation (StandardAuthorizerData.findResult).
+
+    The caller has checked the resource.
+    """
     if not _is_of(acl, principal, host):
         return False
     if acl.operation in (ALL, operation):

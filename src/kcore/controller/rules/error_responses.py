@@ -1,4 +1,4 @@
-"""The response to a request that fails as a whole: the error in each item, or at the top of the response.
+"""The response to a request that fails as a whole: each item or the top of the response has the error.
 
 Source: `getErrorResponse` of Kafka's request classes.
 """
@@ -54,9 +54,9 @@ def refused(request: Message, error: Errors, message: str | None = None) -> Mess
 
 
 def in_version(response: Message, version: int) -> Message:
-    """The response without the fields that its version does not have.
+    """Clears the fields that the response's version does not have, and returns the response.
 
-    ElectLeaders 0 has no error at its top. CreateDelegationToken names the requester only from version 3 on.
+    ElectLeaders 0 has no top-level error. CreateDelegationToken names the requester from version 3 on.
     """
     if version == 0 and isinstance(response, partitions.ElectLeadersResponse):
         response.error_code = Errors.NONE.value
@@ -90,7 +90,7 @@ def _delete_topics(request: topics.DeleteTopicsRequest, code: int, message: str 
 
 
 def _configs(response: type[Message]) -> Refuse:
-    """For AlterConfigs and IncrementalAlterConfigs."""
+    """Make the entry of `_BY_ITEM` for AlterConfigs or IncrementalAlterConfigs. `response`: the response's class."""
 
     def build(request: Any, code: int, message: str | None) -> Message:
         rows = [
@@ -122,14 +122,12 @@ def _describe_configs(request: configs.DescribeConfigsRequest, code: int, messag
 
 
 def _no_quotas(request: quotas.DescribeClientQuotasRequest, code: int, message: str | None) -> Message:
-    """Without the message, because Kafka's brokers send only the error code."""
+    """The response to DescribeClientQuotas has no message, because Kafka's brokers send only the error code."""
     return quotas.DescribeClientQuotasResponse(error_code=code, error_message=None, entries=None)
 
 
 def _quotas(request: quotas.AlterClientQuotasRequest, code: int, message: str | None) -> Message:
-    """With the error's default message, because AlterClientQuotasRequest.getErrorResponse ignores the exception's
-    message.
-    """
+    """Each entry has the error's default message: AlterClientQuotasRequest.getErrorResponse ignores the exception's."""
     rows = [
         quotas.AlterClientQuotasResponseEntryData(
             error_code=code,
@@ -144,7 +142,7 @@ def _quotas(request: quotas.AlterClientQuotasRequest, code: int, message: str | 
 
 
 def _registration(request: ControllerRegistrationRequest, code: int, message: str | None) -> Message:
-    """With the error's default message, as for quotas."""
+    """The response has the error's default message; ControllerRegistrationRequest ignores the exception's message."""
     text = DEFAULT_MESSAGES.get(Errors(code), message)
     return ControllerRegistrationResponse(error_code=code, error_message=text)
 
@@ -211,7 +209,7 @@ def _list_reassignments(
 
 
 def _fetch(request: FetchRequest, code: int, message: str | None) -> FetchResponse:
-    """With the error in each partition too, if topics have names: the oldest versions have no error at the top."""
+    """Each partition of a named topic has the error too, because the oldest versions have no top-level error."""
     named = [topic for topic in request.topics if topic.topic]
     responses = [
         FetchableTopicResponse(

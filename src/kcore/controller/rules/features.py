@@ -18,7 +18,7 @@ def supports(supported: Supported, levels: Mapping[str, int]) -> bool:
 
 
 def upgrade_type(update: FeatureUpdateKey, version: int) -> int:
-    """The kind of an update. Requests of version 0 give it by a flag."""
+    """The kind of an update. Requests of version 0 have only the flag `allow_downgrade`."""
     if version:
         return update.upgrade_type
     return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE

@@ -1,8 +1,8 @@
-"""controller_mutation_rate: the quota on partitions that a user or client creates and deletes a second (KIP-599).
+"""controller_mutation_rate: how many partitions a user or client may create and delete a second (KIP-599).
 
 The controller enforces the quota itself, in both modes. A token bucket refills at the quota's rate. A request may
-overdraw the bucket; the next request is refused until the bucket is at zero again. Older request versions are never
-refused: their responses only have the throttle time. In KRaft mode requests that only validate count too.
+overdraw the bucket; the next request is refused until the bucket is at zero again. Requests of older versions are not
+refused: their responses only have a throttle time. In KRaft mode a request with `validate_only` is counted too.
 
 Source: ControllerMutationQuotaManager, Strict- and PermissiveControllerMutationQuota, TokenBucket, ClientQuotaManager.
 """
@@ -15,8 +15,9 @@ from kcore.controller.rules.rate_quotas import ClientQuotas, Owner, limit_of, ow
 from kcore.protocol_errors import Errors
 
 RATE: Final = "controller_mutation_rate"
-MOST_BUCKETS: Final = 10_000
-CREATE_TOPICS_STRICT_FROM: Final = 6  # The first version that may be refused (KIP-599).
+MOST_BUCKETS: Final = 10_000  # Most buckets; each owner of a quota has one.
+# The first version of each request that the quota may refuse (KIP-599).
+CREATE_TOPICS_STRICT_FROM: Final = 6
 CREATE_PARTITIONS_STRICT_FROM: Final = 3
 DELETE_TOPICS_STRICT_FROM: Final = 5
 _MOST_MS: Final = (1 << 31) - 1
@@ -78,7 +79,7 @@ class MutationQuota:
 
 
 def _until_zero(tokens: float, rate: float) -> int:
-    """Milliseconds until the bucket is at zero; 0 if it never refills, as in Java's casts."""
+    """Milliseconds until the bucket is at zero; 0 if the rate is 0, which is the result of Java's casts."""
     wait_ms = -tokens / rate * 1000 + 0.5 if rate else 0.0
     return math.floor(wait_ms) if wait_ms < _MOST_MS else _MOST_MS
 
@@ -106,7 +107,7 @@ class MutationQuotas:
         return MutationQuota(bucket, rate, burst, now_ms, is_strict=is_strict)
 
     def _make_room(self, now_ms: int) -> None:
-        """Drop buckets that are full again because nobody used them: they equal new buckets."""
+        """Make room for a bucket: drop buckets that are full again, as new ones are, and then the oldest buckets."""
         if len(self._buckets) < MOST_BUCKETS:
             return
         fresh_ms = now_ms - self._burst_s * 1000

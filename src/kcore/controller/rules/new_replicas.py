@@ -25,14 +25,15 @@ def registered(brokers: BrokerTable, but: Collection[int] = ()) -> dict[int, str
 
 
 def placed(racks: Mapping[int, str | None], partitions: int, replication_factor: int, seed: int) -> Replicas:
-    """A new topic's replicas, from a random first broker."""
+    """The replicas of a new topic; `seed` chooses the first broker."""
     _check_counts(racks, partitions, replication_factor)
     return _place(racks, partitions, replication_factor, seed=seed)
 
 
 def placed_after(racks: Mapping[int, str | None], existing: Mapping[int, Sequence[int]], partitions: int) -> Replicas:
-    """Replicas of further partitions of a topic: as many as its first partition has, from that partition's first
-    broker.
+    """The replicas of further partitions of a topic, which get as many replicas as partition 0.
+
+    Placement begins at the first broker of partition 0.
     """
     first = existing[0]
     _check_counts(racks, partitions, len(first))
@@ -75,7 +76,7 @@ def _place(
             seed=seed,
             start_partition=start_partition,
         )
-    except PlacementError as error:  # Only some brokers have a rack: Kafka has no error code for that.
+    except PlacementError as error:  # Only some brokers have a rack: Kafka has no error code for this case.
         raise Errors.UNKNOWN_SERVER_ERROR.exception(str(error)) from error  # type: ignore[misc]
     return {start_partition + place: tuple(each) for place, each in enumerate(replicas__ps.tolist())}
 
@@ -92,7 +93,7 @@ def check_manual(replicas: Mapping[int, Sequence[int]], given: int) -> None:
 def check_fit(topic: str, replicas: Iterable[Sequence[int]], unfit: Collection[int]) -> None:
     """InvalidReplicaAssignmentException if explicit replicas are on a broker in `unfit`.
 
-    Unfit are the controller, and for internal topics brokers without coordinators.
+    `unfit`: the controller, and for internal topics the brokers without coordinators.
     """
     if wrong := sorted({broker for each in replicas for broker in each} & {*unfit}):
         listed = ", ".join(map(str, wrong))

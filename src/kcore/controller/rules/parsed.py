@@ -1,8 +1,8 @@
 """Requests that Kafka's request classes refuse while they parse them, so that no handler gets the request.
 
-Kafka closes the connection of a direct request. In an envelope the error is UNSUPPORTED_VERSION, as for unreadable
-bytes (EnvelopeUtils.parseForwardedRequest). Source: CreateAclsRequest.validate, DeleteAclsRequest.normalizeAndValidate
-and DescribeAclsRequest.normalizeAndValidate.
+If the client sent such a request directly, Kafka closes the connection. If the request is in an envelope, Kafka answers
+UNSUPPORTED_VERSION, as for unreadable bytes (EnvelopeUtils.parseForwardedRequest). Source: CreateAclsRequest.validate,
+DeleteAclsRequest.normalizeAndValidate and DescribeAclsRequest.normalizeAndValidate.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from typing import Final
 from kcore.schema.acls import CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest, DescribeAclsRequest
 from kcore.schema.structure import Message
 
-UNKNOWN: Final = 0  # The unknown resource type, pattern type, operation and permission type.
+UNKNOWN: Final = 0  # The code UNKNOWN of resource types, pattern types, operations and permission types.
 
 
 @singledispatch

@@ -8,24 +8,24 @@ import math
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-Entity: TypeAlias = Mapping[str, str | None]  # Name by type, None for the default entity; in the order of Java's map.
+Entity: TypeAlias = Mapping[str, str | None]  # Name by type, in the order of Java's map; None: the default entity.
 Quotas: TypeAlias = Mapping[str, tuple[str, float] | None]
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 TYPES: Final = (USER, CLIENT_ID, IP)
 INT_MAX, LONG_MAX = (1 << 31) - 1, float(1 << 63)
-OF_CLIENTS: Final[Quotas] = {  # By quota: type and maximum of its values; None: any number.
+OF_CLIENTS: Final[Quotas] = {  # By quota: the type and maximum of its values; None: any positive number is valid.
     "producer_byte_rate": ("LONG", LONG_MAX),
     "consumer_byte_rate": ("LONG", LONG_MAX),
     "request_percentage": None,
     "controller_mutation_rate": None,
 }
 OF_ADDRESSES: Final[Quotas] = {"connection_creation_rate": ("INT", INT_MAX)}
-_FRACTION: Final = 1e-6
+_FRACTION: Final = 1e-6  # An integer quota may have at most this fraction (ClientQuotaControlManager).
 
 
 def reason_no_entity(entity: Entity) -> str | None:
-    """Why quotas cannot have the entity; None if it is valid (validateEntity, configKeysForEntityType)."""
+    """Kafka's error message for an invalid entity; None if it is valid (validateEntity, configKeysForEntityType)."""
     if not entity:
         return "Invalid empty client quota entity"
     for kind, name in entity.items():
@@ -52,7 +52,7 @@ def is_address(text: str) -> bool:
 
 
 def reason_no_value(known: Quotas, key: str, value: float) -> str | None:
-    """Why the quota cannot have the value; None if it is valid (validateQuotaKeyValue)."""
+    """Kafka's error message if the quota cannot have the value; None if the value is valid (validateQuotaKeyValue)."""
     if key not in known:
         return f"Invalid configuration key {key}"
     if value <= 0.0:

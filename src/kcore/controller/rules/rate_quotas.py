@@ -1,8 +1,7 @@
-"""Client quotas on a rate, such as request_percentage: usage is counted afterwards, and the client is throttled
-(KIP-124).
+"""Client quotas on a rate, such as request_percentage (KIP-124).
 
-The usage of every request is counted. While the rate over the last windows exceeds the quota, the client is throttled.
-The response contains the throttle time, and the server reads no request of the client until it has passed.
+The server counts the usage of every request. While the rate over the last windows exceeds the quota, it throttles the
+client. The response contains a throttle time, and the server reads no request of the client until this time has passed.
 
 Source: ClientQuotaManager, ClientRequestQuotaManager and QuotaUtils of 3.9.1 and 4.3.1.
 """
@@ -16,11 +15,15 @@ from kcore.sampled_rate import MOST_MS, WINDOW_MS, WINDOWS, SampledRate
 
 ClientQuotas: TypeAlias = Mapping[QuotaEntity, Mapping[str, float]]
 Owner: TypeAlias = tuple[str, str]
-"""The requests that share a quota: those of a user and client id, or of only one of them; the other is empty."""
+"""A user and a client id whose requests share a quota. An empty user or client id stands for all."""
 
 
 def owner_of(quotas: ClientQuotas, key: str, user: str, client_id: str) -> Owner:
-    """The owner of the quota `key`, from the first of Kafka's levels that has a quota of that name."""
+    """The owner of the quota `key` for a client.
+
+    Kafka searches the entities from user and client id to the defaults; the first one with this quota says whether all
+    clients of the user share it.
+    """
     levels: tuple[tuple[QuotaEntity, Owner], ...] = (
         (_entity(user, client_id), (user, client_id)),
         (_entity(user, None), (user, client_id)),
@@ -51,12 +54,12 @@ def _entity(user: str | None, client_id: str | None) -> QuotaEntity:
 
 
 REQUEST_PERCENTAGE: Final = "request_percentage"
-MOST_RATES: Final = 10_000  # The least recently used rate is dropped.
-_NS_A_PERCENT: Final = 10_000_000  # One percent of a second.
+MOST_RATES: Final = 10_000  # Most owners whose usage is kept; beyond it the least recently used rate is dropped.
+_NS_A_PERCENT: Final = 10_000_000  # One percent of a second, in ns.
 
 
 def percentage(ns: int) -> float:
-    """The value that request_percentage limits: 100 is the full time of one thread."""
+    """A time in ns as a percentage of a second; request_percentage 100 is the full time of one thread."""
     return ns / _NS_A_PERCENT
 
 
@@ -64,7 +67,7 @@ class RateQuotas:
     """The recent usage of one quota by each user and client that has it."""
 
     def __init__(self, key: str, *, windows: int = WINDOWS, window_ms: int = WINDOW_MS, most_ms: int = MOST_MS) -> None:
-        """`most_ms`: the longest throttle time."""
+        """`key`: the quota's name. `most_ms`: the longest throttle time."""
         self._key, self._windows, self._window_ms, self._most_ms = key, windows, window_ms, most_ms
         self._rates: dict[Owner, SampledRate] = {}
 

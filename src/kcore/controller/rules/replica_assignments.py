@@ -1,4 +1,4 @@
-"""The arithmetic of reassignments: from one assignment of replicas to another (ReplicaAssignment of 3.9.1, KIP-455)."""
+"""The replicas before, during and after a reassignment (ReplicaAssignment of 3.9.1, KIP-455)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -31,13 +31,13 @@ def reassign_to(assignment: ReplicaAssignment, target: Sequence[int]) -> Replica
 
 
 def without(brokers: Iterable[int], others: Sequence[int]) -> tuple[int, ...]:
-    """The brokers that are not among the others, in their order."""
+    """The `brokers` that are not in `others`, in the order of `brokers`."""
     gone = frozenset(others)  # A client may list any number of brokers.
     return tuple(broker for broker in brokers if broker not in gone)
 
 
 def assignments_of(table: PartitionTable, rows: Iterable[int]) -> dict[int, ReplicaAssignment]:
-    """The assignments of partitions by row, in the given order."""
+    """The assignments of the partitions in these rows, by row, in the order of `rows`."""
     wanted = np.fromiter(rows, np.int32)
     ids, adding, removing = table.brokers.ids.tolist(), table.adding, table.removing
     lists = zip(wanted.tolist(), table.replicas__ps[wanted].tolist(), strict=True)
@@ -52,7 +52,7 @@ def assignments_of(table: PartitionTable, rows: Iterable[int]) -> dict[int, Repl
 
 
 def isrs_of(table: PartitionTable, rows: Iterable[int]) -> dict[int, tuple[int, ...]]:
-    """The ISRs of partitions by row, as broker ids."""
+    """The ISRs of the partitions in these rows, by row, as broker ids."""
     wanted, ids = np.fromiter(rows, np.int32), table.brokers.ids.tolist()
     pairs = zip(wanted.tolist(), table.isr__pi[wanted].tolist(), strict=True)
     return {row: tuple([ids[each] for each in isr if each >= 0]) for row, isr in pairs}

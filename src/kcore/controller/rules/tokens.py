@@ -24,17 +24,17 @@ from kcore.schema.delegation_tokens import (
 )
 from kcore.schema.structure import Message
 
-MOST_MS: Final = (1 << 63) - 1
+MOST_MS: Final = (1 << 63) - 1  # The largest time stamp.
 USER_TYPE: Final = "User"
 NO_TIME: Final = -1  # DelegationTokenManager.ERROR_TIMESTAMP
 REQUESTER_SINCE: Final = 3  # From this version on responses name the requester of a token (KIP-373).
 MAX_LIFETIME_MS: Final = 7 * 24 * 3600 * 1000  # delegation.token.max.lifetime.ms
 EXPIRY_TIME_MS: Final = 24 * 3600 * 1000  # delegation.token.expiry.time.ms
 # Limits for users without any permission. Kafka has no such limits.
-MOST_RENEWERS: Final = 100  # For each token.
-MOST_RENEWER_BYTES: Final = 4096  # The sum of their names: each renewal writes all names again.
-MOST_TOKENS: Final = 1_000  # For each owner. Expired tokens are removed within the hour.
-MUTATIONS_STRICT_FROM: Final = 0  # Every version may be refused.
+MOST_RENEWERS: Final = 100  # Renewers of one token.
+MOST_RENEWER_BYTES: Final = 4096  # All renewers' names of a token together: each renewal writes the names again.
+MOST_TOKENS: Final = 1_000  # Tokens of one owner. Expired tokens are removed within the hour.
+MUTATIONS_STRICT_FROM: Final = 0  # The quota on mutations may refuse requests of every version.
 OfTokens: TypeAlias = (
     CreateDelegationTokenRequest
     | RenewDelegationTokenRequest
@@ -52,17 +52,17 @@ class Lifetime(NamedTuple):
 
 
 def secret_of(key: bytes, token_id: str) -> bytes:
-    """A token's HMAC under `delegation.token.secret.key`."""
+    """The secret of a token: the HMAC of its id under `key`, which is `delegation.token.secret.key`."""
     return hmac.digest(key, token_id.encode(), "sha512")
 
 
 def later(now_ms: int, duration_ms: int) -> int:
-    """The time after the duration, limited to the largest time stamp."""
+    """The time `duration_ms` after `now_ms`, limited to the largest time stamp."""
     return min(now_ms + duration_ms, MOST_MS)
 
 
 def new_lifetime(now_ms: int, asked_ms: int, most_ms: int, expiry_time_ms: int) -> Lifetime:
-    """The lifetime of a new token. `asked_ms` that is not positive means the longest lifetime."""
+    """The lifetime of a new token. `asked_ms`: the requested lifetime; 0 or negative means the longest one."""
     max_timestamp = later(now_ms, min(asked_ms, most_ms) if asked_ms > 0 else most_ms)
     return Lifetime(max_timestamp, min(max_timestamp, later(now_ms, expiry_time_ms)))
 
@@ -112,7 +112,7 @@ def creation_response(
     error: Errors = Errors.NONE,
     time_ms: int = NO_TIME,
 ) -> CreateDelegationTokenResponse:
-    """The response without a token; all of its times are `time_ms` (CreateDelegationTokenResponse.prepareResponse)."""
+    """The response without a token; all its times are `time_ms` (CreateDelegationTokenResponse.prepareResponse)."""
     response = CreateDelegationTokenResponse(
         error_code=error,
         principal_type=owner.principal_type,

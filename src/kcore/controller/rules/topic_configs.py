@@ -18,7 +18,8 @@ INTEGERS: Final[Mapping[int, tuple[str, int]]] = {
     ConfigType.INT: ("INT", 2**31),
     ConfigType.LONG: ("LONG", 2**63),
 }
-_LARGEST_UNIT: Final = "\uffff"  # Java reads numbers by UTF-16 unit, and half a surrogate pair is no digit.
+# Characters above this one are not digits: Java parses numbers by UTF-16 unit, and sees two surrogates instead.
+_LARGEST_UNIT: Final = "\uffff"
 TRUE: Final = "true"
 _JAVA_DOUBLE: Final = r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)"
 _THROTTLED: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
@@ -27,22 +28,22 @@ _RELEASES: Final = (  # MetadataVersion.VERSIONS: each release with its last -IV
     "0.8.0 0.8.1 0.8.2 0.9.0 0.10.0:1 0.10.1:2 0.10.2:0 0.11.0:2 1.0:0 1.1:0 2.0:1 2.1:2 2.2:1 2.3:1 2.4:1 2.5:0 2.6:0 "
     "2.7:2 2.8:1 3.0:1 3.1:0 3.2:0 3.3:3 3.4:0 3.5:2 3.6:2 3.7:4 3.8:0 3.9:0"
 )
-_UNSTABLE: Final = ("4.0-IV0", "4.0-IV1")  # Levels of 4.0, which 3.9.1 knows without naming the release.
+_UNSTABLE: Final = ("4.0-IV0", "4.0-IV1")  # Levels of 4.0 that 3.9.1 accepts, although it does not accept "4.0".
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """One setting. `at_least`, `at_most`: bounds of a number. `among`: the values of a text or of a list's members."""
+    """One setting. `at_least`, `at_most`: bounds of a number. `among`: valid values of a text or of a list's member."""
 
     name: str
-    kind: int  # As in DescribeConfigs.
+    kind: int  # A ConfigType of DescribeConfigs.
     default: str
     at_least: float | None = None
     at_most: float | None = None
     among: tuple[str, ...] = ()
-    server: str | None = None  # The broker's setting with the topic's default.
-    server_default: bool = True  # Whether the broker's setting has a default.
-    is_internal: bool = False  # Described only if a topic sets it.
+    server: str | None = None  # The broker's setting that is the default of the topic's setting.
+    server_default: bool = True  # True if the broker's setting has a default.
+    is_internal: bool = False  # DescribeConfigs shows the setting only if the topic sets it.
     is_set: bool = False  # A list of distinct members that are not empty.
     ignores_case: bool = False  # `among` is compared without case.
     may_be_empty: bool = True
@@ -73,7 +74,7 @@ TOPIC_CONFIGS: Final = {
         TopicConfig("unclean.leader.election.enable", _BOOLEAN, "false", server="unclean.leader.election.enable"),
         TopicConfig("min.insync.replicas", _INT, "1", 1, server="min.insync.replicas"),
         TopicConfig("compression.type", _STRING, "producer", among=_CODECS, server="compression.type"),
-        # -1 is valid too.
+        # -1 is valid for gzip too (`_integer`).
         TopicConfig("compression.gzip.level", _INT, "-1", 1, 9, server="compression.gzip.level"),
         TopicConfig("compression.lz4.level", _INT, "9", 1, 17, server="compression.lz4.level"),
         TopicConfig("compression.zstd.level", _INT, "3", -131072, 22, server="compression.zstd.level"),
@@ -126,7 +127,7 @@ TOPIC_CONFIGS_OF: Final[Mapping[str, TopicConfigs]] = {
     "4.1.2": _of_4_1(),
     "4.3.1": _of_4_3(),
 }
-"""By release; a topic's settings are checked in this order."""
+"""The settings of a topic by release. A topic's settings are checked in this order."""
 
 
 def topic_config_values(
@@ -134,7 +135,7 @@ def topic_config_values(
 ) -> dict[str, str]:
     """All settings of a topic with these overrides, as Kafka prints the values; raises for an invalid override.
 
-    `base`: the result of `base_values`, given by callers that ask often or have other defaults.
+    `base`: the settings without overrides, from callers that have other defaults or call often.
     """
     for name in hash_map_order(configs) if len(configs) > 1 else configs:
         if name not in known:
@@ -171,7 +172,7 @@ def is_valid(config: TopicConfig, text: str) -> bool:
 
 
 def check_remote_storage(values: Mapping[str, str]) -> None:
-    """InvalidConfigurationException for a topic in tiered storage: kcore's brokers have none."""
+    """InvalidConfigurationException if the topic uses tiered storage, which kcore's brokers do not have."""
     if values["remote.storage.enable"] == TRUE:
         Errors.INVALID_CONFIG.raise_for(
             "Tiered Storage functionality is disabled in the broker. "
@@ -185,7 +186,7 @@ def source_of(name: str, configs: Mapping[str, str]) -> int:
 
 
 def _printed(config: TopicConfig, text: str) -> str:
-    """The value as ConfigDef prints it after parsing."""
+    """The value as ConfigDef prints it after parsing; raises for an invalid value."""
     trimmed = text.strip(JAVA_BLANKS)
     if not trimmed and not config.may_be_empty:
         Errors.INVALID_CONFIG.raise_for(f"Configuration '{config.name}' must not be empty.")
@@ -256,9 +257,7 @@ def _refuse(config: TopicConfig, value: str, reason: str) -> None:
 
 
 def is_metadata_version(text: str) -> bool:
-    """True if MetadataVersion.fromVersionString accepts it: a release, one of its levels, or one of its bug-fix
-    releases.
-    """
+    """True if MetadataVersion.fromVersionString accepts the text: a release, one of its levels or bug-fix releases."""
     known = {*_UNSTABLE}
     for release, _, last in (each.partition(":") for each in _RELEASES.split()):
         known.add(release)

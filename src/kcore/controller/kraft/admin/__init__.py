@@ -3,9 +3,9 @@
 Each handler checks the principal, then the request, and returns records and a response; it changes nothing.
 
 - `configs.py`: AlterConfigs, IncrementalAlterConfigs; `config_changes.py`: the records of one resource's changes;
-  `config_kinds.py`: valid settings of topics, client metrics and groups.
+  `config_kinds.py`: valid settings of client metrics and groups.
 - `config_descriptions.py`: DescribeConfigs; `broker_settings.py`, `broker_defaults.py`: the types and defaults of
   brokers' settings.
 - `features.py`: UpdateFeatures; `quotas.py`: AlterClientQuotas; `cluster.py`: DescribeCluster.
-- `acls.py`, `scram.py`, `tokens.py`: ACLs, SCRAM credentials, delegation tokens.
+- `acls.py`: requests about ACLs; `scram.py`: about SCRAM credentials; `tokens.py`: about delegation tokens.
 """

@@ -57,14 +57,14 @@ def _refused_at_once(
     return None
 
 
-# Created.
+# CreateAcls.
 
 
 def on_create_acls(context: ControllerContext, request: CreateAclsRequest, info: RequestInfo) -> Decision:
     """Create each valid entry; an entry that exists already makes no record. Needs ALTER of the cluster.
 
-    An unknown code (0) closes the connection. ANY and MATCH, which only filters may have, are INVALID_REQUEST; in
-    Kafka's way ("acls-fail-together") they fail the whole request.
+    The code 0 (UNKNOWN) closes the connection. An entry with ANY or MATCH, which only filters may have, gets
+    INVALID_REQUEST; in Kafka's way ("acls-fail-together") such an entry fails the whole request.
     """
     rows = request.creations
     if not is_parsed(request):
@@ -119,7 +119,7 @@ def _operations(context: ControllerContext) -> range:
 
 
 def _reason_no_entry(row: AclCreation, operations: range) -> str | None:
-    """Why an entry with a valid resource is invalid; None if it is valid (AclControlManager.validateNewAcl)."""
+    """Kafka's error message if an entry is invalid, otherwise None (AclControlManager.validateNewAcl)."""
     if row.resource_type not in RESOURCE_TYPES:
         return "Invalid resourceType UNKNOWN"
     if row.resource_pattern_type not in (LITERAL, PREFIXED):
@@ -140,7 +140,10 @@ def _reason_no_entry(row: AclCreation, operations: range) -> str | None:
 
 
 def on_delete_acls(context: ControllerContext, request: DeleteAclsRequest, info: RequestInfo) -> Decision:
-    """Delete all entries that match a filter. Needs ALTER of the cluster; a 0 in a filter closes the connection."""
+    """Delete all entries that match a filter. Needs ALTER of the cluster.
+
+    The code 0 (UNKNOWN) in a filter closes the connection.
+    """
     if not is_parsed(request):
         return Decision()
     if (response := _refused_at_once(context, request, info, ALTER, _NO_AUTHORIZER)) is not None:
@@ -164,8 +167,11 @@ def on_delete_acls(context: ControllerContext, request: DeleteAclsRequest, info:
 
 
 def on_describe_acls(context: ControllerContext, request: DescribeAclsRequest, info: RequestInfo) -> Decision:
-    """The matching entries by resource. Needs DESCRIBE of the cluster; a 0 in the filter closes the connection."""
-    if info.is_forwarded or not is_parsed(request):  # Brokers do not forward it: the envelope gets the error.
+    """The matching entries by resource. Needs DESCRIBE of the cluster.
+
+    The code 0 (UNKNOWN) in the filter closes the connection.
+    """
+    if info.is_forwarded or not is_parsed(request):  # Brokers never forward DescribeAcls: the envelope gets the error.
         return Decision()
     no_authorizer = "No Authorizer is configured on the broker"
     if (response := _refused_at_once(context, request, info, DESCRIBE, no_authorizer)) is not None:

@@ -1,6 +1,6 @@
 """The defaults of all settings of brokers and controllers of Kafka 4.3.1: `name=default`, or a name without default.
 
-The order is that of a controller's answer; it decides the order of names with the same hash. Source:
+The lines are in the order of a controller's answer, because names with the same hash keep their order. Source:
 AbstractKafkaConfig.CONFIG_DEF, ConfigHelper.allConfigs.
 """
 

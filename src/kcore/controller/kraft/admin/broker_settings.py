@@ -8,7 +8,7 @@ from typing import Final
 
 from kcore.schema.configs import ConfigType
 
-_NAMES: Final = {  # With a star: it may change at run time.
+_NAMES: Final = {  # Names by type; a star marks a setting that may change at run time.
     ConfigType.BOOLEAN: (
         "auto.create.topics.enable auto.include.jmx.reporter auto.leader.rebalance.enable "
         "broker.id.generation.enable controlled.shutdown.enable controller.quorum.auto.join.enable "

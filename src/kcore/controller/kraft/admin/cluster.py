@@ -34,7 +34,10 @@ _TOO_OLD: Final = "Direct-to-controller communication is not supported with the 
 
 
 def on_describe_cluster(context: ControllerContext, request: DescribeClusterRequest, info: RequestInfo) -> Decision:
-    """The registered controllers, with their addresses at the listener of the request. Needs ALTER of the cluster."""
+    """The registered controllers, with their addresses at the listener that received the request.
+
+    Needs ALTER of the cluster.
+    """
     if not context.version.controller_registration_supported:
         return Decision(refused(request, Errors.UNSUPPORTED_VERSION, _TOO_OLD))
     if not context.is_authorized(info, ALTER):
@@ -48,7 +51,7 @@ def on_describe_cluster(context: ControllerContext, request: DescribeClusterRequ
     controllers = context.image.controllers
     nodes = [
         DescribeClusterBroker(broker_id=each, host=endpoint.host, port=endpoint.port)
-        for each in hash_map_order(controllers, int, capacity=1)  # The capacity in ClusterDelta.apply.
+        for each in hash_map_order(controllers, int, capacity=1)  # The map's capacity in ClusterDelta.apply.
         for endpoint in controllers[each].end_points
         if endpoint.name == info.listener
     ]

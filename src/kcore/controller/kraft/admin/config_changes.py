@@ -92,7 +92,7 @@ def _refuse(message: str) -> None:
 
 OPERATIONS: Final[Mapping[int, str]] = {each.value: each.name for each in OpType}
 CORDONED: Final = "cordoned.log.dirs"
-MAX_LENGTH: Final = 32767
+MAX_LENGTH: Final = 32767  # UTF-16 units of a value.
 _JAVA_INT: Final = re.compile(r"[+-]?[0-9]+")
 
 Resource = tuple[int, str]  # ConfigResource.Type's id, and the resource's name.
@@ -101,7 +101,7 @@ Records = Sequence[ConfigRecord]
 
 
 class SenselessOperationError(KcoreError):
-    """An operation for which the whole request is refused; Kafka's controller fails ("unknown-config-operation")."""
+    """An operation that makes the request fail; Kafka's controller also resigns ("unknown-config-operation")."""
 
 
 class Altered(NamedTuple):
@@ -113,7 +113,7 @@ class Altered(NamedTuple):
 
 
 class ConfigChanges:
-    """The changes of one request. `is_forwarded`: a broker has forwarded the request."""
+    """Decides the changes of one request. `is_forwarded`: a broker has forwarded the request."""
 
     def __init__(self, context: ControllerContext, *, is_forwarded: bool) -> None:
         self.context = context
@@ -123,9 +123,9 @@ class ConfigChanges:
         self._base: Mapping[str, str] | None = None  # The settings of a topic without overrides.
 
     def incremental(self, resource: Resource, changes: Mapping[str, Operation], *, is_new: bool = False) -> Altered:
-        """Apply operations by name of the setting. `is_new`: this request creates the resource.
+        """The records of one operation per setting, by the setting's name. `is_new`: this request creates the resource.
 
-        SenselessOperationError for an unknown operation, and for a missing value. Source:
+        SenselessOperationError for an unknown operation, and for an operation on a list without a value. Source:
         ConfigurationControlManager.incrementalAlterConfigResource.
         """
         current = self.context.image.configs.get(resource, {})
@@ -144,14 +144,13 @@ class ConfigChanges:
                 value = _listed(current.get(name, default), operation, value)
             elif operation == OpType.DELETE:
                 value = None
-            # For brokers an equal value is written too: they load it again.
+            # A broker's setting is written even if its value stays the same, because the broker then loads it again.
             if value != current.get(name) or resource[0] == ConfigResourceType.BROKER:
                 records.append(_record(resource, name, value))
         return self._checked(resource, records, (), is_new=is_new)
 
     def legacy(self, resource: Resource, settings: Mapping[str, str | None]) -> Altered:
-        """Replace all settings of the resource; settings that the request omits are removed.
-
+        """The records that replace all settings of the resource; settings that the request omits are removed.
         Source: ConfigurationControlManager.legacyAlterConfigResource.
         """
         current = self.context.image.configs.get(resource, {})
@@ -181,7 +180,7 @@ class ConfigChanges:
         ]
 
     def _checked(self, resource: Resource, explicit: Records, removed: Records, *, is_new: bool) -> Altered:
-        """Source: ConfigurationControlManager.validateAlterConfig."""
+        """The records if they are valid, otherwise the error (ConfigurationControlManager.validateAlterConfig)."""
         current = self.context.image.configs.get(resource, {})
         wanted = dict(current)
         for each in (*explicit, *removed):
@@ -224,7 +223,7 @@ class ConfigChanges:
         return None
 
     def _validate(self, resource: Resource, wanted: Mapping[str, str], current: Mapping[str, str]) -> None:
-        """Source: ControllerConfigurationValidator.validate."""
+        """Raise if the resource may not have the settings `wanted` (ControllerConfigurationValidator.validate)."""
         kind, name = resource
         check = self._checks.get(kind)
         if check is None:
@@ -262,7 +261,7 @@ class ConfigChanges:
     }
 
     def _check_exists(self, resource: Resource) -> None:
-        """Source: ConfigResourceExistenceChecker."""
+        """Raise if there is no such topic or node (ConfigResourceExistenceChecker)."""
         kind, name = resource
         if kind == ConfigResourceType.TOPIC and name not in self.context.image.topics:
             Errors.UNKNOWN_TOPIC_OR_PARTITION.raise_for(f"The topic '{name}' does not exist.")
@@ -299,10 +298,7 @@ def _record(resource: Resource, name: str, value: str | None) -> ConfigRecord:
 
 
 def _listed(before: str, operation: int, given: str) -> str:
-    """The list after an APPEND or SUBTRACT.
-
-    SUBTRACT removes one member per name; lists may have thousands of members.
-    """
+    """The list after an APPEND or SUBTRACT. SUBTRACT removes one member for each given name."""
     members, named = [each for each in before.split(",") if each], java_split(given, ",")
     if operation == OpType.APPEND:
         known = {*members}

@@ -1,7 +1,7 @@
 """DescribeConfigs (ConfigHelper.handleDescribeConfigsRequest).
 
-A controller describes all settings of its own node: at 4.3.1 with the defaults of unset settings, at other releases
-only the set ones. It has no documentation of settings, and none of Kafka's loggers.
+A controller describes the settings of its own node. In 4.3.1 it describes all settings, in other releases only settings
+that have a value. It has no documentation of settings, and none of Kafka's loggers.
 """
 
 import re
@@ -65,12 +65,12 @@ def is_dynamic(release: str, name: str) -> bool:
 
 
 def is_sensitive(kind: int) -> bool:
-    """True if the value is withheld: of passwords and unknown settings (KafkaConfig.maybeSensitive)."""
+    """True for passwords and settings of unknown type, whose values are not sent (KafkaConfig.maybeSensitive)."""
     return kind in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
 
 
 def dynamic_settings(release: str, image: ClusterImage, name: str) -> Settings:
-    """The dynamic settings that a node applies from its own, or from all nodes', configuration.
+    """The settings that a node applies from a BROKER resource: its own, or the one of all nodes if `name` is empty.
 
     Source: DynamicBrokerConfig.fromPersistentProps.
     """
@@ -102,7 +102,7 @@ class BrokerSettings:
         self.release = config.release
         self.of_node = dynamic_settings(config.release, image, str(config.node_id))
         self.of_all = dynamic_settings(config.release, image, "")
-        # KafkaConfig sets both to the same value.
+        # KafkaConfig sets node.id and broker.id to the same value.
         own_id = {"node.id": str(config.node_id), "broker.id": str(config.node_id)}
         self.static = {**own_id, **config.static_configs} if config.release == "4.3.1" else config.static_configs
 
@@ -127,7 +127,7 @@ class BrokerSettings:
         return found
 
     def values(self) -> dict[str, str | None]:
-        """All settings of this node, as Kafka prints them; with defaults only at 4.3.1."""
+        """All settings of this node, as Kafka prints them; only 4.3.1 includes settings that have their default."""
         given = {**self.static, **self.of_all, **self.of_node}
         printed = {name: _printed(self.release, name, value) for name, value in given.items()}
         return {**DEFAULTS, **printed} if self.release == "4.3.1" else {**printed}
@@ -135,7 +135,7 @@ class BrokerSettings:
     def entry(
         self, name: str, value: str | None, *, includes_synonyms: bool, only_of_all: bool
     ) -> DescribeConfigsResourceResult:
-        """The entry of a setting of this node, or of all nodes."""
+        """The response's entry of a setting of this node. `only_of_all`: describe the resource of all nodes instead."""
         kind = type_of(self.release, name)
         default = DEFAULTS.get(name) if self.release == "4.3.1" else None
         found = self.synonyms(name, default)
@@ -160,7 +160,7 @@ def entry(
     includes_synonyms: bool,
     read_only: bool = False,
 ) -> DescribeConfigsResourceResult:
-    """The response's entry; the first synonym gives its source."""
+    """The response's entry of one setting; the first synonym says where the value comes from."""
     return DescribeConfigsResourceResult(
         name=name,
         value=value,
@@ -174,7 +174,9 @@ def entry(
 
 
 def listed(release: str, names: Iterable[str], keys: Iterable[str] | None) -> list[str]:
-    """The requested names, in the order of Java's HashMap; before 4.3 in the order of Scala's.
+    """The names that are in `keys`, or all names if `keys` is empty, in the order of the response.
+
+    The order is that of Java's HashMap, and before 4.3 that of Scala's HashMap.
 
     Source: ConfigHelper.createResponseConfig, ConfigHelperUtils.toDescribeConfigsResult.
     """
@@ -205,7 +207,7 @@ Entries = list[schema.DescribeConfigsResourceResult]
 def on_describe_configs(
     context: ControllerContext, request: schema.DescribeConfigsRequest, info: RequestInfo
 ) -> Decision:
-    """Describe resources; those that the principal may not describe come last.
+    """Describe resources; the response lists resources that the principal may not describe last.
 
     An unknown resource type fails the request.
     """
@@ -223,7 +225,7 @@ def on_describe_configs(
 
 
 class Describing:
-    """The settings of the resources of one request."""
+    """Describes the resources of one request."""
 
     def __init__(self, config: KraftControllerConfig, image: ClusterImage, *, includes_synonyms: bool) -> None:
         self._config, self._image = config, image
@@ -344,7 +346,7 @@ def _synonym(name: str, value: str, source: int) -> schema.DescribeConfigsSynony
 
 
 def _raw_metrics_entry(name: str, value: str) -> schema.DescribeConfigsResourceResult:
-    """The entry of 3.9.1, whatever fields the request asks for."""
+    """The entry of 3.9.1, whose fields do not depend on the request."""
     return schema.DescribeConfigsResourceResult(
         name=name, value=value, config_source=ConfigSource.CLIENT_METRICS_CONFIG, synonyms=[], documentation=""
     )

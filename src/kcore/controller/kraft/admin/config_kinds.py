@@ -1,7 +1,7 @@
-"""The settings of brokers, client metrics and groups that the controller knows, and their valid values.
+"""The settings of client metrics and groups with their valid values, and the settings of brokers that are lists.
 
-Brokers check their own settings; the controller only needs to know which of them are lists. Source:
-ControllerConfigurationValidator, ClientMetricsConfigs, GroupConfig, KafkaConfigSchema.
+Brokers check the values of their own settings, so the controller only needs to know which of these settings are lists.
+Source: ControllerConfigurationValidator, ClientMetricsConfigs, GroupConfig, KafkaConfigSchema.
 """
 
 import re
@@ -14,7 +14,7 @@ from kcore.protocol_errors import Errors
 from kcore.schema.configs import ConfigResourceType, ConfigType
 
 _SSL: Final = "TLSv1.2,TLSv1.3"
-_LISTS: Final = {  # A broker's lists in all releases, with their defaults.
+_LISTS: Final = {  # A broker's settings that are lists in all releases, with their defaults.
     "process.roles": "",
     "log.cleanup.policy": "delete",
     "controller.quorum.voters": "",
@@ -59,7 +59,7 @@ LISTS_OF_BROKERS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def default_of_list(release: str, kind: int, name: str) -> str | None:
-    """The default of a setting that is a list; None for other settings (KafkaConfigSchema.isSplittable)."""
+    """The default of a setting if the setting is a list, otherwise None (KafkaConfigSchema.isSplittable)."""
     if kind == ConfigResourceType.BROKER:
         return LISTS_OF_BROKERS[release].get(name)
     config = TOPIC_CONFIGS_OF[release].get(name) if kind == ConfigResourceType.TOPIC else None
@@ -124,7 +124,7 @@ def _check_pattern(pattern: str) -> None:
 
 
 class _Bounds(NamedTuple):
-    """The bounds of a group's number. The settings `lowest` and `highest` of server.properties replace the defaults."""
+    """The bounds of a group's setting. The settings `lowest` and `highest` of server.properties replace the numbers."""
 
     name: str
     lowest: str
@@ -203,7 +203,7 @@ _DURATION: Final = re.compile(
 def group_values(release: str, configs: Mapping[str, str], static: Mapping[str, str]) -> dict[str, str]:
     """All settings of a group with these overrides, as Kafka prints them; raises for an invalid value.
 
-    `static`: server.properties, in which `group.consumer.session.timeout.ms` and others are defaults.
+    `static`: server.properties, whose settings such as `group.consumer.session.timeout.ms` are the defaults.
     """
     known = GROUP_CONFIGS[release]
     for each in hash_map_order(configs):

@@ -23,7 +23,7 @@ from kcore.schema.configs import ConfigResourceType
 from kcore.schema.metadata_records_settings import ConfigRecord
 
 Changes = Mapping[Resource, Any]
-_LOOKED_AT_ONCE: Final = 4 * AT_ONCE  # Resources: the check of permissions is cheap.
+_LOOKED_AT_ONCE: Final = 4 * AT_ONCE  # Resources whose permissions are checked in one part.
 
 
 def known_kind(release: str, kind: int) -> bool:
@@ -193,7 +193,7 @@ def _alter_loggers(
     resource: schema.IncrementalAlterConfigsRequestAlterConfigsResource,
     answers: _Answers,
 ) -> None:
-    """Always an error, because this node has none of Kafka's loggers. Source: RuntimeLoggerManager."""
+    """Answer every operation with an error: kcore has none of Kafka's loggers. Source: RuntimeLoggerManager."""
     named = ConfigResourceType.BROKER_LOGGER, resource.resource_name
     if not context.is_authorized(info, CLUSTER_ACTION):
         error = Errors.CLUSTER_AUTHORIZATION_FAILED
@@ -204,7 +204,7 @@ def _alter_loggers(
     if asked is None:
         message = f"Node id must be an integer, but it is: {resource.resource_name}"
     elif asked != own:
-        received = own if context.config.release == "3.9.1" else asked  # 3.9.1 names itself twice.
+        received = own if context.config.release == "3.9.1" else asked  # 3.9.1 prints its own id twice.
         message = f"Unexpected node id. Expected {own}, but received {received}"
     if message is not None:
         answers.add(named, Errors.INVALID_REQUEST, message)

@@ -1,7 +1,7 @@
 """UpdateFeatures (KIP-584, KIP-778, KIP-1022): metadata.version, kraft.version and the other features.
 
 In 4.x a request makes all of its updates or none; in 3.9.1 each update is independent. The raft layer writes
-kraft.version: the decision asks for it (`Decision.kraft_version`) if all updates are valid; in Kafka's way
+kraft.version if `Decision.kraft_version` is set: if all updates are valid, and in Kafka's way
 ("refused-kraft-version") also if a later update is refused.
 
 Source: FeatureControlManager, ConfigurationControlManager.updateFeatures, QuorumFeatures, Feature, MetadataVersion.
@@ -50,7 +50,7 @@ HIGHEST_KNOWN: Final = {  # The features that 4.x knows by name, released or not
     STREAMS_VERSION: 1,
     TRANSACTION_VERSION: 2,
 }
-OLD: Final = "3.9.1"  # Its updates are independent, and it knows features only by level.
+OLD: Final = "3.9.1"  # The release in which updates are independent, and features have no dependencies.
 _CHANGED_UP_TO_3_9: Final = frozenset(
     {
         *("3.0-IV1", "3.2-IV0", "3.3-IV1", "3.3-IV2", "3.3-IV3", "3.4-IV0"),
@@ -76,7 +76,7 @@ class Update(NamedTuple):
 
 
 def on_update_features(context: ControllerContext, request: UpdateFeaturesRequest, info: RequestInfo) -> Decision:
-    """New levels of features, and the records that they require. Needs ALTER of the cluster.
+    """Update levels of features, and write the records that the new levels require. Needs ALTER of the cluster.
 
     `allow_downgrade` of version 0 is ignored, as in Kafka: every update of that version is an upgrade.
     """
@@ -110,7 +110,7 @@ def on_update_features(context: ControllerContext, request: UpdateFeaturesReques
 
 
 def _all_refused(reason: str) -> UpdateFeaturesResponse:
-    """No feature is updated, because one update is refused."""
+    """The response if no feature is updated, because one update is refused."""
     return UpdateFeaturesResponse(error_code=Errors.INVALID_UPDATE_VERSION, error_message=_FAILED + reason)
 
 
@@ -124,7 +124,7 @@ def _accepted(request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesRes
 
 
 def _one_by_one(context: ControllerContext, request: UpdateFeaturesRequest, updates: list[Update]) -> Decision:
-    """The rule of 3.9.1: each update is made or refused by itself."""
+    """The rule of 3.9.1: each update is made or refused independently."""
     reasons = {each.name: _reason_refused(context, each, {}) for each in updates}
     results = [
         UpdatableFeatureResult(
@@ -145,7 +145,7 @@ def _level(update: Update) -> Versioned:
 def _records(update: Update) -> list[Versioned]:
     """The records of a valid update.
 
-    An upgrade of kraft.version has only a no-op, whose offset the answer waits for.
+    The raft layer writes kraft.version. Its upgrade has only a NoOpRecord, for whose commit the answer waits.
     """
     if update.name != KRAFT_VERSION:
         return [_level(update)]
@@ -153,7 +153,7 @@ def _records(update: Update) -> list[Versioned]:
 
 
 def _elr_safety(context: ControllerContext) -> Iterator[Versioned]:
-    """ELR needs one min.insync.replicas for the whole cluster (maybeGenerateElrSafetyRecords)."""
+    """The records that set one min.insync.replicas for all brokers, as ELR needs (maybeGenerateElrSafetyRecords)."""
     configs = context.image.configs
     broker = ConfigResourceType.BROKER
     if MIN_ISR not in configs.get((broker, ""), {}):
@@ -205,14 +205,14 @@ def _current(context: ControllerContext, name: str) -> int:
 
 
 def _reason_unsupported(context: ControllerContext, update: Update) -> str | None:
-    """Kafka's message about a node that does not support the level (reasonNotSupported).
+    """Kafka's message about a node that does not support the level; None if all nodes do (reasonNotSupported).
 
-    The present voters count, and each must have registered. In Kafka's way ("removed-voters-block") all registrations
-    count, and only static voters must have registered.
+    Controllers are checked only if they are present voters, and each voter must have registered. In Kafka's way
+    ("removed-voters-block") all registered controllers are checked, and only static voters must have registered.
     """
     config, image = context.config, context.image
     nodes = {f"Local controller {config.node_id}": config.supported_features}
-    brokers = timeline_order(image.brokers, replaced=True)  # Kafka puts a broker again when it is unfenced.
+    brokers = timeline_order(image.brokers, replaced=True)  # An unfencing puts a broker into Kafka's map again.
     nodes |= {f"Broker {each}": image.brokers[each].supported_features for each in brokers}
     is_registered = context.version.controller_registration_supported
     static = _static_voters(config.static_configs)
@@ -251,7 +251,7 @@ def _static_voters(settings: Mapping[str, str]) -> list[int]:
 
 
 def _reason_no_metadata_version(context: ControllerContext, update: Update) -> str | None:
-    """Why a metadata.version that all nodes support is refused (updateMetadataVersion)."""
+    """Kafka's error message for a metadata.version that all nodes support, or None (updateMetadataVersion)."""
     release, now = context.config.release, context.version
     wanted = MetadataVersion.of_level(update.level, release)
     if release == OLD and not wanted.is_at_least(FIRST_IN_LOG):
@@ -268,7 +268,7 @@ def _reason_no_metadata_version(context: ControllerContext, update: Update) -> s
 
 
 def _reason_dependent(update: Update, proposed: Mapping[str, int]) -> str | None:
-    """Why the level of another feature is too low for the update (Feature.validateVersion)."""
+    """Kafka's error message if another feature's level is too low for the update, or None (Feature.validateVersion)."""
     if update.name not in HIGHEST_KNOWN:
         return f"Feature {update.name} not found."
     if update.level > HIGHEST_KNOWN[update.name]:

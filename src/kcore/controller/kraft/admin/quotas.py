@@ -29,7 +29,7 @@ _NOT_AUTHORIZED: Final = DEFAULT_MESSAGES[Errors.CLUSTER_AUTHORIZATION_FAILED]
 def on_alter_client_quotas(
     context: ControllerContext, request: AlterClientQuotasRequest, info: RequestInfo
 ) -> Decision:
-    """Change quotas of each entity: all of them or none. Needs ALTER_CONFIGS of the cluster.
+    """Change the quotas of each entity; one invalid quota refuses the entity. Needs ALTER_CONFIGS of the cluster.
 
     An entity that the request names twice is refused, but the changes of its first entry are made, as in Kafka.
     """
@@ -106,7 +106,7 @@ def _decide(
 
 
 def _is_same(left: float, right: float) -> bool:
-    """Double.equals."""
+    """True if the numbers are equal or both NaN (Double.equals)."""
     return left == right or (math.isnan(left) and math.isnan(right))
 
 

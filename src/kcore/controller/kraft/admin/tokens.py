@@ -1,7 +1,8 @@
-"""Delegation tokens (KIP-48, KIP-900): short-lived secrets in place of a principal's own.
+"""Delegation tokens (KIP-48, KIP-900): short-lived secrets that replace the credentials of a principal.
 
-The log has no secret: a token's HMAC follows from its id and `delegation.token.secret.key`. HMACs and the key are never
-logged. Only the creator of a token receives its HMAC. Source: DelegationTokenControlManager, ControllerApis.
+The metadata log has no secrets: a token's HMAC is computed from its id and `delegation.token.secret.key`. Log lines
+never have an HMAC or the key. Only the creator of a token receives its HMAC. Source: DelegationTokenControlManager,
+ControllerApis.
 """
 
 from kcore.controller.kraft.decision import Decision, Versioned
@@ -50,7 +51,7 @@ def on_create_delegation_token(
     context.call_controller()
     if (error := _error_of_cluster(context)) is not None:
         return _not_created(error, owner, requester, info, 0)
-    if request.owner_principal_name and request.owner_principal_type is None:  # Kafka answers -1.
+    if request.owner_principal_name and request.owner_principal_type is None:  # Kafka answers UNKNOWN_SERVER_ERROR.
         return _not_created(Errors.INVALID_PRINCIPAL_TYPE, owner, requester, info, 0)
     if any(each.principal_type != USER_TYPE for each in request.renewers):
         return _not_created(Errors.INVALID_PRINCIPAL_TYPE, owner, requester, info, 0)
@@ -85,7 +86,7 @@ def _is_bounded(context: ControllerContext) -> bool:
 
 
 def _throttled(context: ControllerContext, request: OfTokens, info: RequestInfo) -> Decision | None:
-    """Count a record for the quota on mutations; the response if the quota is exceeded."""
+    """Count a record for the quota on mutations; returns the response if the quota is exceeded, otherwise None."""
     if not _is_bounded(context):
         return None
     quota = context.mutation_quota(info, strict_from=MUTATIONS_STRICT_FROM)
@@ -99,8 +100,8 @@ def _throttled(context: ControllerContext, request: OfTokens, info: RequestInfo)
 def _are_requests_allowed(info: RequestInfo) -> bool:
     """True if token requests are allowed on the connection (ControllerApis.allowTokenRequests).
 
-    Refused are direct requests over PLAINTEXT, TLS clients without a certificate, and clients that authenticated with a
-    token.
+    The controller refuses direct requests over PLAINTEXT, TLS clients without a certificate, and clients that
+    authenticated with a token.
     """
     if info.is_token_authenticated or (info.security_protocol == "SSL" and info.principal == ANONYMOUS):
         return False
@@ -108,7 +109,7 @@ def _are_requests_allowed(info: RequestInfo) -> bool:
 
 
 def _error_of_cluster(context: ControllerContext) -> Errors | None:
-    """The error if this cluster has no delegation tokens."""
+    """The error if delegation tokens are disabled or the metadata.version does not support them; otherwise None."""
     if context.config.delegation_token_secret_key is None:
         return Errors.DELEGATION_TOKEN_AUTH_DISABLED
     return None if context.version.delegation_tokens_supported else Errors.UNSUPPORTED_VERSION
@@ -150,7 +151,7 @@ def on_renew_delegation_token(
 def on_expire_delegation_token(
     context: ControllerContext, request: ExpireDelegationTokenRequest, info: RequestInfo
 ) -> Decision:
-    """Set when a token expires: now for a negative period, otherwise after the period. For the owner and renewers."""
+    """Let a token expire after a period, or now if the period is negative. Only the owner and renewers may do so."""
     found = _token_of(context, request.hmac, info)
     if isinstance(found, Errors):
         time_ms = NO_TIME if found == Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED else 0
@@ -203,8 +204,8 @@ def _expiring(token: DelegationTokenRecord, expiration: int) -> Versioned:
 def on_describe_delegation_token(
     context: ControllerContext, request: DescribeDelegationTokenRequest, info: RequestInfo
 ) -> Decision:
-    """Always an error: brokers answer this request. Kafka's controllers advertise the request and do not serve it."""
-    if info.is_forwarded:  # Brokers do not forward it: the envelope gets the error.
+    """Answer with an error: only brokers serve this request, although Kafka's controllers advertise it too."""
+    if info.is_forwarded:  # Brokers never forward this request: the envelope gets the error.
         return Decision()
     return Decision(DescribeDelegationTokenResponse(error_code=Errors.UNKNOWN_SERVER_ERROR))
 

@@ -1,11 +1,12 @@
 """Brokers of the cluster: registration, heartbeats, fencing, controlled shutdown.
 
 A broker registers and is fenced. Its heartbeats extend its session and report how far it has read the log. When it has
-read its own registration, the controller unfences it, and it may lead. A broker leaves by controlled shutdown (its
-leaders move, then it is fenced and may stop), because its session ended (fenced), or for good (unregistered).
+read its own registration, the controller unfences it, and it may lead. A broker leaves in one of three ways. In a
+controlled shutdown its leaders move, then it is fenced and may stop. If its session ends, it is fenced. If it is
+unregistered, its registration is removed.
 
-The image has the broker state that is in the log; `heartbeats.py` has the rest. A record that was decided and not
-written leaves no trace there that changes later decisions.
+The image has the broker state that is in the log; `heartbeats.py` has the rest. A record that was decided but not
+written does not influence later decisions through `heartbeats.py`.
 
 - `registration.py`: BrokerRegistration.
 - `heartbeat.py`: BrokerHeartbeat, and the states of a broker; `records.py`: the records of each transition.

@@ -15,13 +15,13 @@ from kcore.controller.kraft.kraft_context import ControllerContext
 def fence_stale_brokers(context: ControllerContext, now_ms: int) -> Decision | Steps | None:
     """Fence every broker whose session is over, in one decision, in parts; None if no session is over.
 
-    In Kafka's way ("fences-one-by-one") each call fences one broker, until the result is None. Each fencing may then
-    elect a broker whose session is over as well, and all but the last one leave their ISRs. In one decision none of
-    these brokers is elected, and an ISR that has only such members stays, so that any of them may lead when it returns.
+    The decision elects none of these brokers. An ISR stays if all of its members are among these brokers, so that any
+    of them may lead when it returns. In Kafka's way ("fences-one-by-one") each call fences one broker, and the result
+    is None after the last broker. A call may then elect a broker that the next call fences.
 
-    Kafka records a heartbeat on arrival, in a thread of its own (KAFKA-15019, KAFKA-19294). Here one loop does
-    everything, so the first check after a pause fences nobody: the loop first reads the heartbeats that arrived in the
-    pause ("fences-after-a-pause").
+    Kafka records a heartbeat on arrival, in another thread (KAFKA-15019, KAFKA-19294). In kcore one event loop does
+    everything. So the first check after a pause fences no broker: the loop first reads the heartbeats that arrived
+    during the pause. Kafka's way ("fences-after-a-pause") has no such exception.
     """
     was_checked_lately = context.heartbeats.was_checked_lately(now_ms)
     if not was_checked_lately and FENCES_AFTER_A_PAUSE not in context.config.kafka_way:
@@ -44,7 +44,7 @@ def _expired(context: ControllerContext, now_ms: int) -> Iterator[int]:
 
 
 def _fence_one(context: ControllerContext, now_ms: int) -> Decision | None:
-    """Kafka's way: fence one broker. The session of an unregistered incarnation ends without a record."""
+    """Kafka's way: fence one broker; None if no session is over. An unregistered incarnation needs no record."""
     while (expired := context.heartbeats.expire_first(context.image, now_ms)) is not None:
         if not expired.is_registered:
             return Decision(has_more=True)
@@ -54,7 +54,7 @@ def _fence_one(context: ControllerContext, now_ms: int) -> Decision | None:
 
 
 def _is_fenced_now(context: ControllerContext, expired: Expired) -> bool:
-    """True if the end of the session is written. As in Kafka, it is also written for a fenced broker."""
+    """True if the broker must be fenced now. As in Kafka, a fenced broker whose session ends is fenced again."""
     brokers = context.image.brokers
     if (row := brokers.registered_row(expired.broker_id)) is None:
         return False

@@ -1,4 +1,4 @@
-"""BrokerHeartbeat: extends a broker's session, and fences, unfences or shuts down the broker as it asks.
+"""BrokerHeartbeat: extends a broker's session, and fences, unfences or shuts down the broker as the broker wants.
 
 Source: ControllerApis.handleBrokerHeartBeatRequest, ReplicationControlManager.processBrokerHeartbeat and
 BrokerHeartbeatManager.calculateNextBrokerState.
@@ -23,13 +23,13 @@ class BrokerControlState(Enum):
 
     FENCED = 0
     UNFENCED = 1
-    CONTROLLED_SHUTDOWN = 2  # Its leaders move to other brokers; it is not fenced yet.
-    SHUTDOWN_NOW = 3  # It is fenced and may stop.
+    CONTROLLED_SHUTDOWN = 2  # Its leaders move to other brokers; the broker is not fenced yet.
+    SHUTDOWN_NOW = 3  # The broker is fenced and may stop.
 
 
 FENCED, UNFENCED = BrokerControlState.FENCED, BrokerControlState.UNFENCED
 CONTROLLED_SHUTDOWN, SHUTDOWN_NOW = BrokerControlState.CONTROLLED_SHUTDOWN, BrokerControlState.SHUTDOWN_NOW
-SHUTTING_DOWN: Final = "enterControlledShutdown"  # Kafka's name for these elections in its log.
+SHUTTING_DOWN: Final = "enterControlledShutdown"  # Kafka's name for the elections of a controlled shutdown.
 _IS_FENCED: Final = (FENCED, SHUTDOWN_NOW)
 
 
@@ -68,15 +68,15 @@ def on_broker_heartbeat(context: ControllerContext, request: BrokerHeartbeatRequ
         is_fenced=after in _IS_FENCED,
         should_shut_down=after is SHUTDOWN_NOW,
     )
-    # Without these elections an unfencing would leave partitions leaderless that could have a leader.
+    # An unfencing is atomic: without its elections, partitions that could have a leader would stay leaderless.
     return Decision(response, records, is_atomic=after is UNFENCED, rest=rest)
 
 
 def _rest_of_shutdown(context: ControllerContext, broker_id: int, broker_epoch: int) -> Steps:
     """Move the leaders that the first records of a controlled shutdown left out.
 
-    The heartbeat is answered before, because the broker may not stop yet in any case; Kafka's answer waits for all
-    partitions. If another node leads meanwhile, the broker's next heartbeat begins the shutdown again.
+    The heartbeat has been answered already, because the broker may not stop yet; Kafka answers after all partitions.
+    If another node becomes the leader before, the broker's next heartbeat begins the shutdown again.
     """
     row = context.image.brokers.registered_row(broker_id, broker_epoch)
     if row is None or context.image.brokers.fenced__b[row]:
@@ -91,7 +91,7 @@ def _rest_of_shutdown(context: ControllerContext, broker_id: int, broker_epoch: 
 def changes_nothing(context: ControllerContext, request: BrokerHeartbeatRequest) -> bool:
     """True if the heartbeat only extends the session of an unfenced broker that has caught up.
 
-    Later heartbeats with a higher offset change nothing either, until the broker's registration changes.
+    Then later heartbeats with a higher offset also change nothing, until the broker's registration changes.
     """
     broker_id, heartbeats = request.broker_id, context.heartbeats
     if request.want_fence or request.want_shut_down or context.is_standby:
@@ -117,7 +117,7 @@ def _refused(error: Errors) -> Decision:
 def _current_state(context: ControllerContext, row: int, state: BrokerHeartbeat) -> BrokerControlState:
     """The broker's present state.
 
-    A controlled shutdown counts only once it is in the log, so that a refused append leaves no trace.
+    A controlled shutdown counts only when its record is in the log, so that a refused append has no effect.
     """
     brokers = context.image.brokers
     if brokers.fenced__b[row]:
@@ -135,7 +135,7 @@ def _next_state(
     state: BrokerHeartbeat,
     current: BrokerControlState,
 ) -> BrokerControlState:
-    """Source: BrokerHeartbeatManager.calculateNextBrokerState."""
+    """The broker's state after the heartbeat (BrokerHeartbeatManager.calculateNextBrokerState)."""
     if current is CONTROLLED_SHUTDOWN:
         if _leads_any(context, row):
             return CONTROLLED_SHUTDOWN

@@ -1,10 +1,10 @@
 """The sessions of brokers, and the contents of their last heartbeats, which no record of the log has.
 
-A session begins with a heartbeat of an incarnation and ends when the controller has received none for the session
-timeout. The image says whether a broker is fenced or in controlled shutdown. A broker with a session has one entry in a
-heap of deadlines. A heartbeat only writes the time of contact; the entry is moved when its deadline has passed. So the
-cost of a heartbeat does not depend on the number of brokers, and a check for stale brokers costs only the passed
-deadlines.
+A session begins with a heartbeat of an incarnation and ends when the controller has received no heartbeat for the
+session timeout. The image says whether a broker is fenced or in controlled shutdown. A broker with a session has one
+entry in a heap of deadlines. A heartbeat only sets the time of contact; the entry is moved when its deadline has
+passed. So the cost of a heartbeat does not depend on the number of brokers, and the cost of a check for stale brokers
+grows only with the passed deadlines.
 
 Source: BrokerHeartbeatManager and BrokerHeartbeatTracker of 4.3.1. BrokerHeartbeatManager of 3.9.1 has sessions only
 for unfenced brokers, and renews a session when the registration changes.
@@ -32,16 +32,16 @@ Incarnation = tuple[int, int]  # Broker id and epoch.
 
 
 class ContactTable:
-    """The time of the last heartbeat by incarnation, in ms, in the order of a hash table: Kafka 4.x checks it so.
+    """The time of each incarnation's last heartbeat, in ms, in the order of the hash table that Kafka 4.x searches.
 
-    An incarnation has an entry, registered or not, until the entry expires. The number of buckets grows and never
-    shrinks. Used only in Kafka's way ("fences-one-by-one"). Source: BrokerHeartbeatTracker, ConcurrentHashMap.
+    An incarnation keeps its entry until the entry expires, even if it is unregistered. The number of buckets grows and
+    never shrinks. Used only in Kafka's way ("fences-one-by-one"). Source: BrokerHeartbeatTracker, ConcurrentHashMap.
     """
 
     def __init__(self, release: str) -> None:
         self._contacts: dict[Incarnation, int] = {}  # In a bucket, the oldest entry comes first.
         self._buckets = _FIRST_BUCKETS
-        self._seed = 1 if release == "4.1.2" else 0  # Objects.hash begins with 1; since 4.3 an incarnation is a record.
+        self._seed = 1 if release == "4.1.2" else 0  # Objects.hash begins with 1, a Java record's hash (4.3) with 0.
 
     def put(self, broker_id: int, epoch: int, now_ms: int) -> None:
         """Record a heartbeat of the incarnation."""
@@ -59,7 +59,7 @@ class ContactTable:
         return first
 
     def _bucket(self, incarnation: Incarnation) -> int:
-        """The bucket: the spread hash code of BrokerIdAndEpoch."""
+        """The bucket of an incarnation, by the spread hash code of BrokerIdAndEpoch."""
         broker_id, epoch = incarnation
         hashed = ((31 * self._seed + broker_id) * 31 + (epoch & _UINT32 ^ epoch >> 32)) & _UINT32
         return (hashed ^ hashed >> 16) & self._buckets - 1
@@ -76,20 +76,18 @@ class BrokerHeartbeat:
     """The session and last heartbeat of one registered broker (BrokerHeartbeatState)."""
 
     epoch: int  # The broker epoch of the incarnation.
-    registration_offset: int  # As ClusterImage.registered_at; applied before it is unfenced.
+    registration_offset: int  # ClusterImage.registered_at: the broker must apply this offset before it is unfenced.
     last_contact_ms: int = NEVER  # NEVER: there is no session.
-    metadata_offset: int = NEVER  # Applied, by its last heartbeat since its registration changed.
-    controlled_shutdown_offset: int = NEVER  # All others apply it before this broker may stop.
+    metadata_offset: int = NEVER  # The offset that the last heartbeat reported; NEVER after a registration change.
+    controlled_shutdown_offset: int = NEVER  # All active brokers must apply this offset before this broker may stop.
     may_stop: bool = False  # The last answer allowed the broker to stop.
-    waits_for: int = NEVER  # A broker that had not applied controlled_shutdown_offset.
-    place: int = 0  # The number of its session, in the order in which sessions began.
-    entry: int = 0  # The number of its entry in the heap; 0: no entry.
+    waits_for: int = NEVER  # A broker that had not applied controlled_shutdown_offset at the last check.
+    place: int = 0  # The number of the session; sessions are numbered in the order in which they begin.
+    entry: int = 0  # The number of the broker's entry in the heap; 0: no entry.
 
     @property
     def is_shutting_down(self) -> bool:
-        """True if this leader has begun a controlled shutdown of the broker; the image also has those of earlier
-        leaders.
-        """
+        """True if this active controller has begun a controlled shutdown; the image also has those of earlier ones."""
         return self.controlled_shutdown_offset != NEVER
 
 
@@ -106,7 +104,7 @@ class Expired(NamedTuple):
     """A broker whose session has ended."""
 
     broker_id: int
-    had_session: bool  # False: the session had ended before, and the fencing was not written.
+    had_session: bool  # False: the session was reported as ended before, but the fencing was not written.
     is_registered: bool = True  # False only in Kafka's way: an unregistered incarnation.
 
 
@@ -116,11 +114,11 @@ class BrokerHeartbeats:
     def __init__(self, session_timeout_ms: int, release: str = "", *, one_by_one: bool = False) -> None:
         """`release`: the release of Kafka whose rules for sessions apply.
 
-        `one_by_one`: only `expire_first` is called.
+        `one_by_one`: the caller uses `expire_first` and never `expire`.
         """
         self.session_timeout_ms = session_timeout_ms
         self.brokers: dict[int, BrokerHeartbeat] = {}
-        self.changed: set[int] = set()  # Brokers whose registration has changed; the reader clears it.
+        self.changed: set[int] = set()  # Brokers whose registration has changed; the reader clears the set.
         self.is_of_3_9 = release == "3.9.1"
         self._release = release
         self._deadlines: list[tuple[int, int, int]] = []  # A heap: deadline, number of the entry, broker id.
@@ -133,7 +131,7 @@ class BrokerHeartbeats:
         return ContactTable(self._release) if self._one_by_one and not self.is_of_3_9 else None
 
     def activate(self, image: ClusterImage, now_ms: int) -> None:
-        """The node leads: discard all heartbeats, and begin a session of every unfenced broker now.
+        """Discard all heartbeats, and begin a session of every unfenced broker, because the node leads from now on.
 
         Sessions begin in the order of Kafka's hash table of brokers. Source: ClusterControlManager.activate.
         """
@@ -147,7 +145,7 @@ class BrokerHeartbeats:
                 self.touch(broker_id, now_ms, fenced=False)
 
     def of(self, broker_id: int, epoch: int, image: ClusterImage) -> BrokerHeartbeat:
-        """The heartbeats of a registered broker; a new, empty state if `on_record` has not seen the registration."""
+        """The state of a registered incarnation; a new state if `on_record` was not called for the registration."""
         state = self.brokers.get(broker_id)
         if state is None or state.epoch != epoch:
             entry = 0 if state is None else state.entry
@@ -158,7 +156,7 @@ class BrokerHeartbeats:
     def touch(self, broker_id: int, now_ms: int, *, fenced: bool) -> None:
         """Begin or extend a session.
 
-        `fenced`: whether the broker is fenced from now on; 3.9.1 then ends the session.
+        `fenced`: True if the broker is fenced after this heartbeat; 3.9.1 then ends the session.
         """
         state = self.brokers[broker_id]
         if self.is_of_3_9 and fenced:
@@ -174,7 +172,7 @@ class BrokerHeartbeats:
             self._await(broker_id, state, now_ms + self.session_timeout_ms)
 
     def on_contact(self, contact: Contact, image: ClusterImage) -> None:
-        """Count a heartbeat that was answered without the controller, if its incarnation is registered."""
+        """Extend the session by a heartbeat that the edge answered, if its incarnation is registered."""
         broker_id = contact.broker_id
         row = image.brokers.registered_row(broker_id, contact.broker_epoch)
         if row is None:
@@ -190,7 +188,7 @@ class BrokerHeartbeats:
         heappush(self._deadlines, (deadline_ms, state.entry, broker_id))
 
     def touch_unregistered(self, broker_id: int, epoch: int, now_ms: int) -> None:
-        """Count a heartbeat of an unregistered incarnation, for which only Kafka's tracker has an entry."""
+        """Record a heartbeat of an unregistered incarnation; only Kafka's tracker has an entry for it."""
         if self._contacts is not None:
             self._contacts.put(broker_id, epoch, now_ms)
 
@@ -205,21 +203,21 @@ class BrokerHeartbeats:
         return state.last_contact_ms + self.session_timeout_ms < now_ms
 
     def was_checked_lately(self, now_ms: int) -> bool:
-        """True if sessions were checked lately; called once per check.
+        """True if the last check of sessions was at most 3/4 of a session timeout ago; called once per check.
 
-        Sessions are checked eight times in a session timeout. If they were not, the controller itself was busy or
-        stopped, and heartbeats wait to be read. 3.9.1 checks only when a session ends.
+        Sessions are checked eight times in a session timeout. After a longer interval the controller itself was busy or
+        stopped, and unread heartbeats may wait. 3.9.1 checks only when a session ends, so the result is always True.
         """
         before, self._checked_ms = self._checked_ms, now_ms
         return self.is_of_3_9 or (now_ms - before) * 4 <= self.session_timeout_ms * 3
 
     def next_deadline_ms(self) -> int | None:
-        """When the first session ends if no further heartbeat arrives; None if there is no session."""
+        """The time at which the first session ends if no heartbeat arrives; None if there is no session."""
         first = self._first()
         return None if first is None else first[0] + 1
 
     def _first(self) -> tuple[int, int, int] | None:
-        """The first entry of the heap, after moving entries to the deadlines of the last contacts."""
+        """The first entry of the heap, after entries are moved to the deadlines of their brokers' last contacts."""
         while self._deadlines:
             deadline_ms, entry, broker_id = first = self._deadlines[0]
             state = self.brokers.get(broker_id)
@@ -228,14 +226,14 @@ class BrokerHeartbeats:
                 if state.last_contact_ms == NEVER or true_deadline_ms <= deadline_ms:
                     return first
                 self._await(broker_id, state, true_deadline_ms)
-            heappop(self._deadlines)  # Moved, or the broker is unregistered.
+            heappop(self._deadlines)  # The entry was moved, or its broker is unregistered.
         return None
 
     def expire(self, image: ClusterImage, now_ms: int) -> list[Expired]:
-        """The sessions that are over, the longest silent broker first.
+        """The sessions that are over, the broker with the earliest deadline first.
 
-        Each session is returned once. It is returned again if its broker is still unfenced at the next call, because
-        the decision was not written then.
+        A session is returned once. It is returned again only if its broker is still unfenced at the next call, because
+        the fencing was not written.
         """
         found: list[Expired] = []
         while (first := self._first()) is not None and first[0] < now_ms:
@@ -251,10 +249,10 @@ class BrokerHeartbeats:
     def _end_session(self, broker_id: int, now_ms: int) -> None:
         state = self.brokers[broker_id]
         state.last_contact_ms = NEVER
-        self._await(broker_id, state, now_ms - 1)  # Checked once more, at the next call.
+        self._await(broker_id, state, now_ms - 1)  # The next call checks the broker once more.
 
     def expire_first(self, image: ClusterImage, now_ms: int) -> Expired | None:
-        """The session that Kafka expires first. Reads all brokers."""
+        """The session that Kafka expires first; None if no session is over. Reads all brokers."""
         if self._contacts is not None:
             first_over = self._contacts.remove_first(now_ms - self.session_timeout_ms)
             if first_over is not None:
@@ -266,7 +264,7 @@ class BrokerHeartbeats:
         ]
         if not over:
             while (first := self._first()) is not None and first[0] < now_ms:
-                self.brokers[heappop(self._deadlines)[2]].entry = 0  # Fenced after its session ended.
+                self.brokers[heappop(self._deadlines)[2]].entry = 0  # The broker was fenced after its session ended.
             return None
         *_, broker_id = min(over)
         return self._expired(broker_id, self.brokers[broker_id].epoch, now_ms)
@@ -280,9 +278,9 @@ class BrokerHeartbeats:
         return expired
 
     def is_awaited(self, offset: int, own: BrokerHeartbeat, image: ClusterImage) -> bool:
-        """True if an active broker, unfenced and not shutting down, has not applied `offset` yet (lowestActiveOffset).
+        """True if an unfenced broker that is not shutting down has not applied `offset` yet (lowestActiveOffset).
 
-        The broker that was found last is checked first: usually it is still behind, and no other check is needed.
+        The broker that the last call found is checked first: usually it is still behind, and no other check is needed.
         """
         table = image.brokers
         if own.waits_for in self.brokers and self._is_behind(own.waits_for, offset, image):
@@ -300,10 +298,10 @@ class BrokerHeartbeats:
         return state is None or (not state.is_shutting_down and state.metadata_offset < offset)
 
     def on_record(self, record: MetadataRecord, image: ClusterImage, now_ms: int) -> None:
-        """Apply a record that may register, change or unregister a broker, after the image has applied it (replay).
+        """Update the state of the record's broker, after the image has applied the record; ignores other records.
 
         As in Kafka, the applied offset of a broker is unknown after each change of its registration, until its next
-        heartbeat.
+        heartbeat. Source: ClusterControlManager.replay.
         """
         if isinstance(record, RegisterBrokerRecord):
             self.changed.add(record.broker_id)
@@ -341,7 +339,7 @@ class BrokerHeartbeats:
 
 
 def _registered_at(broker_id: int, image: ClusterImage) -> int:
-    """The offset of the registration, or the last known offset if no record of the log has it."""
+    """The offset of the registration record, or the image's last offset if the image does not have the former."""
     return image.registered_at.get(broker_id, image.end_offset - 1)
 
 

@@ -1,6 +1,6 @@
 """UnregisterBroker removes a broker; ControllerRegistration registers a controller's listeners and features.
 
-AllocateProducerIds allocates blocks of producer ids, each once (KIP-730). Source: ClusterControlManager,
+AllocateProducerIds allocates each block of producer ids to one broker only (KIP-730). Source: ClusterControlManager,
 ReplicationControlManager.unregisterBroker, ProducerIdControlManager.
 """
 
@@ -33,7 +33,7 @@ from kcore.schema.metadata_records_brokers import (
 from kcore.schema.metadata_records_settings import ProducerIdsRecord
 from kcore.schema.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
-_MESSAGES: Final = {  # From ControllerRegistrationRequest.getErrorResponse, whatever the reason.
+_MESSAGES: Final = {  # By error: ControllerRegistrationRequest.getErrorResponse ignores the exception's message.
     Errors.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
     Errors.UNSUPPORTED_VERSION: "The version of API is not supported.",
     Errors.INVALID_REQUEST: "A listener has no host, no port or an unknown security protocol.",
@@ -41,7 +41,7 @@ _MESSAGES: Final = {  # From ControllerRegistrationRequest.getErrorResponse, wha
 
 
 def on_unregister_broker(context: ControllerContext, request: UnregisterBrokerRequest, info: RequestInfo) -> Decision:
-    """Remove the broker from every ISR, and then its registration. The broker need not be fenced."""
+    """Remove the broker from every ISR, then remove its registration. The broker may be unfenced."""
     if not context.is_authorized(info, ALTER):
         return _not_unregistered(context, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER))
     context.call_controller()
@@ -103,7 +103,7 @@ def _not_registered(error: Errors) -> Decision:
 def on_allocate_producer_ids(
     context: ControllerContext, request: AllocateProducerIdsRequest, info: RequestInfo
 ) -> Decision:
-    """Allocate the next block, for a broker that is registered with the request's epoch."""
+    """Allocate the next block to a broker that is registered with the request's broker epoch."""
     if not context.is_authorized(info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
     context.call_controller()

@@ -1,4 +1,4 @@
-"""The records for each change of a broker's state; all are decided on the state before the change.
+"""The records for each change of a broker's state. All records are decided on the state before the change.
 
 Source: handleBrokerFenced, handleBrokerUnfenced, handleBrokerInControlledShutdown, handleDirectoriesOffline and
 handleDirectoriesCordoned of ReplicationControlManager.
@@ -22,23 +22,23 @@ from kcore.schema.metadata_records_brokers import (
 )
 from kcore.types import Int32s, Uuid
 
-DECIDED_AT_ONCE: Final = 1 << 15  # Partitions: a few milliseconds.
-SHUT_DOWN_AT_ONCE: Final = 1 << 10  # Partitions, whose changes are applied before the heartbeat is answered.
+DECIDED_AT_ONCE: Final = 1 << 15  # Most partitions in one part of a decision; a part takes a few milliseconds.
+SHUT_DOWN_AT_ONCE: Final = 1 << 10  # Most partitions that a shutdown changes before its heartbeat is answered.
 FENCE: Final = 1  # BrokerRegistrationFencingChange
 UNFENCE: Final = -1
 IN_CONTROLLED_SHUTDOWN: Final = 1  # BrokerRegistrationInControlledShutdownChange
 
 
 def fenced(context: ControllerContext, broker_ids: Sequence[int]) -> list[Records]:
-    """Fence brokers: first the partitions' changes, so that no prefix of the log has a fenced leader.
+    """The records that fence brokers: first changes of partitions, so that no prefix of the log has a fenced leader.
 
-    Several brokers make one change per partition, so that none of them is elected in place of another.
+    Each partition changes once for all of these brokers, so that none of them is elected in place of another.
     """
     return all_parts(fenced_in_parts(context, broker_ids))
 
 
 def fenced_in_parts(context: ControllerContext, broker_ids: Sequence[int]) -> Generator[None, None, list[Records]]:
-    """The same, in parts. The state does not change between the parts."""
+    """The records of `fenced`, made in parts. The state must not change between the parts."""
     records: list[Records] = []
     table, settings = context.image.table, context.kraft_settings()
     for changes in kraft_events.brokers_fenced_in_parts(table, settings, broker_ids, at_once=DECIDED_AT_ONCE):
@@ -48,7 +48,7 @@ def fenced_in_parts(context: ControllerContext, broker_ids: Sequence[int]) -> Ge
 
 
 def unfenced(context: ControllerContext, broker_id: int, offline: Sequence[Uuid]) -> list[Records]:
-    """Unfence a broker, and elect it for leaderless partitions that it may lead.
+    """The records that unfence a broker and elect it for leaderless partitions that it may lead.
 
     Partitions in directories that the same heartbeat reports as `offline` are left out, except in Kafka's way
     ("offline-directories-lead").
@@ -64,9 +64,9 @@ def unfenced(context: ControllerContext, broker_id: int, offline: Sequence[Uuid]
 
 
 def controlled_shutdown(context: ControllerContext, broker_id: int) -> list[Records]:
-    """Begin a controlled shutdown: the broker leaves every ISR that has another member, and leads nothing.
+    """The records that begin a controlled shutdown: the broker leaves ISRs with other members, and leads no partition.
 
-    If the broker has many partitions, these are the first ones; `rest_of_shutdown` has the others.
+    If the broker has many partitions, only the first ones change; `rest_of_shutdown` changes the others.
     """
     table = context.image.table
     changes = next(_leaving(context, broker_id, SHUT_DOWN_AT_ONCE))
@@ -88,7 +88,7 @@ def is_shut_down_in_parts(context: ControllerContext, broker_id: int) -> bool:
 
 
 def rest_of_shutdown(context: ControllerContext, broker_id: int) -> Generator[None, None, list[Records]]:
-    """Changes of the partitions whose ISR a broker in controlled shutdown must still leave, in parts."""
+    """The changes of all partitions whose ISR a broker in controlled shutdown must still leave, made in parts."""
     records: list[Records] = []
     for changes in _leaving(context, broker_id, DECIDED_AT_ONCE):
         records += _if_any(changes)
@@ -103,11 +103,11 @@ def _leaving(context: ControllerContext, broker_id: int, at_once: int) -> Iterat
 
 
 def directories_offline(context: ControllerContext, broker_id: int, offline: Sequence[Uuid]) -> list[Records]:
-    """Mark directories in the broker's registration as offline; others in `offline` are ignored.
+    """The records that mark directories of the broker as offline; directories that it has not registered are ignored.
 
-    The broker leaves the ISR of every partition with a replica in an offline directory, even another broker's replica:
-    a broker that was unregistered since may have registered the directory. A deleted topic has no partition in a
-    directory; Kafka's controller throws for a deleted topic with an empty ISR.
+    The broker leaves the ISR of every partition with a replica in an offline directory, even if the replica is another
+    broker's. A broker that has been unregistered since may have registered the directory. Deleted topics are not
+    affected; Kafka's controller throws for a deleted topic with an empty ISR.
     """
     table, brokers = context.image.table, context.image.brokers
     row, uuids, given = brokers.row(broker_id), context.image.directories.uuids, frozenset(offline)
@@ -127,7 +127,7 @@ def directories_offline(context: ControllerContext, broker_id: int, offline: Seq
 
 
 def listed_directories(context: ControllerContext, broker_id: int, directories: Sequence[Uuid]) -> list[int]:
-    """The rows of the given directories that the broker's registration lists, in its order."""
+    """The rows of the given directories that the broker's registration lists, in the registration's order."""
     brokers, uuids, given = context.image.brokers, context.image.directories.uuids, frozenset(directories)
     return [each for each in brokers.directories[brokers.row(broker_id)] if uuids[each] in given]
 
@@ -143,7 +143,7 @@ def _rows_by_directory(table: PartitionTable, directories: Sequence[int]) -> Ite
 
 
 def directories_cordoned(context: ControllerContext, broker_id: int, cordoned: Sequence[Uuid]) -> list[Records]:
-    """Set the broker's directories that get no new replicas, if they change (KIP-1066)."""
+    """The record that cordons exactly these directories: they get no new replicas; empty if unchanged (KIP-1066)."""
     brokers, uuids = context.image.brokers, context.image.directories.uuids
     row = brokers.row(broker_id)
     known = brokers.cordoned_directories[row]

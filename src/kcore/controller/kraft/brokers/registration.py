@@ -23,12 +23,12 @@ from kcore.schema.metadata_records_brokers import BrokerEndpoint, BrokerFeature,
 
 
 def merged(listeners: Iterable[Listener]) -> list[Listener]:
-    """One listener per name: the last one, at the place of the first one."""
+    """One listener per name: the last listener of the name, at the position of the first one."""
     return [*{each.name: each for each in listeners}.values()]
 
 
 def are_valid(listeners: Iterable[Listener]) -> bool:
-    """True if each listener has a known security protocol, and each merged one a host and a port."""
+    """True if each listener has a known security protocol, and those that `merged` keeps have a host and a port."""
     given = list(listeners)
     known = {*SECURITY_PROTOCOLS.values()}
     return all(each.security_protocol in known for each in given) and all(
@@ -36,14 +36,14 @@ def are_valid(listeners: Iterable[Listener]) -> bool:
     )
 
 
-MOST_DIRECTORIES: Final = 1_000  # For each broker.
+MOST_DIRECTORIES: Final = 1_000  # Log directories of one broker.
 _CLEAN_SHUTDOWN_FROM: Final = 3  # The first version of the request with previousBrokerEpoch.
 
 
 def on_broker_registration(
     context: ControllerContext, request: BrokerRegistrationRequest, info: RequestInfo
 ) -> Decision:
-    """Register a new incarnation, which is fenced at first, or amend the registration of the present one."""
+    """Register a new incarnation, which is fenced at first, or change the registration of the present incarnation."""
     if not context.is_authorized(info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
     context.call_controller()
@@ -76,7 +76,7 @@ def _is_3_9(context: ControllerContext) -> bool:
 def _changes_for_new_incarnation(
     context: ControllerContext, request: BrokerRegistrationRequest, info: RequestInfo, row: int | None
 ) -> Iterator[Records]:
-    """Remove the last incarnation from ISRs, and after an unclean shutdown from ELRs."""
+    """Changes that remove the last incarnation from ISRs, and after an unclean shutdown also from ELRs."""
     is_clean = (
         info.version >= _CLEAN_SHUTDOWN_FROM
         and row is not None
@@ -145,8 +145,8 @@ def _reason_refused(context: ControllerContext, request: BrokerRegistrationReque
 def _is_another_alive(context: ControllerContext, request: BrokerRegistrationRequest, now_ms: int) -> bool:
     """True if another incarnation of the broker has a session.
 
-    An incarnation that the controller has allowed to stop does not count. In Kafka's way ("clean-bounce-waits") it
-    counts, and a broker that restarts cleanly waits for the end of its last incarnation's session.
+    An incarnation that the controller has allowed to stop does not count. It counts in Kafka's way
+    ("clean-bounce-waits"): a broker that restarts cleanly waits until the session of its last incarnation ends.
     """
     brokers = context.image.brokers
     row = brokers.registered_row(request.broker_id)
@@ -161,7 +161,7 @@ def _is_another_alive(context: ControllerContext, request: BrokerRegistrationReq
 
 
 def _are_directories_valid(context: ControllerContext, request: BrokerRegistrationRequest) -> bool:
-    """True if there are directories, not too many, without duplicates, reserved ids or another broker's (KIP-858)."""
+    """True if a broker lists 1 to MOST_DIRECTORIES distinct directories, not reserved or another broker's (KIP-858)."""
     if len(request.log_dirs) > MOST_DIRECTORIES and UNBOUNDED_DIRECTORIES not in context.config.kafka_way:
         return False
     named, table, brokers = set(request.log_dirs), context.image.directories, context.image.brokers
@@ -173,13 +173,13 @@ def _are_directories_valid(context: ControllerContext, request: BrokerRegistrati
 
 
 def _has_room(context: ControllerContext, broker_id: int) -> bool:
-    """True if the table of brokers has room for the id."""
+    """True if the table of brokers has the id or room for it."""
     brokers = context.image.brokers
     return broker_id in brokers or (broker_id >= 0 and len(brokers) < MAX_BROKERS)
 
 
 def _reason_features_refused(context: ControllerContext, request: BrokerRegistrationRequest) -> Errors | None:
-    """The error if the broker does not support, or does not name, the finalized level of a feature."""
+    """The error if the broker does not support the finalized level of a feature, or does not name the feature."""
     finalized = {**context.image.features, KRAFT_VERSION: context.raft.kraft_version}
     for each in request.features:
         if not each.min_supported_version <= finalized.get(each.name, 0) <= each.max_supported_version:

@@ -12,12 +12,12 @@ class ControllerFaultError(KcoreError):
     """Raised for a switched-back departure in which Kafka's controller fails, with the text of Kafka's exception."""
 
     def answer(self, request: Message) -> Message:
-        """Source: `getErrorResponse` of Kafka's request classes, ApiError.fromThrowable."""
+        """The response to the request that failed. Source: AbstractRequest.getErrorResponse, ApiError.fromThrowable."""
         message = str(self) if isinstance(request, UnregisterBrokerRequest) else None
         return refused(request, Errors.UNKNOWN_SERVER_ERROR, message)
 
 
 def fail_as_kafka(config: KraftControllerConfig, departure: str, reason: str) -> None:
-    """ControllerFaultError if the departure is switched back; kcore's own way follows the call."""
+    """ControllerFaultError if the departure is switched back; the code after the call is kcore's own rule."""
     if departure in config.kafka_way:
         raise ControllerFaultError(reason)

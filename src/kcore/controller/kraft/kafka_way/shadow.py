@@ -1,4 +1,4 @@
-"""State that Kafka's controller has beside the image, as far as switched-back departures need it."""
+"""The state of Kafka's controller that the image does not have, as far as switched-back departures need it."""
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -41,17 +41,17 @@ from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import decode_records
 
 TOPIC: Final = ConfigResourceType.TOPIC.value
-_NONE, _OPEN, _ENDED, _ABORTED = range(4)  # TransactionState, without its state "just begun".
+_NONE, _OPEN, _ENDED, _ABORTED = range(4)  # TransactionState; _OPEN: STARTED or CONTINUED.
 
 
 class PublishedImage:
-    """The image from which Kafka's nodes write snapshots, with the entries that it has beyond the state.
+    """The image from which Kafka's nodes write snapshots, which may differ from the controller's state.
 
     Kafka applies the records of one commit as one delta. If a transaction is aborted within the delta and further
-    records follow, the aborted records stay in it ("aborted-records-return"). If a topic is created and deleted within
-    the delta, its settings stay in the image ("deleted-topics-settings"). If the last SCRAM credential of a mechanism
-    is removed within the delta, the credentials behind it in the delta's hash table are lost
-    ("lost-scram-credentials"). `image`: the published state, and the replayed part of the present delta. Source:
+    records follow, the aborted records stay in the delta ("aborted-records-return"). If a topic is created and deleted
+    within the delta, its settings stay in the image ("deleted-topics-settings"). If the last SCRAM credential of a
+    mechanism is removed within the delta, the credentials that follow in the delta's hash table are lost
+    ("lost-scram-credentials"). `image`: the published state with the records of the present delta so far. Source:
     MetadataBatchLoader.
     """
 
@@ -59,19 +59,19 @@ class PublishedImage:
         self._keeps_aborted = ABORTED_RECORDS in kafka_way
         self._keeps_settings = DELETED_SETTINGS in kafka_way
         self._loses_credentials = LOST_SCRAM in kafka_way
-        self.held: int | None = None  # A snapshot needs the journal from this offset on.
+        self.held: int | None = None  # A snapshot that is being written needs the journal from this offset on.
         self.image = ClusterImage()
         self._transaction = _NONE
         self._begin_delta()
         self.begin(0)
 
     def begin(self, offset: int) -> None:
-        """Begin with `image` as the state of a snapshot that ends at the offset."""
+        """Begin to follow the log at `offset`, where the snapshot ends that `image` was loaded from."""
         self.image.end_offset = offset
         self.image.keep_journal()
 
     def hand_over(self, batches: bytes) -> None:
-        """Apply committed batches that the raft layer returns together."""
+        """Apply committed batches that the raft layer passes on together."""
         for batch in split_batches(batches, check_crc=False)[0]:
             for offset, record in records_of_batches(batch.data):
                 self._replay(record, offset)
@@ -83,7 +83,7 @@ class PublishedImage:
 
     def _begin_delta(self) -> None:
         self._begin: int | None = None  # The offset of the delta's first record.
-        self._had_settings: dict[ConfigResource, bool] = {}  # Before the delta.
+        self._had_settings: dict[ConfigResource, bool] = {}  # True if the resource had settings before the delta.
         self._had_users: dict[int, set[str]] = {}  # Users before the delta, by changed mechanism.
         self._changed_users: dict[int, dict[str, bool]] = {}  # By mechanism and user: True for a new credential.
 
@@ -129,7 +129,7 @@ class PublishedImage:
             if isinstance(record, RemoveTopicRecord) and self._keeps_settings and not had:
                 kept = _records_of(resource, self.image.configs.get(resource, {}))
         if isinstance(record, TopicRecord) and record.name in self.image.topics:
-            # A topic of an aborted transaction has the name. Kafka's image has both topics, by their ids.
+            # An aborted transaction created a topic of this name. Kafka's image keeps both topics, by id.
             topics = self.image.topics
             self.image.apply(RemoveTopicRecord(topic_id=topics.ids[topics.row(record.name)]), offset)
         for each in (record, *kept):
@@ -143,8 +143,10 @@ class PublishedImage:
         changed[record.name] = isinstance(record, UserScramCredentialRecord)
 
     def _lose_credentials(self) -> None:
-        """Source: ScramDelta.apply, which drops the table of a mechanism when it is empty, and continues to fill the
-        dropped table.
+        """Drop the credentials that ScramDelta.apply loses.
+
+        Kafka drops the table of a mechanism when the table is empty, and puts further credentials into the dropped
+        table.
         """
         for mechanism, changed in self._changed_users.items():
             users = set(self._had_users[mechanism])
@@ -189,12 +191,12 @@ class EligibleIndex:
     """Kafka's index of partitions by the brokers in their ELRs, with its faults (BrokersToElrs).
 
     A ClearElrRecord empties ELRs but not the index. So a broker that was in a cleared ELR stays in the index, even
-    after the topic is deleted. When the broker enters and leaves that ELR again, the index may name partition 0 in its
-    place.
+    after the topic is deleted. When the broker enters and leaves this ELR again, the index may list partition 0 in
+    place of the partition.
     """
 
     def __init__(self) -> None:
-        self._partitions: dict[int, dict[Uuid, list[int]]] = {}  # By broker and topic.
+        self._partitions: dict[int, dict[Uuid, list[int]]] = {}  # Partitions by broker and topic.
         self._elrs: dict[Uuid, _Elrs] = {}  # The ELRs with members, by topic.
         self._topics: dict[str, Uuid] = {}
         self._before: EligibleIndex | None = None  # The state before the open transaction.
@@ -254,7 +256,7 @@ _NEEDED_BY: Final = _OF_IMAGES | {REFUSED_KRAFT_VERSION, SNAPSHOT_ENDS, STALE_EL
 
 
 class Shadow:
-    """Used if no departure needs such state. It has the methods of KafkaShadow, which do nothing."""
+    """The shadow if no switched-back departure needs Kafka's state: its methods keep no state."""
 
     eligible: EligibleIndex | None = None
 
@@ -266,26 +268,26 @@ class Shadow:
         """Read a slice of the snapshot from which the controller starts."""
 
     def end_snapshot(self, offset: int) -> None:
-        """The whole snapshot is read; it ends at the offset."""
+        """The whole snapshot, which ends at `offset`, has been read."""
 
     def snapshot_image(self, image: ClusterImage) -> ClusterImage:
-        """The image to write snapshots of; `image` is the controller's state."""
+        """The image of which snapshots are written. `image`: the controller's state."""
         return image
 
     def hold(self, offset: int | None) -> None:
-        """A snapshot at the offset is being written; None: no snapshot is."""
+        """A snapshot of the state at `offset` is being written. None: no snapshot is being written."""
 
     def on_replayed(self, batches: bytes) -> None:
-        """A standby replays committed batches."""
+        """A standby is about to replay these committed batches."""
 
     def on_written(self, batches: bytes) -> None:
-        """This node leads, and has decided and replayed these batches."""
+        """The active controller has decided and replayed these batches."""
 
     def on_committed(self, end_offset: int) -> None:
-        """The records of this node below the offset are committed."""
+        """The batches of `on_written` below the offset are committed."""
 
     def on_reverted(self, offset: int) -> None:
-        """The records of this node from the offset on are reverted."""
+        """The batches of `on_written` from the offset on are reverted."""
 
 
 def shadow_of(kafka_way: frozenset[str]) -> Shadow:
@@ -294,7 +296,7 @@ def shadow_of(kafka_way: frozenset[str]) -> Shadow:
 
 
 class KafkaShadow(Shadow):
-    """Follows the log as the controller does. Raises ControllerFaultError where Kafka's controller halts."""
+    """Keeps the state of Kafka's controller. ControllerFaultError for a log at which Kafka's controller halts."""
 
     def __init__(self, kafka_way: frozenset[str]) -> None:
         self._way = kafka_way
@@ -349,7 +351,7 @@ class KafkaShadow(Shadow):
         _replay(self.eligible, batches)
 
     def on_committed(self, end_offset: int) -> None:
-        # Kafka's leader publishes each batch by itself.
+        # Kafka's leader publishes each batch as one delta.
         while self._written and self._written[0].last_offset < end_offset:
             data = self._written.popleft().data
             _replay(self._committed_eligible, data)

@@ -12,10 +12,10 @@ from kcore.replication.kraft_results import KraftElections
 
 
 def changes_of_stale(context: ControllerContext, broker_id: int, *, crashed: bool) -> list[KraftElections]:
-    """Changes that follow those of the partitions with the broker in their ISR or ELR, when the broker leaves.
+    """The further changes of partitions that stale index entries of a broker cause, when the broker leaves.
 
-    ControllerFaultError if the index names a deleted topic or partition. Source: generateLeaderAndIsrUpdates with
-    BrokersToElrs.partitionsWithBrokerInElr.
+    They follow the regular changes. ControllerFaultError if the index names a deleted topic or partition. Source:
+    generateLeaderAndIsrUpdates with BrokersToElrs.partitionsWithBrokerInElr.
     """
     remaining = _stale_rows(context, broker_id)
     if not remaining:
@@ -31,7 +31,7 @@ def changes_of_stale(context: ControllerContext, broker_id: int, *, crashed: boo
 
 
 def _stale_rows(context: ControllerContext, broker_id: int) -> Counter[int]:
-    """The number of stale entries for each partition, which is all entries except the one that is right."""
+    """The number of stale entries for each partition: all entries, less one if the broker is in the ELR."""
     index, table, found = context.shadow.eligible, context.image.table, Counter[int]()
     if index is None:
         return found

@@ -1,4 +1,4 @@
-"""Elections with a min.insync.replicas that is no number ("unreadable-broker-settings")."""
+"""Elections with a min.insync.replicas that is not a number ("unreadable-broker-settings")."""
 
 from kcore.constants import MIN_ISR
 from kcore.controller.kraft.admin.config_changes import java_int
@@ -12,7 +12,7 @@ from kcore.schema.configs import ConfigResourceType
 
 
 def check_min_isr(context: ControllerContext, decision: Decision) -> None:
-    """ControllerFaultError for changes of topics that inherit a min.insync.replicas which Kafka cannot read.
+    """ControllerFaultError if a changed topic inherits a min.insync.replicas that Kafka cannot read.
 
     Source: ReplicationControlManager.getTopicEffectiveMinIsr.
     """

@@ -39,13 +39,13 @@ from kcore.schema.log_dirs import (
 from kcore.types import Int16s, Int32s, Int64s, Uuid
 
 _Entries = TypeVar("_Entries", Int32s, Int64s)
-DECIDED_AT_ONCE: Final = 10 * AT_ONCE  # Kafka's brokers send at most 2,250 assignments, which are one part.
+DECIDED_AT_ONCE: Final = 10 * AT_ONCE  # Assignments in one part; one request of a Kafka broker has at most 2,250.
 
 
 def on_assign_replicas_to_dirs(
     context: ControllerContext, request: AssignReplicasToDirsRequest, info: RequestInfo
 ) -> Steps:
-    """Assign replicas to directories, registered or not. A replica in an offline directory leaves the ISR."""
+    """Assign replicas to directories, which may be unregistered. A replica in an offline directory leaves the ISR."""
     if not context.is_authorized(info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
     context.call_controller()
@@ -77,7 +77,7 @@ def _size(topic: AssignReplicasToDirsRequestTopicData) -> int:
 
 
 def _pause_if_large(count: int) -> Generator[None, None, None]:
-    """End a part of the decision if it has this number of assignments; small decisions have one part."""
+    """End the present part of a decision about `count` assignments if these are more than DECIDED_AT_ONCE."""
     if count > DECIDED_AT_ONCE:
         yield
 
@@ -101,8 +101,8 @@ def _named(table: PartitionTable, request: AssignReplicasToDirsRequest) -> Gener
 def _directory_rows(image: ClusterImage, uuids: Sequence[Uuid], places: Int32s) -> Int32s:
     """The row of the directory `uuids[place]` for each place.
 
-    An unknown directory gets a row, because decisions name directories by row. That does not change the state: a row
-    without replicas has no meaning.
+    An unknown directory gets a row, because decisions refer to directories by row. The new row does not change the
+    state, because a row without replicas has no meaning.
     """
     used = np.unique(places).tolist()
     by_place = np.zeros(len(uuids), np.int32)
@@ -119,9 +119,9 @@ def _decided(
     *,
     kafka_way: Collection[str],
 ) -> Generator[None, None, list[KraftElections]]:
-    """The assignments in the request's order, then the ISRs without the replicas in offline directories.
+    """The changes: first the assignments in the request's order, then ISRs without the replicas in offline directories.
 
-    `kafka_way`: the switched-back departures, of which "offline-directories-lead" and "replaced-disks-lead" count.
+    `kafka_way`: the switched-back departures; only "offline-directories-lead" and "replaced-disks-lead" matter.
     """
     records: list[KraftElections] = []
     for places in (part for run in in_runs(rows) for part in _parts(run)):
@@ -140,7 +140,7 @@ def _decided(
 
 
 def _parts(entries: _Entries) -> list[_Entries]:
-    """The entries in groups that are decided at once."""
+    """The entries in groups of at most DECIDED_AT_ONCE."""
     return np.split(entries, range(DECIDED_AT_ONCE, len(entries), DECIDED_AT_ONCE))
 
 

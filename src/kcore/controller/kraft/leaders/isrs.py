@@ -45,9 +45,9 @@ _BROKER_EPOCHS: Final = 3  # From this version on the request has the broker epo
 
 
 def on_alter_partition(context: ControllerContext, request: AlterPartitionRequest, info: RequestInfo) -> Steps:
-    """Change ISRs as a leader asks. Partitions that fail a check get its error; the others are one bulk decision.
+    """Change ISRs as their leader requests. A partition that fails a check gets an error.
 
-    The columns of the request and the response are made in parts.
+    The other partitions change by bulk decisions. The columns of the request and the response are made in parts.
     """
     if not context.is_authorized(info, CLUSTER_ACTION):
         return Decision(AlterPartitionResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED))
@@ -78,15 +78,15 @@ def on_alter_partition(context: ControllerContext, request: AlterPartitionReques
 
 @dataclass(slots=True)
 class _Asked:
-    """The request as columns: one row (r) per partition; the members (m) of all new ISRs are in one column."""
+    """The request as columns with one row (r) per partition. The members (m) of all new ISRs are concatenated."""
 
     indexes: list[int]
     rows: Int32s  # -1 for an unknown partition
     leader_epochs: Int32s
     partition_epochs: Int32s
     recovery: Int8s
-    sizes: Int32s  # Members of the new ISR.
-    owners: Int64s  # m, the row of the member's partition, ascending
+    sizes: Int32s  # The number of members of the new ISR.
+    owners: Int64s  # m, the row (r) of the member's partition, ascending
     member_ids: Int32s  # m
     member_epochs: Int64s  # m, -1 if the leader does not know the epoch
     errors: Int16s
@@ -169,7 +169,7 @@ def _check_members(table: PartitionTable, asked: _Asked, leader_row: int) -> Non
     width = table.replicas__ps.shape[1]
     mark(asked.errors, asked.sizes > width, Errors.INVALID_REQUEST)
     asked.isr__ri = np.full((len(asked.rows), max(width, 1)), NO_BROKER_ROW, np.int16)
-    kept = asked.errors[asked.owners] == 0  # Only ISRs without an error: others may be long.
+    kept = asked.errors[asked.owners] == 0  # An ISR with an error may be long, so its members are dropped.
     owners, ids = asked.owners[kept], asked.member_ids[kept]
     asked.owners, asked.member_ids, asked.member_epochs = owners, ids, asked.member_epochs[kept]
     replicas = table.replicas__ps[asked.rows[owners]]
@@ -187,7 +187,7 @@ def _check_members(table: PartitionTable, asked: _Asked, leader_row: int) -> Non
 
 
 def _has_ineligible(brokers: BrokerTable, asked: _Asked) -> Bools:
-    """True for each partition whose new ISR has a member that is not active or has another epoch."""
+    """True for each partition whose new ISR has a member that is not active or is registered with another epoch."""
     sound = asked.errors[asked.owners] == 0
     places = np.arange(len(asked.owners)) - np.searchsorted(asked.owners, asked.owners)
     rows = asked.isr__ri[asked.owners, places]
@@ -206,7 +206,7 @@ def _any_by_owner(asked: _Asked, of_members: Bools) -> Bools:
 
 
 class _Answers:
-    """The state of each partition after its change, one row per partition of the request without an error."""
+    """The state of each partition after the decision, by place in the request; unset for partitions with an error."""
 
     def __init__(self, errors: Int16s) -> None:
         self.errors = errors
@@ -214,7 +214,7 @@ class _Answers:
         self.isrs: list[list[int]] = [[]] * len(errors)
 
     def add(self, table: PartitionTable, rows: Int32s, places: Int64s, changes: KraftElections) -> None:
-        """Set the values of the changes, or the table's values for unchanged partitions."""
+        """Set the state of the partitions at `places`: the changed values, or the table's values if unchanged."""
         is_changed = np.zeros(len(places), np.bool_)
         is_changed[places_of(changes, rows[places])] = True
         same, other = places[~is_changed], places[is_changed]
@@ -233,7 +233,7 @@ class _Answers:
     def report_new_leaders(
         self, rows: Int32s, places: Int64s, changes: KraftElections, broker_id: int, version: int
     ) -> None:
-        """Set the error of a leader whose new ISR completed a reassignment that made another broker the leader."""
+        """Set the error of each partition whose new ISR completed a reassignment and made another broker the leader."""
         is_other = ((changes.fields & ChangedFields.LEADER) != 0) & (changes.leaders != broker_id)
         error = Errors.NEW_LEADER_ELECTED if version >= _TOPIC_IDS else Errors.FENCED_LEADER_EPOCH
         self.errors[places[places_of(changes, rows[places])][is_other]] = error

@@ -1,4 +1,4 @@
-"""Elections that a request asks for, and periodic elections.
+"""ElectLeaders, and the periodic elections.
 
 Source: ControllerApis.handleElectLeaders, ReplicationControlManager.electLeaders, maybeElectUncleanLeaders,
 maybeBalancePartitionLeaders.
@@ -41,7 +41,7 @@ from kcore.schema.partitions import (
 )
 from kcore.types import Bools, Int16s, Int32s
 
-_ANSWERED_AT_ONCE: Final = 10 * AT_ONCE  # Partitions, or topics.
+_ANSWERED_AT_ONCE: Final = 10 * AT_ONCE  # Partitions or topics in one part.
 _Elected: TypeAlias = tuple[ElectLeadersResponse, list[KraftElections]]
 _MESSAGES: Final[dict[int, str | None]] = {
     Errors.NONE: None,
@@ -52,9 +52,9 @@ _MESSAGES: Final[dict[int, str | None]] = {
 
 
 def on_elect_leaders(context: ControllerContext, request: ElectLeadersRequest, info: RequestInfo) -> Steps:
-    """Elect leaders as an administrator asks, in one bulk decision.
+    """Elect leaders as an administrator requests, by bulk decisions.
 
-    A request without partitions means all partitions.
+    A request without a list of partitions means all partitions.
     """
     if not context.is_authorized(info, ALTER):
         return _all_refused(request, info, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER))
@@ -96,7 +96,7 @@ def _elect_these(
     errors = np.zeros(len(rows), np.int16)
     mark(errors, rows < 0, Errors.UNKNOWN_TOPIC_OR_PARTITION)
     mark(errors, ~_needed(table, rows, unclean), Errors.ELECTION_NOT_NEEDED)
-    mark(errors, named_too_often(rows), Errors.ELECTION_NOT_NEEDED)  # The earlier entries decide.
+    mark(errors, named_too_often(rows), Errors.ELECTION_NOT_NEEDED)  # Earlier entries elect.
     yield from pause_if_many(len(indexes))
     wanted = np.flatnonzero(errors == 0)
     settings, elected = context.kraft_settings(), []
@@ -151,7 +151,7 @@ def _unknown(topic: str, topic_row: int, index: int) -> str:
 
 
 def _elect_everywhere(context: ControllerContext, unclean: bool) -> Generator[None, None, _Elected]:
-    """Elect for all partitions that need it. Topics are in the table's order; in Kafka in that of a hash table."""
+    """Elect leaders of all partitions that need one. The response has the table's order of topics, unlike Kafka's."""
     table, settings = context.image.table, context.kraft_settings()
     rows = leaderless_rows(table) if unclean else rows_not_led_by_first(table)
     found: dict[int, list[PartitionResult]] = {}
@@ -180,9 +180,9 @@ def _elect_everywhere(context: ControllerContext, unclean: bool) -> Generator[No
 
 
 def elect_unclean(context: ControllerContext, now_ms: int) -> Steps:
-    """Unclean elections for leaderless partitions whose topics allow them.
+    """Make unclean elections for leaderless partitions whose topics allow these.
 
-    A decision of MOST_ELECTIONS or more means that there may be more elections to make. Source:
+    If the decision has MOST_ELECTIONS records or more, there may be more elections to make. Source:
     maybeElectUncleanLeaders.
     """
     table, settings = context.image.table, context.kraft_settings()
@@ -191,9 +191,9 @@ def elect_unclean(context: ControllerContext, now_ms: int) -> Steps:
 
 
 def balance_leaders(context: ControllerContext, now_ms: int) -> Steps:
-    """Elect preferred leaders that can lead and do not.
+    """Elect each preferred leader that does not lead its partition but can.
 
-    A decision of MOST_ELECTIONS or more means that there may be more elections to make. Source:
+    If the decision has MOST_ELECTIONS records or more, there may be more elections to make. Source:
     maybeBalancePartitionLeaders.
     """
     table = context.image.table
@@ -201,7 +201,7 @@ def balance_leaders(context: ControllerContext, now_ms: int) -> Steps:
 
 
 def _several(table: PartitionTable, settings: KraftSettings, rows: Int32s, *, unclean: bool) -> Steps:
-    """Elections for the first rows, in parts, until there are MOST_ELECTIONS records."""
+    """Elect leaders of the partitions in `rows`, in order and in parts, until there are MOST_ELECTIONS records."""
     records: list[KraftElections] = []
     for start in range(0, len(rows), MOST_ELECTIONS):
         if start:

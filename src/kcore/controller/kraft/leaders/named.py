@@ -1,4 +1,4 @@
-"""The partitions that a request names, as columns in the request's order, and the order in which they are decided."""
+"""The partitions of a request as columns in the request's order, and their split into bulk decisions."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -12,15 +12,16 @@ from kcore.protocol_errors import Errors
 from kcore.replication.kraft_results import KraftElections
 from kcore.types import Bools, Int16s, Int32s, Int64s, Uuid
 
-MOST_RUNS: Final = 64  # Decisions per request; also the limit of entries for one partition.
+MOST_RUNS: Final = 64  # Most bulk decisions that follow a request's order, and most entries for one partition.
 
 
 def rows_named(
     table: PartitionTable, topic_rows: Sequence[int], sizes: Sequence[int], partitions: Sequence[int]
 ) -> Int32s:
-    """The row of each named partition, -1 for an unknown one: `sizes[k]` of them belong to topic row `topic_rows[k]`.
+    """The row of each partition in `partitions`, -1 for an unknown partition.
 
-    A topic row of -1 is an unknown topic.
+    The first `sizes[0]` partitions belong to the topic in row `topic_rows[0]`, the next `sizes[1]` to the next topic.
+    Topic row -1 is an unknown topic.
     """
     topics = np.repeat(np.array(topic_rows, np.int32), sizes)
     table.lookup.know_topics(len(table.topics))  # The newest topics may have no partition yet.
@@ -40,7 +41,7 @@ def topic_rows_by_id(table: PartitionTable, ids: Iterable[Uuid]) -> list[int]:
 
 
 def is_current_epoch(brokers: BrokerTable, broker_id: int, broker_epoch: int) -> bool:
-    """Whether the broker is registered, as that incarnation (ClusterControlManager.checkBrokerEpoch)."""
+    """True if the broker is registered with this broker epoch (ClusterControlManager.checkBrokerEpoch)."""
     if broker_id not in brokers:
         return False
     row = brokers.row(broker_id)
@@ -48,19 +49,19 @@ def is_current_epoch(brokers: BrokerTable, broker_id: int, broker_epoch: int) ->
 
 
 def named_too_often(rows: Int32s) -> Bools:
-    """True for entries that name a partition which MOST_RUNS earlier entries name.
+    """True for each entry whose partition is named by at least MOST_RUNS earlier entries.
 
-    Kafka decides each entry on the state before the request; here each entry for the same partition needs a decision of
-    its own.
+    Kafka decides each entry on the state before the request. In kcore each further entry for a partition needs another
+    bulk decision.
     """
     return (rows >= 0) & (numbered(rows) >= MOST_RUNS)
 
 
 def in_runs(rows: Int32s, kinds: Int16s | None = None) -> Iterator[Int64s]:
-    """Places in `rows`, in parts: the rows of a part ascend strictly and have one kind.
+    """Split the places in `rows` into parts. The rows of a part ascend strictly and have one kind.
 
-    The parts follow the given order if that takes at most MOST_RUNS parts. Otherwise the order is lost, which does not
-    matter: all are decided on the same state. A row is in as many parts as there are entries for it.
+    The parts keep the given order if this takes at most MOST_RUNS parts. Otherwise the order changes, which does not
+    matter, because all entries are decided on the same state. A row with several entries is in as many parts.
     """
     if not len(rows):
         return
@@ -79,10 +80,10 @@ def in_runs(rows: Int32s, kinds: Int16s | None = None) -> Iterator[Int64s]:
 
 
 def mark(errors: Int16s, wrong: Bools, error: Errors) -> None:
-    """Set the error of entries that are `wrong` and have no error yet; callers check in Kafka's order."""
+    """Set the error of entries that are `wrong` and have no error yet. Callers make their checks in Kafka's order."""
     errors[wrong & (errors == 0)] = error
 
 
 def places_of(changes: KraftElections, rows: Int32s) -> Int64s:
-    """The places of the changed partitions in `rows`, which ascend."""
+    """The place of each changed partition in `rows`, which ascends."""
     return np.searchsorted(rows, changes.rows)

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: begins or cancels reassignments (KIP-455, KIP-860). ListPartitionReassignments.
+"""AlterPartitionReassignments (KIP-455, KIP-860), which begins or cancels reassignments; ListPartitionReassignments.
 
 Source: ControllerApis.handleAlterPartitionReassignments, ReplicationControlManager.alterPartitionReassignments.
 """
@@ -46,8 +46,8 @@ from kcore.schema.partitions import (
 from kcore.types import Int16s, Int32s, Int64s
 
 _CANCELS, _BEGINS = 0, 1
-_DECIDED_AT_ONCE: Final = 10 * AT_ONCE
-_CHECKED_AT_ONCE: Final = 10 * AT_ONCE
+_DECIDED_AT_ONCE: Final = 10 * AT_ONCE  # Partitions in one part of the decision.
+_CHECKED_AT_ONCE: Final = 10 * AT_ONCE  # Partitions in one part of the checks or of the response.
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class _Asked:
     partitions: list[ReassignablePartition]
     topic_is_known: list[bool]
     rows: Int32s  # -1 for an unknown partition
-    allows_other_size: bool  # Whether the replication factor may change.
+    allows_other_size: bool  # True if the replication factor may change.
 
     @classmethod
     def of(cls, table: PartitionTable, request: AlterPartitionReassignmentsRequest) -> Generator[None, None, Self]:
@@ -97,7 +97,7 @@ _OVER_LIMIT: Final = _Problem(Errors.UNKNOWN_SERVER_ERROR)
 def on_alter_partition_reassignments(
     context: ControllerContext, request: AlterPartitionReassignmentsRequest, info: RequestInfo
 ) -> Steps:
-    """Decide valid reassignments in one bulk decision, or several if the request's order requires that."""
+    """Begin or cancel reassignments, in one bulk decision or in several that follow the request's order."""
     if not context.is_authorized(info, ALTER):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
     if not request.topics:
@@ -125,7 +125,7 @@ def on_alter_partition_reassignments(
 def _responses(
     request: AlterPartitionReassignmentsRequest, problems: dict[int, _Problem]
 ) -> Generator[None, None, list[ReassignableTopicResponse]]:
-    """The items of the response. `problems`: by place in the request."""
+    """The items of the response. `problems`: the problem of each refused partition, by place in the request."""
     places, found, answered = count(), list[ReassignableTopicResponse](), 0
     for topic in request.topics:
         partitions = []
@@ -148,7 +148,7 @@ def _responses(
 
 
 def _problems(table: PartitionTable, asked: _Asked) -> Generator[None, None, dict[int, _Problem]]:
-    """The problems by place in the request. The check of each partition is cheap."""
+    """The problem of each invalid entry, by place in the request."""
     problems: dict[int, _Problem] = {}
     registered, too_often = {*table.brokers}, named_too_often(asked.rows).tolist()
     for place, (partition, row) in enumerate(zip(asked.partitions, asked.rows.tolist(), strict=True)):
@@ -179,7 +179,10 @@ def _unknown(asked: _Asked, place: int) -> _Problem:
 def _problem_of_target(
     table: PartitionTable, row: int, replicas: Sequence[int], registered: Set[int]
 ) -> _Problem | None:
-    """Replicas must be on distinct registered brokers (validateManualPartitionAssignment), and not be too many."""
+    """The problem if replicas are too many or not on distinct registered brokers; otherwise None.
+
+    Source: validateManualPartitionAssignment.
+    """
     if not replicas:
         return _wrong_target("includes an empty replica list.")
     distinct = {*replicas}
@@ -203,7 +206,7 @@ def _wrong_target(reason: str) -> _Problem:
 
 
 def _problem_of_size(table: PartitionTable, row: int, size: int) -> _Problem | None:
-    """The replication factor must be that before the move (validatePartitionReplicationFactorUnchanged)."""
+    """The problem if the replication factor changes; otherwise None (validatePartitionReplicationFactorUnchanged)."""
     present = table.replica_count(row) - len(table.removing.get(row, ()))
     if size == present:
         return None
@@ -217,7 +220,10 @@ def _problem_of_size(table: PartitionTable, row: int, size: int) -> _Problem | N
 def _decided(
     context: ControllerContext, asked: _Asked, problems: dict[int, _Problem]
 ) -> Generator[None, None, list[tuple[Int64s, KraftElections]]]:
-    """Places in the request with their changes. Adds a problem for each reassignment that cannot be cancelled."""
+    """The bulk decisions: places in the request, and the changes of the partitions at these places.
+
+    Adds a problem for each reassignment that cannot be cancelled.
+    """
     table, settings = context.image.table, context.kraft_settings()
     keeps_earlier = EARLIER_MOVES in context.config.kafka_way
     sound = np.ones(len(asked.rows), np.bool_)
@@ -243,14 +249,17 @@ def _decided(
 
 
 def _broker_rows(brokers: BrokerTable, targets: Sequence[Sequence[int]]) -> Int16s:
-    """The lists of broker ids as padded rows of broker rows."""
+    """The lists of broker ids as lists of broker rows, padded to one width."""
     offsets = np.zeros(len(targets) + 1, np.int32)
     np.cumsum([len(each) for each in targets], out=offsets[1:])
     return brokers.rows(padded(offsets, np.array([broker for each in targets for broker in each], np.int32)))
 
 
 def _not_cancelled(table: PartitionTable, asked: _Asked, place: int) -> _Problem:
-    """Source: PartitionReassignmentRevert, cancelPartitionReassignment."""
+    """The problem of a reassignment that cannot be cancelled.
+
+    Source: PartitionReassignmentRevert, cancelPartitionReassignment.
+    """
     row = int(asked.rows[place])
     if {*table.replicas__ps[row].tolist()} - {NO_BROKER_ROW} <= {*table.adding.get(row, ())}:
         return _ALL_ADDED
@@ -261,14 +270,17 @@ def _not_cancelled(table: PartitionTable, asked: _Asked, place: int) -> _Problem
     return _Problem(Errors.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-_LISTED_AT_ONCE: Final = 4 * AT_ONCE
+_LISTED_AT_ONCE: Final = 4 * AT_ONCE  # Reassignments in one part of the list.
 _Found: TypeAlias = Generator[None, None, list[OngoingTopicReassignment]]
 
 
 def on_list_partition_reassignments(
     context: ControllerContext, request: ListPartitionReassignmentsRequest, info: RequestInfo
 ) -> Steps:
-    """The reassignments of the named partitions, or all. The cost grows with the named or moving partitions."""
+    """The reassignments of the named partitions, or all reassignments if the request names no topics.
+
+    The cost grows with the named partitions, or with all partitions that are being reassigned.
+    """
     if not context.is_authorized(info, DESCRIBE):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, DESCRIBE)))
     table = context.image.table
@@ -277,7 +289,7 @@ def on_list_partition_reassignments(
 
 
 def _all_moving(table: PartitionTable) -> _Found:
-    """Topics and partitions in the order in which the table lists their reassignments."""
+    """All reassignments by topic, in the order in which the table lists them."""
     rows = np.fromiter(dict.fromkeys((*table.adding, *table.removing)), np.int32)
     by_topic: dict[int, list[OngoingPartitionReassignment]] = {}
     ongoing = yield from _ongoing(table, rows)

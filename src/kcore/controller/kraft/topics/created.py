@@ -1,6 +1,6 @@
 """The records of created topics: TopicRecords, ConfigRecords and PartitionRecords in Kafka's order.
 
-All partitions of a request are one PartitionCreations, so that their records come from columns.
+One PartitionCreations has all partitions of a request, so that their records are encoded from columns.
 """
 
 from collections.abc import Generator, Sequence
@@ -18,7 +18,7 @@ from kcore.wire.metadata_frames import encode_metadata_record
 
 
 class NewTopic(NamedTuple):
-    """A topic and its new partitions, in the order of their numbers."""
+    """A topic, new or not, and its new partitions by ascending number."""
 
     name: str
     topic_id: Uuid
@@ -29,7 +29,7 @@ class NewTopic(NamedTuple):
 
 
 def records_of(context: ControllerContext, topics: Sequence[NewTopic]) -> Generator[None, None, list[Records]]:
-    """The records of all topics, in order. The replicas are valid, and each partition has an active one."""
+    """The records of all topics, in order. The caller has checked that each partition has an active replica."""
     if not topics:
         return []
     yield from pause_if_many(len(topics))
@@ -69,6 +69,6 @@ def _creations(
 
 
 def _counted(sizes: Sequence[int]) -> Int64s:
-    """The numbers 0 to size - 1 for each size, one after the other."""
+    """For each size the numbers from 0 to size - 1, concatenated."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)

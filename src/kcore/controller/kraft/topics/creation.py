@@ -29,9 +29,9 @@ from kcore.schema.topics import (
 )
 from kcore.types import Int32s
 
-_CREATED_AT_ONCE: Final = AT_ONCE // 4  # Topics, each of which needs placements.
-_CHECKED_AT_ONCE: Final = 10 * AT_ONCE  # Partitions whose replicas the request names.
-_FEW: Final = 10  # Names with more periods and underscores have too many spellings to try.
+_CREATED_AT_ONCE: Final = AT_ONCE // 4  # Topics in one part; each needs placements.
+_CHECKED_AT_ONCE: Final = 10 * AT_ONCE  # Partitions with explicit replicas that are checked in one part.
+_FEW: Final = 10  # A name with more periods and underscores has too many spellings to look up.
 
 
 def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, info: RequestInfo) -> Steps:
@@ -65,7 +65,7 @@ def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, i
 
 
 def distinct_names(given: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The names that occur once, and those that occur several times; both in the order of first occurrence."""
+    """The names that occur once, and the names that occur several times, both in the order of first occurrence."""
     counts: dict[str, int] = {}
     for name in given:
         counts[name] = counts.get(name, 0) + 1
@@ -73,7 +73,7 @@ def distinct_names(given: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 class Creating:
-    """The topics of one request; `made` are the created ones."""
+    """Decides the topics of one request; `made` has the created topics."""
 
     def __init__(
         self, context: ControllerContext, describable: set[str], quota: MutationQuota, *, is_forwarded: bool
@@ -106,7 +106,7 @@ class Creating:
         return found
 
     def _check_partitions(self, topics: list[CreatableTopic]) -> None:
-        """Source: ReplicationControlManager.validateTotalNumberOfPartitions."""
+        """PolicyViolationException if the topics have too many partitions (validateTotalNumberOfPartitions)."""
         default = self._context.config.num_partitions
         counts = (
             len(each.assignments) or (default if each.num_partitions == -1 else max(each.num_partitions, 0))
@@ -116,7 +116,7 @@ class Creating:
             Errors.POLICY_VIOLATION.raise_for("Excessively large number of partitions per request.")
 
     def _check_name(self, name: str) -> None:
-        """Source: ReplicationControlManager.validateNewTopicNames."""
+        """Raise if the name is invalid, exists, or collides with an existing name (validateNewTopicNames)."""
         known = self._context.image.topics
         if name in known:
             Errors.TOPIC_ALREADY_EXISTS.raise_for(f"Topic '{name}' already exists.")
@@ -126,7 +126,7 @@ class Creating:
             Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Topic name is invalid: {reason}")
 
     def _colliding(self, name: str) -> str | None:
-        """An existing topic with the same name in metrics, in which a period is an underscore.
+        """An existing topic with the same name in metrics, or None. In metrics Kafka replaces periods by underscores.
 
         Looks up all spellings of the name, or uses an index of all topics if there are too many spellings.
         """
@@ -213,7 +213,7 @@ class Creating:
 
 
 def _spellings(name: str, signs: int) -> Iterator[str]:
-    """All names with the same metrics name: each period and underscore may be either."""
+    """All names that have the same name in metrics: each period or underscore of the name may be either sign."""
     parts = name.replace(".", "_").split("_")
     for chosen in product("._", repeat=signs):
         yield "".join(part + sign for part, sign in zip(parts, (*chosen, ""), strict=True))

@@ -15,7 +15,7 @@ from kcore.schema.topics import DeletableTopicResult, DeleteTopicsRequest, Delet
 from kcore.types import ZERO_UUID, Uuid
 
 ENABLED: Final = "delete.topic.enable"
-_FIRST_WITH_ITS_ERROR: Final = 3  # The first version with TOPIC_DELETION_DISABLED.
+_FIRST_WITH_ITS_ERROR: Final = 3  # The first version of the request that knows TOPIC_DELETION_DISABLED.
 
 
 def on_delete_topics(context: ControllerContext, request: DeleteTopicsRequest, info: RequestInfo) -> Steps:
@@ -33,7 +33,7 @@ def on_delete_topics(context: ControllerContext, request: DeleteTopicsRequest, i
 
 
 class Deleting:
-    """The topics of one request; the order of `results` reveals nothing."""
+    """Decides the topics of one request. The order of `results` does not reveal whether a topic exists."""
 
     def __init__(self, context: ControllerContext, info: RequestInfo) -> None:
         self._context, self._info = context, info
@@ -45,7 +45,7 @@ class Deleting:
         self.results.append(DeletableTopicResult(name=name, topic_id=topic_id, error_code=error, error_message=message))
 
     def name(self, request: DeleteTopicsRequest) -> Generator[None, None, None]:
-        """Find the named topics that the principal may delete."""
+        """Put the topics that the principal may delete into `found`, and the errors of the others into `results`."""
         given_names, given_ids = list(request.topic_names), []
         for each in request.topics:
             if each.name is not None and each.topic_id != ZERO_UUID:
@@ -85,7 +85,7 @@ class Deleting:
         return known
 
     def _permitted(self, names: set[str]) -> tuple[set[str], set[str]]:
-        """The names that the principal may describe, and those that it may delete."""
+        """The names that the principal may describe, and the names that it may delete."""
         context, info = self._context, self._info
         if context.is_authorized(info, DELETE):
             return names, names

@@ -25,7 +25,7 @@ from kcore.schema.partitions import (
 )
 from kcore.types import Int32s
 
-_GROWN_AT_ONCE: Final = AT_ONCE // 2  # Topics, each of which needs placements.
+_GROWN_AT_ONCE: Final = AT_ONCE // 2  # Topics in one part; each needs placements.
 
 
 def on_create_partitions(context: ControllerContext, request: CreatePartitionsRequest, info: RequestInfo) -> Steps:
@@ -50,7 +50,7 @@ def on_create_partitions(context: ControllerContext, request: CreatePartitionsRe
 
 
 class Growing:
-    """The topics of one request; `made` are those that get partitions."""
+    """Decides the topics of one request; `made` has the topics that get new partitions."""
 
     def __init__(self, context: ControllerContext, quota: MutationQuota) -> None:
         self._context = context
@@ -103,7 +103,7 @@ class Growing:
         return self._manual(topic.assignments, first, factor)
 
     def _check_count(self, more: int) -> None:
-        """Refuse more partitions than allowed; without a message, as Kafka's controller does."""
+        """Raise if the request would create too many partitions. The error of Kafka's own limit has no message."""
         count = self._partitions + more
         if count > MOST_RECORDS and self._context.has_record_limits:
             Errors.UNKNOWN_SERVER_ERROR.raise_for()
@@ -117,7 +117,7 @@ class Growing:
 
 
 def replication_factor(table: PartitionTable, topic_row: int, partitions: int) -> int:
-    """The replicas of the partition that Kafka's hash table lists first: 0, or a higher number in the same slot."""
+    """The replica count of the partition that Kafka's hash table lists first: 0, or a higher one in the same slot."""
     numbers = np.arange(partitions, dtype=np.uint64)
     slots = 2
     while partitions * 0.75 > slots:

@@ -22,7 +22,7 @@ MOST_PARTITIONS: Final = 10_000_000  # New partitions per request: more do not f
 
 
 class LeaderlessError(ApiException):
-    """A partition was placed where no replica may lead; `before`: the replicas of the partitions before it."""
+    """No replica of a new partition may lead. `before`: the replicas of the partitions that were placed before."""
 
     error = Errors.INVALID_REPLICATION_FACTOR
 
@@ -49,13 +49,13 @@ class Placing:
 
     @cached_property
     def _some_may_not_lead(self) -> bool:
-        """True if a first replica may be on a broker that is shutting down, and so may not be in sync."""
+        """True if an unfenced usable broker is shutting down, so that a new replica on it cannot lead."""
         rows = self._brokers.rows(self._usable.ids[~self._usable.fenced])
         return not self._active__b[rows].all()
 
     @cached_property
     def _active__b(self) -> Bools:
-        """True for each broker row that may be in sync from the start; the last entry is for row -1."""
+        """True for each broker row whose new replicas are in sync; the last entry is for row -1."""
         brokers = self._brokers
         return np.append(brokers.live & ~brokers.in_controlled_shutdown__b, False)
 
@@ -68,7 +68,10 @@ class Placing:
         return frozenset(self._brokers.ids[self._active__b[:-1]].tolist())
 
     def placed(self, partitions: int, replication_factor: int) -> Int32s:
-        """Replicas by the controller's placement, one row per partition. InvalidReplicationFactorException."""
+        """The replicas that the controller places, one row per partition.
+
+        InvalidReplicationFactorException if the brokers cannot have them.
+        """
         if MAX_REPLICAS < replication_factor <= len(self._usable.ids):
             _refuse(f"Replication factor {replication_factor} is above the limit of {MAX_REPLICAS}.")
         try:
@@ -84,7 +87,7 @@ class Placing:
         return replicas__ps
 
     def placed_for_topic(self, partitions: int, replication_factor: int) -> Int32s:
-        """The same for a new topic, with the error message for new topics."""
+        """The replicas of `placed`, with Kafka's error message for new topics."""
         try:
             return self.placed(partitions, replication_factor)
         except InvalidReplicationFactorException as error:
@@ -108,9 +111,9 @@ class Placing:
         )
 
     def check_manual(self, partition: int, replicas: Sequence[int], replication_factor: int | None) -> None:
-        """InvalidReplicaAssignmentException unless a partition may have these replicas, of which the first leads.
+        """InvalidReplicaAssignmentException if the partition may not have these replicas.
 
-        `replication_factor`: that of the partitions before, None for the first partition.
+        `replication_factor`: the number of replicas of the request's earlier partitions; None for the first partition.
         """
         if not replicas:
             _refuse_manual("The manual partition assignment includes an empty replica list.")
@@ -143,7 +146,7 @@ class Placing:
 
 
 def stacked(parts: Sequence[Int32s]) -> Int32s:
-    """The replicas of several topics in one array, padded to the widest."""
+    """The replicas of several topics in one array, padded to the width of the widest part."""
     width = max(part.shape[1] for part in parts)
     if all(part.shape[1] == width for part in parts):
         return np.concatenate(parts)
