@@ -20,7 +20,7 @@ class Commits(Checker):
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
         # By machine.
-        self._seen: dict[int, int] = {}  # The high watermark.
+        self._seen: dict[int, int] = {}  # The last high watermark.
         self._led: dict[int, State] = {}  # The state after the last event.
 
     def on_boot(self, machine: Machine) -> None:
@@ -30,7 +30,7 @@ class Commits(Checker):
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
         if type(state) is Leader:
             self.facts.committed.check_leader(machine.log, state.epoch)
-            if before is not None:  # In this event this leader may move the high watermark.
+            if before is not None:  # The new leader may move the high watermark in this same event.
                 self._led[machine.index] = state
 
     def after_event(self, machine: Machine) -> None:
@@ -41,7 +41,7 @@ class Commits(Checker):
         self._led[machine.index] = quorum.state
 
     def on_crash_in_event(self, machine: Machine) -> None:
-        """Counts the high watermark that a leader has sent its followers, though the event did not end."""
+        """Checks the leader's high watermark although the event did not end: followers may have got it already."""
         if type(machine.node.quorum.state) is Leader:
             self.after_event(machine)
 

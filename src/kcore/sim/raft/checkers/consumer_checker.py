@@ -1,7 +1,7 @@
 """Checks what a node sends its state machine: all committed records, once and in order, and the current leader.
 
-Each node's state machine (`consumer.py`) checks the calls that it gets. This checker compares the node's effects and
-the state machine's records with the records that this world has committed. No committed record may be kept back.
+Each node's state machine (`log_consumer.py`) checks the calls that it gets. This checker compares the node's effects
+and the state machine's records with the committed records of the world. The node may delay no committed record.
 """
 
 from kcore.raft.effects import Committed, LeaderChanged, SnapshotLoaded
@@ -63,10 +63,10 @@ class Consumers(Checker):
         if known is None or known[0].id != effect.leader_id:
             raise Violation("SingleLeader", f"node {machine.index} says {effect}, and it was {known}")
 
-    # Both.
+    # Committed records and the leader.
 
     def after_event(self, machine: Machine) -> None:
-        """The state machine gets exactly the committed records; the node delays none, except after a barrier."""
+        """The state machine gets exactly the committed records, without delay unless an election is being stored."""
         consumer = machine.consumer
         if consumer.given:
             self._check_given(machine, consumer)
@@ -96,7 +96,7 @@ class Consumers(Checker):
             raise Violation("LeaderIsTold", f"node {machine.index} is {state}, its state machine got {consumer.leader}")
 
     def _check_leads(self, machine: Machine, consumer: Consumer) -> None:
-        """A state machine leads with its node, as soon as it has all records of the log."""
+        """The state machine of a leading node leads as soon as it has all records of the log."""
         node = machine.node
         has_all = node.high_watermark is not None and consumer.position == node.next_offset
         if has_all and consumer.reader is None:

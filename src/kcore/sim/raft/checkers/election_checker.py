@@ -18,10 +18,10 @@ class Elections(Checker):
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
         self._votes: dict[tuple[ReplicaKey, int], int] = {}  # By voter and epoch: the candidate voted for.
-        # By epoch and candidate: the voters that ever granted; each with its directory id, and by its id alone.
+        # By epoch and candidate: the voters that granted, each twice: with its directory id, and with only its id.
         self._granted: dict[tuple[int, int], set[ReplicaKey]] = {}
         self._last_epoch = 0  # The highest epoch of any node so far.
-        self._stored: dict[ReplicaKey, ElectionState] = {}  # By disk: the last one reported as stored.
+        self._stored: dict[ReplicaKey, ElectionState] = {}  # By disk: the last state reported as stored.
 
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
         if before is not None and state.epoch < before.epoch:
@@ -38,14 +38,14 @@ class Elections(Checker):
             self._leads(machine, state.epoch)
 
     def _check_new_epoch(self, machine: Machine, before: State | None, state: State) -> None:
-        """Only a candidate enters a new epoch, the next one; a node that has resigned may take the one after it."""
+        """Only a candidate or a resigned node enters a new epoch, and only a resigned node may skip one epoch."""
         has_resigned = type(before) is Resigned
-        stood = isinstance(state, Candidate | Leader)  # The only voter is elected within one event.
+        stood = isinstance(state, Candidate | Leader)  # A quorum's only voter becomes leader within one event.
         if not (stood or has_resigned) or state.epoch > self._last_epoch + 1 + has_resigned:
             raise Violation("EpochIsStoodFor", f"node {machine.index} went from {before} to {state}")
 
     def _check_candidacy(self, machine: Machine, state: Candidate) -> None:
-        """A candidate's epoch is not on its disk: votes in a stored epoch may be for a log that a crash has cut."""
+        """A candidate's epoch is later than its stored one, whose votes may be for a log that a crash has cut."""
         stored = machine.stored
         if stored is not None and stored.epoch >= state.epoch:
             raise Violation("CandidacyIsNew", f"node {machine.index} stands as {state}, its disk has {stored}")
@@ -98,7 +98,7 @@ class Elections(Checker):
                 raise Violation("NothingForgotten", f"node {machine.index} stores {election} over {before}")
         if election.voted is not None:
             self._vote(machine, election.epoch, election.voted.id)
-        if election.leader_id == machine.index:  # A leader that stops resigns at once, and has led nevertheless.
+        if election.leader_id == machine.index:  # It has led, even if it stops and resigns at once.
             self._leads(machine, election.epoch)
 
     def _vote(self, machine: Machine, epoch: int, candidate_id: int) -> None:
@@ -109,7 +109,7 @@ class Elections(Checker):
         self._granted.setdefault((epoch, candidate_id), set()).update((machine.key, ReplicaKey(machine.index)))
 
     def on_end(self, machine: Machine) -> None:
-        """If the barrier has not opened, no node has seen the leader of that epoch or its records."""
+        """Forgets a leader whose election is not stored yet: no other node has seen that leader or its records."""
         if machine.storing is None:
             return
         epoch, stored = machine.node.epoch, machine.stored

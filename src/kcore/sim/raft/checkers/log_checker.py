@@ -20,7 +20,7 @@ class Logs(Checker):
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
-        self._durable: dict[ReplicaKey, tuple[int, int]] = {}  # By disk: the end and its epoch when its process ended.
+        self._durable: dict[ReplicaKey, tuple[int, int]] = {}  # By disk: the log's last durable end and epoch.
 
     def on_end(self, machine: Machine) -> None:
         self._durable[machine.key] = machine.log.durable_end, machine.log.durable_epoch
@@ -39,7 +39,7 @@ class Logs(Checker):
             raise Violation("DurableIsFound", message)
 
     def _check_found(self, machine: Machine, looked: Looked, before: int | None) -> int | None:
-        """Each batch of a segment equals the written one, after a batch of epoch `before`; its last epoch.
+        """Checks that a segment has the written batches, after a batch of epoch `before`; returns its last epoch.
 
         Batches that an earlier start has compared are skipped while they are unchanged.
         """
@@ -95,7 +95,7 @@ class Logs(Checker):
         return machine if is_there and type(machine.node.state) is Leader else None
 
     def after_write(self, machine: Machine) -> None:
-        """Written records are being flushed, or the node has requested a flush."""
+        """All written records are flushed, unless a flush is running."""
         if machine.fsync is not None or machine.storing is not None:
             return
         log, counted = machine.log, machine.node.flushed_end_offset
@@ -127,9 +127,9 @@ class Logs(Checker):
 def _are_as_written(
     batches: Sequence[StoredBatch], written: Mapping[tuple[int, int], tuple[bytes, int]], before: int | None
 ) -> bool:
-    """Whether each of them is known, and is the same: mostly it is, and this is sooner known of all than of each.
+    """Whether all batches equal the written ones; usually they do, and one comparison of all is fast.
 
-    `before`: the epoch before the first of them, None where nothing is there.
+    `before`: the epoch before the first batch, None without an earlier batch.
     """
     if not batches:
         return True

@@ -18,16 +18,16 @@ from kcore.sim.raft.simulated_machine import Call, Machine, Reply
 from kcore.sim.raft.world_state import WorldState
 
 MOST_REFUSALS: Final = 5  # Refusals of one snapshot: several requests, or duplicates, may be in flight.
-MOST_OPEN: Final = 20  # Requests to one node: an election may send round after round until the first times out.
-MOST_IDLE_TIMERS: Final = 3
-LONGEST_WAIT_US: Final = 1_000_000  # For requests that a node delays: a Fetch waits at most half as long.
-MOST_OUTSIDE_US: Final = 4_000_000  # For a client's request: a change of the voters may take its time-out of 2 s.
-# A majority fetches within one and a half fetch time-outs, again and again (KAFKA-15489): who was the first of one such
-# span and will be the last of the next is silent for two of them; and a little.
+MOST_OPEN: Final = 20  # Open requests to one node: elections send several rounds before the first round times out.
+MOST_IDLE_TIMERS: Final = 3  # Successive timers that leave the node's deadline in the past.
+LONGEST_WAIT_US: Final = 1_000_000  # The longest wait for a node's answer; a leader lets a Fetch wait half as long.
+MOST_OUTSIDE_US: Final = 4_000_000  # The longest wait of a client: a change of the voters may take its time-out of 2 s.
+# A leader resigns unless a majority fetches in each span of 1.5 fetch time-outs (KAFKA-15489). A voter may fetch first
+# in one span and last in the next: it is then silent for two spans. 0.4 s are added.
 PROGRESS_US: Final = 6_400_000
-BURST_US: Final = 100_000
-OF_REPLICAS: Final = (FetchRequest, FetchSnapshotRequest, UpdateRaftVoterRequest)  # Show that a replica is alive.
-LONGEST_BURST: Final = 20  # Repetitions of one request to one node: the back-off permits one in 20 ms.
+BURST_US: Final = 100_000  # The time in which repetitions of one request are counted.
+OF_REPLICAS: Final = (FetchRequest, FetchSnapshotRequest, UpdateRaftVoterRequest)  # They show that a replica is alive.
+LONGEST_BURST: Final = 20  # Repetitions of one request to one node; the back-off permits one request in 20 ms.
 
 
 class Requests(Checker):
@@ -101,7 +101,7 @@ class Requests(Checker):
                 self._given_damage.add(machine.index)
 
     def _alarm(self, machine: Machine, why: str) -> None:
-        """Permits a notice until the present event, and what it stores, is done."""
+        """Permits a notice until the present event is finished, with the election that it stores."""
         self._alarmed[machine.index] = why
         machine.checked = None
 
@@ -169,7 +169,7 @@ class Requests(Checker):
                 self._check_waiting(call, MOST_OUTSIDE_US)
 
     def _check_bounds(self, machine: Machine) -> None:
-        """Memory is bounded, whatever requests come."""
+        """Memory is bounded under any requests."""
         size, node = len(self.world.machines), machine.node
         count, most = len(machine.open), MOST_OPEN * size
         if count > most:
@@ -209,7 +209,7 @@ def _is_answer(response: type[Message], request: type[Message]) -> bool:
 
 
 def _may_be_answered(call: Call) -> bool:
-    """Whether the request has no answer yet, and its process exists or the request has not arrived."""
+    """Whether an answer may still come: there is none, and the server has not ended since the request arrived."""
     server = call.destination
     is_served = call.arrived_us < 0 or call.served_by == server.incarnation
     return is_served and server.is_up and not call.is_answered

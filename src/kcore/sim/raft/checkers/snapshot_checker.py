@@ -22,9 +22,9 @@ class Snapshots(Checker):
         self._whole: set[OffsetAndEpoch] = set()  # Snapshots with checked batches.
 
     def on_open(self, machine: Machine) -> None:
-        """After a start each snapshot is whole and equals its copies, and the log begins at its end or before."""
+        """After a start each snapshot is whole and equals its copies, and the log begins at a snapshot or before it."""
         log = machine.log
-        for snapshot in log.damaged_snapshots:  # No crash damages a snapshot that is durable before it has its name.
+        for snapshot in log.damaged_snapshots:  # A snapshot is durable before it gets its name: no crash damages it.
             raise Violation("SameSnapshots", f"node {machine.index} finds {snapshot} damaged")
         for snapshot in log.snapshots:
             piece = log.snapshot_piece(snapshot, 0, WHOLE)
@@ -51,9 +51,9 @@ class Snapshots(Checker):
             self._check_start(machine)
 
     def _check_start(self, machine: Machine, *, is_new: bool = False) -> None:
-        """The log begins at 0 or at its earliest snapshot.
+        """The log begins at 0 or at the end of its earliest snapshot.
 
-        Where a process opens it, at the first of its segments: that may have records from before the snapshot.
+        After a start (`is_new`) the log begins with its first segment, which may have records before that end.
         """
         log = machine.log
         self._starts[machine.index] = log.start_offset

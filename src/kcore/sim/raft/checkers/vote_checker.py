@@ -38,7 +38,7 @@ class Votes(Checker):
         super().__init__(world)
         # By machine.
         self._since_us: dict[int, int] = {}  # When the machine entered its state.
-        self._fetched: dict[int, tuple[State, int]] = {}  # The state in which it fetched from a leader, and since when.
+        self._fetched: dict[int, tuple[State, int]] = {}  # Its state when it first fetched from the leader, and when.
         self._last_fetch: dict[int, Call] = {}
         self._rounds: dict[int, Round] = {}  # The last round of pre-votes, by machine.
         self._asked: dict[int, State] = {}  # The machine's state when the last request arrived.
@@ -72,7 +72,7 @@ class Votes(Checker):
         own_directory_id = machine.key.directory_id
         is_this = request.voter_id == machine.index and asked.voter_directory_id in (NO_DIRECTORY, own_directory_id)
         if request.voter_id >= 0 and not is_this:
-            raise Violation("VoteOfThisReplica", f"{machine.key} grants what {request.voter_id} was asked for: {asked}")
+            raise Violation("VoteOfThisReplica", f"{machine.key} grants a request to voter {request.voter_id}: {asked}")
         durable = machine.log.durable_epoch, machine.log.durable_end
         if (asked.last_offset_epoch, asked.last_offset) < durable:
             raise Violation("ElectionRestriction", f"node {machine.index} has {durable} and grants {asked}")
@@ -115,7 +115,7 @@ class Votes(Checker):
                 self._fetched[machine.index] = state, self.world.now_us
 
     def _counts(self, machine: Machine, reply: Reply, state: Follower) -> bool:
-        """Whether the response shows contact: undamaged, from its leader, to the last fetch, in time, for this log."""
+        """Whether a response shows contact: undamaged, in time, from the leader, to the last fetch, for this log."""
         call = reply.call
         request: Any = call.request
         if reply.is_damaged or call is not self._last_fetch.get(machine.index):
@@ -133,7 +133,7 @@ class Votes(Checker):
         return is_plain and leads and is_current
 
     def _hears_leader(self, machine: Machine, since_us: int = NEVER_US) -> bool:
-        """Whether the machine leads, or has fetched from its leader in this state, since `since_us` or before."""
+        """Whether the machine leads, or fetches from its leader in its present state, since `since_us` or longer."""
         state = machine.node.quorum.state
         if type(state) is Leader:
             return self._since_us[machine.index] <= since_us
@@ -169,5 +169,5 @@ class Votes(Checker):
             raise Violation("LeaderIsKept", message)
 
     def _is_kept(self, machine: Machine, since_us: int) -> bool:
-        """Whether the machine has been in contact with a leader since then, and so has denied all pre-votes."""
+        """Whether the machine has had contact with a leader since `since_us`, and so has denied all pre-votes."""
         return machine.is_up and machine.level != OLDER and self._hears_leader(machine, since_us)

@@ -32,7 +32,7 @@ class VoterChanges(Checker):
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
-        self._said: dict[int, VotersSaid] = {}  # By machine.
+        self._said: dict[int, VotersSaid] = {}  # By machine: the voters in its log.
         self._same: dict[int, tuple[int, VoterSet, Said]] = {}  # Versions and voters that were equal in the last check.
         self._asked: set[Asked] = set()  # All requested changes of voters.
 
@@ -94,7 +94,7 @@ class VoterChanges(Checker):
             self._check_caught_up(leader, key)
 
     def _check_committed(self, leader: Machine, before_offset: int | None, message: str) -> None:
-        """A change follows a committed record of the own epoch and the committed change before: majorities overlap."""
+        """A record of the leader's epoch and the previous change are committed before a change: majorities overlap."""
         node = leader.node
         start_offset, known = self.facts.epoch_starts.get(node.epoch), node.high_watermark
         if start_offset is None or known is None or known <= start_offset:
@@ -103,7 +103,7 @@ class VoterChanges(Checker):
             raise Violation("ChangesAreCommitted", f"{message}, at {known}; the change before is at {before_offset}")
 
     def _check_caught_up(self, leader: Machine, key: ReplicaKey) -> None:
-        """An added replica has had the leader's whole log in this epoch; a replica that does not exist has no log."""
+        """An added replica has durable records of this epoch; a replica that does not exist has no records."""
         replica = next((machine for machine in self.world.machines if machine.key == key), None)
         start_offset = self.facts.epoch_starts[leader.node.epoch]
         end = replica.log.durable_end if replica is not None else -1
@@ -127,7 +127,7 @@ class VoterChanges(Checker):
 
     @only_for(AddRaftVoterResponse, RemoveRaftVoterResponse, UpdateRaftVoterResponse)
     def on_answer(self, machine: Machine, call: Call, response: Any) -> None:
-        """A successful answer agrees with the log, which is committed if the request waits for that."""
+        """A successful answer agrees with the log; if the request waits for the commit, the change is committed."""
         request = call.request
         assert isinstance(request, AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest)
         if response.error_code == 0:
@@ -152,6 +152,6 @@ class VoterChanges(Checker):
 
 
 def _is_in(voters: VoterSet, key: ReplicaKey) -> bool:
-    """Whether the replica is a voter; without a directory id in the request its id decides."""
+    """Whether the replica is a voter; a key without a directory id is compared by its id only."""
     voter = voters.voters.get(key.id)
     return voter is not None and (key.directory_id in (NO_DIRECTORY, voter.key.directory_id))
