@@ -37,7 +37,7 @@ class ConsumersMachine(Protocol):
 
 
 class Consumer:
-    """The state machine of one process. In odd incarnations it reads a snapshot slice by slice, otherwise in one event."""
+    """The state machine of one process. In odd incarnations it reads a snapshot slice by slice, otherwise at once."""
 
     reads_batches: ClassVar = True
     is_at_work: ClassVar = False
@@ -51,7 +51,7 @@ class Consumer:
         self._is_slow = machine.incarnation % 2 == 1
         # The node's effects so far.
         self.high_watermark = -1
-        self.may_repeat = False  # True after an election: the node may repeat its high watermark.
+        self.may_repeat = False  # Elected since: the high watermark may be repeated.
         self.leader = NOBODY  # The leader's id and epoch.
         self.resigned = -1  # The last epoch in which this node is known to have resigned.
         # The state that the driver's calls have made.
