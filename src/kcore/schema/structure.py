@@ -222,7 +222,7 @@ def _refused(cls: type[Struct], positional: tuple[Any, ...], given: dict[str, An
     if "REFUSES_BY_NAME" not in getattr(cls.__init__, "__globals__", ()):
         return None
     if positional:
-        return ArgumentError(f"{name} takes keywords alone, such as {name}({fields[0] if fields else ''}=...)")
+        return ArgumentError(f"{name} takes only keywords, such as {name}({fields[0] if fields else ''}=...)")
     wrong = next((word for word in given or () if word not in (*fields, "unknown_tagged_fields")), None)
     if wrong is None:
         return None

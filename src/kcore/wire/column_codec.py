@@ -172,7 +172,7 @@ class Filled:
 
 
 class Slots:
-    """The sent columns of a struct's node by the names of its fields (`kcore.wire.columns.Pending`)."""
+    """Makes the columns of a struct's fields when they are read; has no fields that were not sent (`Pending`)."""
 
     __slots__ = ("filled", "names")
 

@@ -126,7 +126,7 @@ def encode_records(
 
 
 def _last_offset_delta(offsets: list[int], base: int, given: int | None) -> int:
-    """The last offset minus `base`, or `given`. EncodeError unless offsets ascend between `base` and this end."""
+    """The last offset minus `base`, or `given`. EncodeError unless offsets ascend from `base` to this last one."""
     if len(offsets) > 1 and not all(map(lt, offsets, offsets[1:])):
         before, after = next(pair for pair in pairwise(offsets) if pair[0] >= pair[1])
         raise EncodeError(f"a record has offset {after} after {before}: offsets must rise")

@@ -359,7 +359,7 @@ class SimFileSystem:
     def map(self, file: int, size: int) -> bytes:
         found = self._open[file]
         if len(found.file.data) < size:
-            raise ValueError(f"{size} bytes of a file that has {len(found.file.data)}")
+            raise ValueError(f"cannot map {size} bytes of a file of {len(found.file.data)}")
         if found.flags & os.O_WRONLY:
             raise PermissionError(errno.EACCES, "Permission denied")
         data = found.file.data
@@ -436,7 +436,7 @@ class SimFileSystem:
         if entry is None:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(source))
         if folder is not other:
-            raise OSError(errno.EXDEV, "only within a folder")
+            raise OSError(errno.EXDEV, "files are renamed only within their folder")
         self._before_change()
         if name != new_name:
             folder.change((new_name, entry), (name, None))

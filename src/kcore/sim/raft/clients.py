@@ -15,7 +15,7 @@ from kcore.sim.raft.simulated_machine import LISTENER, Machine
 from kcore.wire.record_building import encode_values
 
 AUDIT_US: Final = 250_000
-AT_ONCE: Final = 0.5  # The share of several appends that the state machine decides in one event.
+AT_ONCE: Final = 0.5  # The share of cases with several appends in which one event decides all of these.
 PAD_BYTES: Final = 300  # The size of a snapshot's second record.
 SLICE_US: Final = 20_000  # The unit of the delays between the slices of a snapshot.
 MOST_WRITING: Final = 2  # Snapshots that one node writes at the same time.

@@ -74,13 +74,13 @@ class CommittedLog:
         if first is None or last is None:
             raise Violation("SameCommittedData", f"node {index}: no batch begins at {begin if first is None else end}")
         if data != self.data[first:last]:
-            raise Violation("SameCommittedData", f"node {index} has something else between {begin} and {end}")
+            raise Violation("SameCommittedData", f"node {index} has other batches between {begin} and {end}")
 
     def check_leader(self, log: WatchedLog, epoch: int) -> None:
         """Checks that a new leader has all records that earlier leaders committed (Leader Completeness)."""
         end = max((end for known, end in self._ends.items() if known < epoch), default=0)
         if log.end_offset < end:
-            text = f"the log of epoch {epoch}'s leader ends at {log.end_offset}, and {end} was committed"
+            text = f"the log of epoch {epoch}'s leader ends at {log.end_offset}, but records up to {end} are committed"
             raise Violation("LeaderCompleteness", text)
         begin = max(log.start_offset, log.compared_to())
         if end <= begin:

@@ -34,7 +34,7 @@ def heal_and_demand(world: World) -> int:
             took_us = world.now_us - began_us
             _demand_that_it_lasts(world, marker[1].epoch)
             return took_us
-    raise Violation("Liveness", f"{(world.now_us - began_us) / 1e6:.1f} s after all is well: {_state_of(world)}")
+    raise Violation("Liveness", f"{(world.now_us - began_us) / 1e6:.1f} s after all faults: {_state_of(world)}")
 
 
 def _demand_that_it_lasts(world: World, epoch: int) -> None:
@@ -42,7 +42,7 @@ def _demand_that_it_lasts(world: World, epoch: int) -> None:
     world.take(MOST_EVENTS, world.now_us + KEPT_US)
     leader = _only_leader(world)
     if leader is None or leader.node.epoch != epoch:
-        raise Violation("LeaderStays", f"of epoch {epoch}, in a quorum where all is well: {_state_of(world)}")
+        raise Violation("LeaderStays", f"the leader of epoch {epoch} changes without a fault: {_state_of(world)}")
 
 
 def _only_leader(world: World) -> Machine | None:

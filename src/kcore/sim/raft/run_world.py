@@ -26,9 +26,9 @@ class Outcome:
     simulated_ms: int
     seconds: float  # CPU time.
     hash: str  # A hash of all events: the same for the same seed on any machine.
-    committed: int  # Records.
-    acknowledged: int  # Appends.
-    epochs: int  # Epochs that had a leader.
+    committed: int  # The number of committed records.
+    acknowledged: int  # The number of appends that leaders saw committed.
+    epochs: int  # The number of epochs that had a leader.
     healed_ms: int  # From the end of all faults until progress; -1 if the world ended before.
     invariant: str | None = None
     text: str = ""

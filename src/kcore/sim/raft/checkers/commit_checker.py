@@ -14,8 +14,8 @@ UNKNOWN: int = -1
 
 
 class Commits(Checker):
-    """MonotonicHighWatermark, HighWatermarkInLog, OwnEpochCommitted, MajorityReachedHighWatermark, LeaderCompleteness,
-    ReadsBelowHighWatermark, SameCommittedData."""
+    """Checks MonotonicHighWatermark, HighWatermarkInLog, OwnEpochCommitted, MajorityReachedHighWatermark,
+    LeaderCompleteness, ReadsBelowHighWatermark, SameCommittedData."""
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
@@ -48,9 +48,9 @@ class Commits(Checker):
     def _on_high_watermark(self, machine: Machine, high_watermark: int) -> None:
         before = self._seen[machine.index]
         if high_watermark < before:
-            raise Violation("MonotonicHighWatermark", f"node {machine.index}: from {before} to {high_watermark}")
+            raise Violation("MonotonicHighWatermark", f"node {machine.index} goes from {before} to {high_watermark}")
         if high_watermark > machine.log.end_offset:
-            message = f"node {machine.index}: {high_watermark}, but the log ends at {machine.log.end_offset}"
+            message = f"node {machine.index} has {high_watermark}, but its log ends at {machine.log.end_offset}"
             raise Violation("HighWatermarkInLog", message)
         self._seen[machine.index] = high_watermark
         state, committed = machine.node.quorum.state, self.facts.committed
@@ -60,19 +60,19 @@ class Commits(Checker):
             self._check_majority(machine, high_watermark)
             committed.extend(machine.log, high_watermark, led.epoch, machine.index)
         elif high_watermark > committed.end:
-            raise Violation("SameCommittedData", f"node {machine.index} is the first at {high_watermark}")
+            raise Violation("SameCommittedData", f"node {machine.index} has {high_watermark}, which no leader had")
 
     def _check_own_epoch(self, machine: Machine, epoch: int, high_watermark: int) -> None:
         start_offset = self.facts.epoch_starts.get(epoch)
         if start_offset is None or high_watermark <= start_offset:
-            message = f"node {machine.index}: {high_watermark} with nothing of epoch {epoch} below it (KAFKA-12619)"
+            message = f"node {machine.index} has {high_watermark}, but no record of epoch {epoch} below (KAFKA-12619)"
             raise Violation("OwnEpochCommitted", message)
 
     def _check_majority(self, machine: Machine, high_watermark: int) -> None:
         voters = machine.node.voters
         ends = {voter.key.id: self._durable_end(voter.key) for voter in voters.voters.values()}
         if sum(end >= high_watermark for end in ends.values()) < voters.majority:
-            message = f"node {machine.index} says {high_watermark}; durable at its voters: {ends}"
+            message = f"node {machine.index} has {high_watermark}; its voters are durable up to {ends}"
             raise Violation("MajorityReachedHighWatermark", message)
 
     def _durable_end(self, key: ReplicaKey) -> int:
@@ -92,5 +92,5 @@ class Commits(Checker):
         for topic in response.responses:
             known = machine.node.quorum.high_watermark
             if topic.partitions[0].high_watermark > (-1 if known is None else known):
-                message = f"node {machine.index} answers {topic.partitions[0].high_watermark}, and knows {known}"
+                message = f"node {machine.index} answers {topic.partitions[0].high_watermark}, but has {known}"
                 raise Violation("ReadsBelowHighWatermark", message)

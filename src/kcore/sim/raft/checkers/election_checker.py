@@ -12,7 +12,7 @@ from kcore.sim.raft.world_state import WorldState
 
 
 class Elections(Checker):
-    """MonotonicEpoch, EpochIsStoodFor, CandidacyIsNew, OnlyVotersStand, NothingForgotten, OneVoteAnEpoch,
+    """Checks MonotonicEpoch, EpochIsStoodFor, CandidacyIsNew, OnlyVotersStand, NothingForgotten, OneVoteAnEpoch,
     VoteIsDurable, SingleLeader, ElectedByMajority, DurableIsFound."""
 
     def __init__(self, world: WorldState) -> None:
@@ -48,14 +48,14 @@ class Elections(Checker):
         """A candidate's epoch is later than its stored one, whose votes may be for a log that a crash has cut."""
         stored = machine.stored
         if stored is not None and stored.epoch >= state.epoch:
-            raise Violation("CandidacyIsNew", f"node {machine.index} stands as {state}, its disk has {stored}")
+            raise Violation("CandidacyIsNew", f"node {machine.index} is {state}, but its disk has {stored}")
 
     def after_event(self, machine: Machine) -> None:
         if machine.storing is None:
             stored = machine.stored
             state = machine.node.quorum.state
             if state.epoch != (stored.epoch if stored is not None else 0):
-                raise Violation("MonotonicEpoch", f"node {machine.index} is in {state}, its disk has {stored}")
+                raise Violation("MonotonicEpoch", f"node {machine.index} is {state}, but its disk has {stored}")
 
     def _check_majority(self, machine: Machine, epoch: int) -> None:
         """The leader has votes of a majority of its log's latest voters, committed or not; its own vote counts too."""
@@ -82,7 +82,7 @@ class Elections(Checker):
             return
         is_older = found is None or found.epoch < stored.epoch
         if is_older:
-            raise Violation("DurableIsFound", f"node {machine.index} has stored {stored}, and finds {found}")
+            raise Violation("DurableIsFound", f"node {machine.index} has stored {stored}, but finds {found}")
 
     def on_stored(self, machine: Machine, election: ElectionState) -> None:
         self._stored[machine.key] = election
@@ -147,7 +147,7 @@ class Elections(Checker):
             stored = machine.stored
             voted = None if stored is None or stored.epoch != asked.replica_epoch else stored.voted
             if voted is None or voted.id != asked.replica_id:
-                raise Violation("VoteIsDurable", f"node {machine.index} grants {asked}, its disk has {stored}")
+                raise Violation("VoteIsDurable", f"node {machine.index} grants {asked}, but its disk has {stored}")
 
 
 def _is_kept(voted: ReplicaKey | None, again: ReplicaKey | None) -> bool:

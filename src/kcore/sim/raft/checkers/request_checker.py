@@ -31,7 +31,7 @@ LONGEST_BURST: Final = 20  # Repetitions of one request to one node; the back-of
 
 
 class Requests(Checker):
-    """AnsweredOnce, AnsweredInTime, RefusalIsTaken, BacksOff, Bounded, TimersMakeProgress, LeaderProgress,
+    """Checks AnsweredOnce, AnsweredInTime, RefusalIsTaken, BacksOff, Bounded, TimersMakeProgress, LeaderProgress,
     NoFalseAlarm."""
 
     def __init__(self, world: WorldState) -> None:
@@ -77,7 +77,7 @@ class Requests(Checker):
         before, count = self._refused.get(source.index, (None, 0))
         self._refused[source.index] = wanted, count + 1 if before == wanted else 1
         if before == wanted and count >= MOST_REFUSALS:
-            raise Violation("RefusalIsTaken", f"node {source.index} asks again and again for {wanted}")
+            raise Violation("RefusalIsTaken", f"node {source.index} requests {wanted} again after {count} refusals")
 
     def on_expired(self, call: Call) -> None:
         """A request has timed out: the server must not be the cause."""
@@ -140,7 +140,7 @@ class Requests(Checker):
         deadline_ms, count = machine.node.next_deadline_ms, self._idle_timers[machine.index]
         self._idle_timers[machine.index] = count + 1 if deadline_ms is not None and deadline_ms <= now_ms else 0
         if count >= MOST_IDLE_TIMERS:
-            message = f"node {machine.index} wants its timer at {deadline_ms} again and again, and it is {now_ms}"
+            message = f"node {machine.index} keeps its deadline {deadline_ms} after {count} timers, and it is {now_ms}"
             raise Violation("TimersMakeProgress", message)
 
     # Replicas that fetch from a leader.
@@ -194,7 +194,7 @@ class Requests(Checker):
         fetched_us = self._fetched_us.get(machine.index, {})
         fetching = sum(fetched_us.get(voter_id, -1) >= since_us or voter_id == machine.index for voter_id in voters.ids)
         if fetching < voters.majority:
-            raise Violation("LeaderProgress", f"node {machine.index} leads on, but {fetching} of {voters.ids} fetch")
+            raise Violation("LeaderProgress", f"node {machine.index} leads, but only {fetching} of {voters.ids} fetch")
 
 
 def _check_bound(machine: Machine, what: str, count: int, most: int) -> None:

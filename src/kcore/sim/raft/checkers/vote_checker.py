@@ -32,13 +32,13 @@ class Round:
 
 
 class Votes(Checker):
-    """VoteOfThisReplica, ElectionRestriction, VoteIsGranted, LeaderIsKept, CandidateHasPreVotes."""
+    """Checks VoteOfThisReplica, ElectionRestriction, VoteIsGranted, LeaderIsKept, CandidateHasPreVotes."""
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
         # By machine.
         self._since_us: dict[int, int] = {}  # When the machine entered its state.
-        self._fetched: dict[int, tuple[State, int]] = {}  # Its state when it first fetched from the leader, and when.
+        self._fetched: dict[int, tuple[State, int]] = {}  # The state in which it fetched, and the first time.
         self._last_fetch: dict[int, Call] = {}
         self._rounds: dict[int, Round] = {}  # The last round of pre-votes, by machine.
         self._asked: dict[int, State] = {}  # The machine's state when the last request arrived.
@@ -75,7 +75,7 @@ class Votes(Checker):
             raise Violation("VoteOfThisReplica", f"{machine.key} grants a request to voter {request.voter_id}: {asked}")
         durable = machine.log.durable_epoch, machine.log.durable_end
         if (asked.last_offset_epoch, asked.last_offset) < durable:
-            raise Violation("ElectionRestriction", f"node {machine.index} has {durable} and grants {asked}")
+            raise Violation("ElectionRestriction", f"node {machine.index} is durable to {durable} and grants {asked}")
         if asked.pre_vote and self._hears_leader(machine):
             raise Violation("LeaderIsKept", f"node {machine.index}, {machine.node.state}, grants {asked}")
 
@@ -155,7 +155,7 @@ class Votes(Checker):
             return
         tally = self._rounds.get(machine.index) if type(before) is Prospective else None
         if tally is None:
-            raise Violation("CandidateHasPreVotes", f"node {machine.index} was {before} and stands without any")
+            raise Violation("CandidateHasPreVotes", f"node {machine.index} was {before} and stands without pre-votes")
         if tally.has_older:
             return
         count = len(tally.granted & voters.ids - {machine.index}) + 1
@@ -165,7 +165,7 @@ class Votes(Checker):
         others = [self.world.machines[key.id] for key in voters.keys if key.id != machine.index]
         kept = [other.index for other in others if self._is_kept(other, tally.since_us)]
         if len(voters) - len(kept) < voters.majority:
-            message = f"node {machine.index} stands though {kept} of {voters.keys} fetch from their leader"
+            message = f"node {machine.index} stands, but {kept} of {voters.keys} fetch from their leader"
             raise Violation("LeaderIsKept", message)
 
     def _is_kept(self, machine: Machine, since_us: int) -> bool:

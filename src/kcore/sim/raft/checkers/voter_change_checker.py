@@ -28,7 +28,7 @@ Asked = tuple[type[Message], ReplicaKey]
 
 
 class VoterChanges(Checker):
-    """VotersAsInLog, VotersAreKnown, OneVoterAtATime, ChangesAreCommitted, VoterIsCaughtUp, VotersAsAsked."""
+    """Checks VotersAsInLog, VotersAreKnown, OneVoterAtATime, ChangesAreCommitted, VoterIsCaughtUp, VotersAsAsked."""
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
@@ -70,7 +70,7 @@ class VoterChanges(Checker):
             return
         version, voters, _ = now
         if (version, voters) != (said.kraft_version, said.voters):
-            raise Violation("VotersAsInLog", f"node {machine.index}: {version}, {voters}; its log: {said}")
+            raise Violation("VotersAsInLog", f"node {machine.index} has {version}, {voters}, but its log has {said}")
         self._same[machine.index] = now
 
     # Voters that a leader writes.
@@ -78,17 +78,17 @@ class VoterChanges(Checker):
     def _check_change(self, leader: Machine, said: Said, voters: VoterSet) -> None:
         before = said.voters
         if any(key.directory_id == NO_DIRECTORY for key in voters.keys) or not voters.supports(1):
-            raise Violation("VotersAreKnown", f"node {leader.index} writes {voters}")
+            raise Violation("VotersAreKnown", f"node {leader.index} writes {voters} without directory ids")
         came = [key for key in voters.keys if not before.is_voter(key)]
         went = [key for key in before.keys if not _is_in(voters, key)]
         if not came and not went:
             return
-        message = f"node {leader.index} makes {voters.keys} of {before.keys}"
+        message = f"node {leader.index} changes voters {before.keys} to {voters.keys}"
         if len(came) + len(went) > 1:
             raise Violation("OneVoterAtATime", message)
         asked = {(AddRaftVoterRequest, key) for key in came} | {(RemoveRaftVoterRequest, key) for key in went}
         if not asked <= self._asked:
-            raise Violation("VotersAsAsked", f"{message}, and nobody asked for it")
+            raise Violation("VotersAsAsked", f"{message} without a request")
         self._check_committed(leader, said.offset, message)
         for key in came:
             self._check_caught_up(leader, key)
@@ -98,9 +98,9 @@ class VoterChanges(Checker):
         node = leader.node
         start_offset, known = self.facts.epoch_starts.get(node.epoch), node.high_watermark
         if start_offset is None or known is None or known <= start_offset:
-            raise Violation("ChangesAreCommitted", f"{message}, with nothing of its epoch committed: {known}")
+            raise Violation("ChangesAreCommitted", f"{message} before its epoch's first record is committed: {known}")
         if before_offset is None or known <= before_offset:
-            raise Violation("ChangesAreCommitted", f"{message}, at {known}; the change before is at {before_offset}")
+            raise Violation("ChangesAreCommitted", f"{message} at {known}, before {before_offset} is committed")
 
     def _check_caught_up(self, leader: Machine, key: ReplicaKey) -> None:
         """An added replica has durable records of this epoch; a replica that does not exist has no records."""
@@ -108,7 +108,7 @@ class VoterChanges(Checker):
         start_offset = self.facts.epoch_starts[leader.node.epoch]
         end = replica.log.durable_end if replica is not None else -1
         if end <= start_offset:
-            message = f"node {leader.index} adds {key}, which has {end}; the epoch began at {start_offset}"
+            message = f"node {leader.index} adds {key}, durable up to {end}; the epoch began at {start_offset}"
             raise Violation("VoterIsCaughtUp", message)
 
     # Requests for voter changes and their answers.
@@ -147,8 +147,8 @@ class VoterChanges(Checker):
         offset = said.offset
         is_committed = not waits or offset is None or offset < high_watermark
         if is_voter == isinstance(request, RemoveRaftVoterRequest) or not is_committed:
-            message = f"node {machine.index} says that {request} is done at {high_watermark}"
-            raise Violation("VotersAsAsked", f"{message}; its log says {said.voters.keys} at {offset}")
+            message = f"node {machine.index} answers {request} with success at high watermark {high_watermark}"
+            raise Violation("VotersAsAsked", f"{message}, but its log has {said.voters.keys} at {offset}")
 
 
 def _is_in(voters: VoterSet, key: ReplicaKey) -> bool:
