@@ -44,7 +44,7 @@ class JoinGroupResponse(Message, api_key=11, versions="0-9", flexible="6+"):
     protocol_type: str | None = field(versions="7+", nullable="7+", default=None, ignorable=True)  # KIP-559.
     protocol_name: str | None = field(nullable="7+")  # The protocol that the coordinator chose; null after an error.
     leader: str  # The member that makes the assignment.
-    skip_assignment: bool = field(versions="9+")  # A static leader came back: the assignment stays (KIP-814).
+    skip_assignment: bool = field(versions="9+")  # A returned static leader keeps the assignment (KIP-814).
     member_id: str
     members: list[JoinGroupResponseMember]
 

@@ -126,7 +126,7 @@ class AlterConfigsRequestAlterConfigsResource(Struct, kafka_name="AlterConfigsRe
 
 
 class AlterConfigsRequest(Message, api_key=33, versions="0-2", flexible="2+"):
-    """Replaces whole configurations: a setting that is not named falls back to its default."""
+    """An administrator replaces whole configurations: settings that the request does not name get their defaults."""
 
     resources: list[AlterConfigsRequestAlterConfigsResource]
     validate_only: bool  # Only checks the request.
@@ -165,7 +165,7 @@ class IncrementalAlterConfigsRequestAlterConfigsResource(Struct, kafka_name="Alt
 
 
 class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexible="1+"):
-    """Changes the settings that it names and no others (KIP-339)."""
+    """An administrator changes the named settings; all other settings keep their values (KIP-339)."""
 
     resources: list[IncrementalAlterConfigsRequestAlterConfigsResource]
     validate_only: bool  # Only checks the request.

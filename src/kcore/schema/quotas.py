@@ -16,7 +16,7 @@ class DescribeClientQuotasRequest(Message, api_key=48, versions="0-1", flexible=
     """An administrator asks for the quotas of the entities that match a filter."""
 
     components: list[ComponentData]
-    strict: bool  # Excludes entities that have other parts as well.
+    strict: bool  # Excludes entities that have parts beyond those of the filter.
 
 
 class EntityData(Struct):

@@ -9,7 +9,7 @@ from kcore.types import Bools
 
 
 def same_values(one: Any, other: Any) -> bool:
-    """Arrays are equal by shape and values, with any dtype; anything else by `==`."""
+    """Whether two values are equal: arrays by shape and values, with any dtype; anything else by `==`."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         is_float = isinstance(one, np.ndarray) and one.dtype.kind == "f"
         return one is other or bool(np.array_equal(one, other, equal_nan=is_float))

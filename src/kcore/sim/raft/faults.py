@@ -159,7 +159,7 @@ def resign(world: RunningWorld) -> None:
 
 
 def clock_jump(world: RunningWorld) -> None:
-    """Moves one clock forward; all its timers fire early."""
+    """Moves the clock of one machine forward, so that the machine's timers fire early."""
     machine = chosen(world)
     if machine is not None:
         note(world, "clock_jump")

@@ -34,11 +34,11 @@ class Options:
     upgraded: bool  # kraft.version is upgraded in the middle of the run.
     auto_join: bool  # As in RaftConfig: observers ask to be voters.
     append_linger_ms: int | None  # As in RaftConfig.
-    latency_us: int  # The least latency in one direction; up to as much is added.
-    lost: float  # Share of all messages.
-    duplicated: float
-    delayed: float  # Share of messages that come up to a second late, so that others overtake them.
-    damaged: float  # Share of all answers with records.
+    latency_us: int  # The least latency in one direction; a random addition is at most as large.
+    lost: float  # Share of messages that never arrive.
+    duplicated: float  # Share of messages that arrive twice.
+    delayed: float  # Share of messages that arrive up to a second late, so that others overtake them.
+    damaged: float  # Share of answers with records that arrive with damaged bytes.
     mistaken: float  # Share of a leader's answers with a wrong diverging epoch.
     log_fsync_us: int  # The disks of logs and of elections are slow or fast independently of each other.
     election_fsync_us: int

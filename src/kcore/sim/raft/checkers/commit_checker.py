@@ -14,8 +14,8 @@ UNKNOWN: int = -1
 
 
 class Commits(Checker):
-    """Checks MonotonicHighWatermark, HighWatermarkInLog, OwnEpochCommitted, MajorityReachedHighWatermark,
-    LeaderCompleteness, ReadsBelowHighWatermark, SameCommittedData."""
+    """MonotonicHighWatermark, HighWatermarkInLog, OwnEpochCommitted, MajorityReachedHighWatermark,
+    LeaderCompleteness, ReadsBelowHighWatermark, SameCommittedData: the invariants of this checker."""
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)

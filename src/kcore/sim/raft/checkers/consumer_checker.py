@@ -13,8 +13,8 @@ from kcore.sim.raft.simulated_machine import Machine
 
 
 class Consumers(Checker):
-    """Checks CommittedIsTold, ReadsBelowHighWatermark, SameCommittedData, LeaderIsTold, OwnEpochCommitted,
-    SingleLeader, LeaderNeverLoadsSnapshot, NoAckedAppendLost."""
+    """CommittedIsTold, ReadsBelowHighWatermark, SameCommittedData, LeaderIsTold, OwnEpochCommitted, SingleLeader,
+    LeaderNeverLoadsSnapshot, NoAckedAppendLost: the invariants of this checker."""
 
     # Committed records.
 

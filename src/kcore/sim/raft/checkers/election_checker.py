@@ -12,8 +12,8 @@ from kcore.sim.raft.world_state import WorldState
 
 
 class Elections(Checker):
-    """Checks MonotonicEpoch, EpochIsStoodFor, CandidacyIsNew, OnlyVotersStand, NothingForgotten, OneVoteAnEpoch,
-    VoteIsDurable, SingleLeader, ElectedByMajority, DurableIsFound."""
+    """MonotonicEpoch, EpochIsStoodFor, CandidacyIsNew, OnlyVotersStand, NothingForgotten, OneVoteAnEpoch,
+    VoteIsDurable, SingleLeader, ElectedByMajority, DurableIsFound: the invariants of this checker."""
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)

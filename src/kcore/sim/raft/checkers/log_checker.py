@@ -16,7 +16,8 @@ from kcore.sim.raft.world_state import WorldState
 
 
 class Logs(Checker):
-    """Checks LogMatching, LeaderAppendOnly, CutsDivergence, WrittenIsFlushed, ClaimsAreDurable, DurableIsFound."""
+    """LogMatching, LeaderAppendOnly, CutsDivergence, WrittenIsFlushed, ClaimsAreDurable, DurableIsFound: the
+    invariants of this checker."""
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)

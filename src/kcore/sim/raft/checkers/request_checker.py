@@ -31,8 +31,8 @@ LONGEST_BURST: Final = 20  # Repetitions of one request to one node; the back-of
 
 
 class Requests(Checker):
-    """Checks AnsweredOnce, AnsweredInTime, RefusalIsTaken, BacksOff, Bounded, TimersMakeProgress, LeaderProgress,
-    NoFalseAlarm."""
+    """AnsweredOnce, AnsweredInTime, RefusalIsTaken, BacksOff, Bounded, TimersMakeProgress, LeaderProgress,
+    NoFalseAlarm: the invariants of this checker."""
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)

@@ -14,7 +14,7 @@ FIRST: Final = OffsetAndEpoch(0, 0)  # The snapshot with which a dynamic quorum 
 
 
 class Snapshots(Checker):
-    """Checks SameSnapshots, SnapshotIsCommitted, SnapshotAtLogStart."""
+    """SameSnapshots, SnapshotIsCommitted, SnapshotAtLogStart: the invariants of this checker."""
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)

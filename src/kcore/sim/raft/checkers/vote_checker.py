@@ -32,7 +32,8 @@ class Round:
 
 
 class Votes(Checker):
-    """Checks VoteOfThisReplica, ElectionRestriction, VoteIsGranted, LeaderIsKept, CandidateHasPreVotes."""
+    """VoteOfThisReplica, ElectionRestriction, VoteIsGranted, LeaderIsKept, CandidateHasPreVotes: the invariants of
+    this checker."""
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)

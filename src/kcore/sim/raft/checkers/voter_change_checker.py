@@ -28,7 +28,8 @@ Asked = tuple[type[Message], ReplicaKey]
 
 
 class VoterChanges(Checker):
-    """Checks VotersAsInLog, VotersAreKnown, OneVoterAtATime, ChangesAreCommitted, VoterIsCaughtUp, VotersAsAsked."""
+    """VotersAsInLog, VotersAreKnown, OneVoterAtATime, ChangesAreCommitted, VoterIsCaughtUp, VotersAsAsked: the
+    invariants of this checker."""
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
