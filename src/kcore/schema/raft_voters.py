@@ -27,7 +27,7 @@ class AddRaftVoterRequest(Message, api_key=80, versions="0-1", flexible="0+"):
 
 
 class AddRaftVoterResponse(Message, api_key=80, versions="0-1", flexible="0+"):
-    """The leader has added the voter, or an error."""
+    """The leader's answer to the request to add a voter."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -43,7 +43,7 @@ class RemoveRaftVoterRequest(Message, api_key=81, versions="0", flexible="0+"):
 
 
 class RemoveRaftVoterResponse(Message, api_key=81, versions="0", flexible="0+"):
-    """The leader has removed the voter, or an error."""
+    """The leader's answer to the request to remove a voter."""
 
     throttle_time_ms: int32
     error_code: int16

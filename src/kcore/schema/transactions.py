@@ -96,7 +96,7 @@ class AddOffsetsToTxnRequest(Message, api_key=25, versions="0-4", flexible="3+")
 
 
 class AddOffsetsToTxnResponse(Message, api_key=25, versions="0-4", flexible="3+"):
-    """The coordinator has added the group's offsets to the transaction, or an error."""
+    """The transaction coordinator's answer to the announcement."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -112,7 +112,7 @@ class EndTxnRequest(Message, api_key=26, versions="0-5", flexible="3+"):
 
 
 class EndTxnResponse(Message, api_key=26, versions="0-5", flexible="3+"):
-    """The coordinator has stored the decision, or an error; it writes the transaction's markers afterwards."""
+    """The coordinator's answer after it has stored the decision; it writes the transaction's markers later."""
 
     throttle_time_ms: int32
     error_code: int16

@@ -43,7 +43,7 @@ class UpdatableFeatureResult(Struct):
 
 
 class UpdateFeaturesResponse(Message, api_key=57, versions="0-2", flexible="0+"):
-    """The controller has changed the levels, or an error."""
+    """The controller's answer, in versions 0 and 1 feature by feature."""
 
     throttle_time_ms: int32
     error_code: int16

@@ -61,6 +61,6 @@ class UpdateMetadataRequest(Message, api_key=6, versions="0-8", flexible="6+"):
 
 
 class UpdateMetadataResponse(Message, api_key=6, versions="0-8", flexible="6+"):
-    """The broker has applied the update, or an error."""
+    """The broker's answer after it has applied the update."""
 
     error_code: int16

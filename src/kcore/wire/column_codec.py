@@ -172,7 +172,7 @@ class Filled:
 
 
 class Slots:
-    """Makes the columns of a struct's fields when they are read; has no fields that were not sent (`Pending`)."""
+    """Makes the columns of the fields that were sent, each when it is first read (`kcore.wire.columns.Pending`)."""
 
     __slots__ = ("filled", "names")
 

@@ -42,7 +42,7 @@ class EncodedRecords:
         return len(self.offsets) - 1
 
     def fit_one_batch(self, max_bytes: int = MAX_BATCH_BYTES) -> bool:
-        """True only if `batches` surely makes at most one batch; False also if this depends on offsets."""
+        """True if all records fit into one batch at any base offset; may be False although they fit."""
         return HEADER_END + int(self.offsets[-1] - self.offsets[0]) + _AROUND_RECORD * len(self) <= max_bytes
 
     def __iter__(self) -> Iterator[bytes]:

@@ -91,7 +91,7 @@ class Elections(Checker):
             raise Violation("MonotonicEpoch", f"node {machine.index} stores {election} over {before}")
         if before is not None and election.epoch == before.epoch:
             keeps_leader = -1 < before.leader_id == election.leader_id
-            keeps_vote = _is_kept(before.voted, election.voted)  # Also true of a candidate that restarts.
+            keeps_vote = _is_kept(before.voted, election.voted)  # A candidate that restarts keeps its vote too.
             finds_leader = before.leader_id < 0 <= election.leader_id
             knew_nothing = before.leader_id < 0 and before.voted is None
             if not (keeps_leader or keeps_vote or finds_leader or knew_nothing):
