@@ -1,12 +1,14 @@
-"""Bugs that the simulator's invariants must find: each takes one rule out of a raft node. `ci/sim --planted` runs them.
+"""Bugs that the simulator's invariants must find. Each removes one rule from a raft node. `ci/sim --planted` runs them.
 
-A planted bug names the invariant that must notice it. If another invariant finds it first, the search goes on in other
-worlds. A bug that makes a node raise another exception than a Violation tests no invariant: its code needs a mend.
+A planted bug names the invariant that must fail. If another invariant fails first, the search continues with the next
+seed. If a node raises an exception other than a Violation, the search ends: such a bug tests no invariant.
 
 - `patches`: replaces code of the node while a world runs; `PLANTED` lists all bugs by name
-- `disk_bugs`, `election_bugs`, `file_bugs`, `replication_bugs`, `state_machine_bugs`, `voter_change_bugs`: the bugs
-- `hunting`: runs worlds with one bug, or searches for all
-- `command`, `all_bugs`: the command line; the results of a search for all
+- `disk_bugs`, `file_bugs`: bugs in flushes, and in files that a crash leaves
+- `election_bugs`, `voter_change_bugs`: bugs in votes, leaders and changes of the voters
+- `replication_bugs`, `state_machine_bugs`: bugs between leader and followers, and between node and state machine
+- `hunting`: runs worlds with one bug, or searches for all bugs
+- `command`, `all_bugs`: the command line; the results of a search for all bugs
 """
 
 from collections.abc import Iterator
@@ -38,7 +40,7 @@ __all__ = (
 
 @contextmanager
 def planting(name: str) -> Iterator[None]:
-    """Has the bug in the code while the body runs; PlantError if it cannot be put in."""
+    """Runs the `with` block with the bug in the code; PlantError if the code to replace is missing."""
     patches = Patches()
     try:
         PLANTED[name].put(patches)

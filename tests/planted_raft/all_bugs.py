@@ -24,12 +24,12 @@ from planted_raft.hunting import BROKEN, CAUGHT, Hunt, hunt_all
 SCHEMA: Final = pa.schema(
     [
         ("name", pa.string()),
-        ("invariant", pa.string()),  # That must catch it.
+        ("invariant", pa.string()),  # The invariant that must catch the bug.
         ("verdict", pa.string()),
-        ("seed", pa.int64()),  # The last one.
+        ("seed", pa.int64()),  # The last seed that ran.
         ("seconds", pa.float64()),
         ("text", pa.string()),
-        ("others", pa.map_(pa.string(), pa.int64())),  # Invariants that found it before, and in how many worlds.
+        ("others", pa.map_(pa.string(), pa.int64())),  # Other invariants that failed before, with counts of worlds.
     ]
 )
 _KIND: Final = ResultKind(SCHEMA, ("name", "verdict", "seed"), own=("verdict", "others"))
@@ -38,9 +38,9 @@ _TEXT: Final = ("invariant that must catch it", "verdict", "found before by", "w
 
 
 def run(seeds: range, events: int, processes: int, out: Path | None, as_json: bool, *, overwrite: bool = False) -> Exit:
-    """Looks for all planted bugs, a line each; good if each is caught by the invariant that it names.
+    """Searches for all planted bugs, and prints a line for each; GOOD if the named invariant caught each bug.
 
-    Ctrl-C ends it early: what came of the bugs that were looked for by then is kept and counted.
+    Ctrl-C ends the search early: the results of all finished bugs are kept and counted.
     """
     directory, before = results_directory(out, "sim", overwrite), Load.now()
     console, found = wide_console(stderr=as_json), list[Hunt]()
@@ -63,14 +63,14 @@ def run(seeds: range, events: int, processes: int, out: Path | None, as_json: bo
 
 
 def refuse(**given: Any) -> None:
-    """Ends the command with exit code 2 for options that say nothing about all planted bugs."""
+    """Ends the command with exit code 2 if an option is given that a search for all bugs does not use."""
     for name, value in given.items():
         if value is not None:
             fail(f"--planted all takes no --{name}: name one bug, or leave --{name} out")
 
 
 def summary(found: list[Hunt], seeds: range, events: int) -> str:
-    """One line."""
+    """One line that counts the bugs and those that were caught."""
     within = f"caught within {len(seeds):,} seeds of {events:,} events"
     caught = len(found) - len(_missed(found))
     if len(found) < len(PLANTED):
@@ -102,7 +102,7 @@ def _keep(found: list[Hunt], told: str, about: dict[str, Any], directory: Path) 
 
 
 def render(found: list[Hunt], told: str, about: dict[str, Any], directory: Path | None = None) -> str:
-    """The page: those that were not caught first; earlier runs lie beside `directory`."""
+    """The report as HTML; bugs that were not caught come first. Earlier runs are in the folders beside `directory`."""
     ordered = sorted(found, key=lambda each: (each.verdict == CAUGHT, each.name))
     lines = [
         (
@@ -126,7 +126,7 @@ def render(found: list[Hunt], told: str, about: dict[str, Any], directory: Path 
 
 
 def _history(found: list[Hunt], about: dict[str, Any], directory: Path | None) -> str:
-    """The seed that caught each bug, here and in earlier runs."""
+    """A section with the seed that caught each bug, in this run and in earlier runs."""
     earlier = earlier_runs(directory, about, _KIND)
     now = _seeds([asdict(each) for each in found], about)
     told = "The seed that caught each bug, of runs with as many events a seed: other code may need another one."

@@ -1,4 +1,4 @@
-"""ci/sim --planted: searches simulated quorums for one planted bug or for all; from options to an exit code."""
+"""The command ci/sim --planted: searches simulated quorums for one planted bug or for all bugs."""
 
 import sys
 from pathlib import Path
@@ -38,7 +38,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 
 @app.command(COMMAND)
 def command(
-    planted: Annotated[str, typer.Option(metavar="NAME", help="Plant this bug; or all of them, one by one.")] = ALL,
+    planted: Annotated[str, typer.Option(metavar="NAME", help="Plant this bug; all: every bug, one by one.")] = ALL,
     seeds: Seeds = 500,
     first_seed: FirstSeed = 1,
     seed: Seed = None,
@@ -55,12 +55,12 @@ def command(
     json: Json = False,
     names: Annotated[bool, typer.Option("--names", help="List the bugs that can be planted, and stop.")] = False,
 ) -> None:
-    """Plant bugs in simulated quorums; the invariant that a bug names must find it.
+    """Plant bugs in simulated quorums; the invariant that a bug names must catch it.
 
-    The search for a bug ends at the first seed that finds it. Ctrl-C ends it early: the seeds, or bugs, that are done
-    are shown and kept.
+    The search for a bug ends at the first seed that catches it. Ctrl-C ends the command early: it then shows and keeps
+    the finished seeds or bugs.
 
-    Exit code: 0 each bug was caught by the invariant that it names, 1 not, 2 usage, 3 seeds or bugs are missing.
+    Exit code: 0 the named invariants caught all bugs, 1 some bug was not caught, 2 usage, 3 seeds or bugs are missing.
     """
     if names:
         for plant in PLANTED.values():
@@ -88,7 +88,7 @@ def search(
     *,
     overwrite: bool,
 ) -> Exit:
-    """Runs the seeds up to the first one that finds the bug or fails; shows and keeps what came of them."""
+    """Runs the seeds up to the first that catches the bug or raises another exception; shows and keeps the results."""
 
     def is_catch(row: Row) -> bool:
         return is_caught(name, row["invariant"])
@@ -120,14 +120,14 @@ def search(
 
 
 def _send_bugs_by_value() -> None:
-    """Spark's executors have kcore, but not its tests."""
+    """Sends the code of the bugs to Spark's executors, which have kcore but not its tests."""
     from pyspark import cloudpickle
 
     cloudpickle.register_pickle_by_value(planted_raft)
 
 
 def arguments_of(given: list[str]) -> list[str]:
-    """The arguments, with "all" behind a `--planted` that has no name."""
+    """The arguments, with "all" added after a `--planted` without a name."""
     arguments: list[str] = []
     for each, following in zip(given, [*given[1:], "--"], strict=True):
         arguments.append(each)
@@ -137,7 +137,7 @@ def arguments_of(given: list[str]) -> list[str]:
 
 
 def main(arguments: list[str]) -> Any:
-    """The command line of ci/sim --planted; ends with its exit code."""
+    """Runs the command line of ci/sim --planted, and exits with its code."""
     return app(arguments_of(arguments), prog_name=COMMAND)
 
 

@@ -1,4 +1,4 @@
-"""Bugs in what is flushed, and in what a node says that its disk has."""
+"""Bugs in flushes, in recovery and truncation, and in a node's claims about its durable log."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from planted_raft.patches import Patches, plant
 
 @plant("MajorityReachedHighWatermark")
 def leader_counts_what_is_not_flushed(patches: Patches) -> None:
-    """Its own log's end goes into the high watermark as soon as it is written."""
+    """The leader counts its own written records for the high watermark before it has flushed them."""
 
     def make(write: Any) -> Any:
         def broken(node: Any, *given: Any) -> None:
@@ -31,7 +31,7 @@ def leader_counts_what_is_not_flushed(patches: Patches) -> None:
 
 @plant("ClaimsAreDurable")
 def follower_fetches_before_it_flushed(patches: Patches) -> None:
-    """Its fetch offset claims what a crash may take."""
+    """A follower's fetch offset claims records that it has not flushed, so that a crash may lose them."""
 
     def make(fetch_request: Any) -> Any:
         def broken(node: Any) -> Any:
@@ -47,13 +47,13 @@ def follower_fetches_before_it_flushed(patches: Patches) -> None:
 
 @plant("WrittenIsFlushed")
 def restart_counts_what_is_not_flushed(patches: Patches) -> None:
-    """Opening a log after kill -9 does not flush what it finds."""
+    """A node that opens its log after kill -9 does not flush the records that it finds."""
     patches.put(raft_log, "sync_segments", lambda _: lambda *given: None)
 
 
 @plant("ClaimsAreDurable")
 def flush_from_before_a_cut_counts(patches: Patches) -> None:
-    """An fsync that was under way when the log was cut is taken for one of what came there since."""
+    """An fsync that began before a cut of the log counts for the records that were written after the cut."""
 
     def make(on_flushed: Any) -> Any:
         return lambda self, flush, now_ms: on_flushed(self, Flush(flush.end_offset, self.cuts), now_ms)
@@ -63,7 +63,7 @@ def flush_from_before_a_cut_counts(patches: Patches) -> None:
 
 @plant("WrittenIsFlushed")
 def no_flush_after_a_cut(patches: Patches) -> None:
-    """After a cut, the rest of the log waits for a flush that nobody requests."""
+    """After a cut of the log, the node requests no flush for the rest of the log."""
 
     def make(was_cut: Any) -> Any:
         def broken(self: Any, offset: int) -> None:
@@ -95,7 +95,7 @@ def damaged_answer_keeps_its_beginning_from_the_disk(patches: Patches) -> None:
 
 @plant("DurableIsFound")
 def recovery_cuts_a_batch_that_is_whole(patches: Patches) -> None:
-    """A log that is opened after a crash loses its last batch, though that was flushed."""
+    """Recovery after a crash cuts the last batch of the log, although the batch was flushed."""
 
     def make(whole: Any) -> Any:
         return lambda batches, end_offset, epoch: max(whole(batches, end_offset, epoch) - 1, 0)
@@ -121,7 +121,7 @@ def node_that_starts_cuts_a_batch(patches: Patches) -> None:
 
 @plant("Liveness")
 def truncation_keeps_one_batch(patches: Patches) -> None:
-    """The log is cut one batch too late."""
+    """A truncation leaves one batch too many in the log."""
 
     def make(truncate_to: Any) -> Any:
         def broken(self: Any, offset: int) -> bool:
@@ -135,7 +135,7 @@ def truncation_keeps_one_batch(patches: Patches) -> None:
 
 @plant("CutsDivergence")
 def truncation_takes_one_batch_too_many(patches: Patches) -> None:
-    """A follower cuts a batch that it has flushed and its leader has; what is committed it keeps."""
+    """A follower also cuts the batch before the divergence, which its leader has, unless the batch is committed."""
 
     def make(truncate: Any) -> Any:
         def broken(self: Any, end: Any) -> int:

@@ -17,7 +17,7 @@ from planted_raft.patches import Patches, plant
 
 @plant("VoteIsDurable")
 def vote_not_durable(patches: Patches) -> None:
-    """A vote is given, and quorum-state does not know of it."""
+    """A node grants a vote without storing it in quorum-state."""
 
     def broken(store: Any, self: Any) -> None:
         if not isinstance(self.state, Unattached | Prospective) or self.state.voted is None:
@@ -28,7 +28,7 @@ def vote_not_durable(patches: Patches) -> None:
 
 @plant("VoteIsDurable")
 def answer_before_vote_is_stored(patches: Patches) -> None:
-    """The node stores its vote after all other effects, the answer included."""
+    """A node stores its vote after all other effects, so after it has sent the answer."""
 
     def broken(finish: Any, self: Any, now_ms: int) -> Any:
         return sorted(finish(self, now_ms), key=lambda effect: isinstance(effect, StoreElection))
@@ -38,7 +38,7 @@ def answer_before_vote_is_stored(patches: Patches) -> None:
 
 @plant("ElectionRestriction")
 def vote_without_looking_at_the_log(patches: Patches) -> None:
-    """A candidate whose log is behind gets the vote."""
+    """A node grants its vote without comparing logs, also to a candidate whose log is behind."""
 
     def broken(can_grant: Any, node: Any, candidate: Any, asked: Any) -> Any:
         longest = SimpleNamespace(pre_vote=asked.pre_vote, last_offset_epoch=1 << 30, last_offset=1 << 60)
@@ -49,7 +49,7 @@ def vote_without_looking_at_the_log(patches: Patches) -> None:
 
 @plant("ElectionRestriction")
 def vote_given_again_without_looking_at_the_log(patches: Patches) -> None:
-    """A candidate that has the vote, and has lost the end of its log since, gets the vote again."""
+    """A node grants its vote again to the same candidate, even if the candidate has lost the end of its log."""
 
     def broken(can_grant: Any, node: Any, candidate: Any, asked: Any) -> Any:
         state = node.state
@@ -61,7 +61,7 @@ def vote_given_again_without_looking_at_the_log(patches: Patches) -> None:
 
 @plant("CandidacyIsNew")
 def candidacy_is_resumed(patches: Patches) -> None:
-    """A candidate that starts again goes on with its election, with what a crash has left of its log."""
+    """A restarted candidate continues its election, although a crash may have cut its log."""
 
     def broken(initialize: Any, self: Any, election: Any, now_ms: int) -> None:
         initialize(self, election, now_ms)
@@ -75,7 +75,7 @@ def candidacy_is_resumed(patches: Patches) -> None:
 
 @plant("VoteIsGranted")
 def vote_needs_epoch_and_length(patches: Patches) -> None:
-    """A candidate of a later epoch must have a longer log, too."""
+    """A voter also refuses a candidate whose last epoch is later, if the candidate's log is shorter."""
 
     def broken(can_grant: Any, node: Any, candidate: Any, asked: Any) -> Any:
         return asked.last_offset >= node.log.end_offset and can_grant(node, candidate, asked)
@@ -85,7 +85,7 @@ def vote_needs_epoch_and_length(patches: Patches) -> None:
 
 @plant("OneVoteAnEpoch")
 def two_votes_in_an_epoch(patches: Patches) -> None:
-    """An unattached node grants every vote request, also after it has voted."""
+    """An unattached node grants every vote request, even if it has voted for another candidate."""
 
     def broken(can_grant: Any, node: Any, candidate: Any, asked: Any) -> Any:
         return can_grant(node, candidate, asked) or isinstance(node.state, Unattached)
@@ -95,25 +95,25 @@ def two_votes_in_an_epoch(patches: Patches) -> None:
 
 @plant("VoteIsDurable")
 def vote_for_an_old_epoch(patches: Patches) -> None:
-    """A request of an epoch that is over is not fenced."""
+    """A node does not refuse requests of older epochs."""
     patches.put(votes, "voter_only_error", lambda _: lambda node, remote_id, epoch: Errors.NONE)
 
 
 @plant("VoteOfThisReplica")
 def vote_of_the_old_directory(patches: Patches) -> None:
-    """A replica gives the vote that the one before it on its machine was asked for."""
+    """A replica with a new directory answers vote requests that were sent to its machine's former replica."""
     patches.put(votes, "is_this_voter", lambda _: lambda node, voter_id, _: voter_id in (-1, node.local.id))
 
 
 @plant("ElectedByMajority")
 def half_is_a_majority(patches: Patches) -> None:
-    """Two of four voters elect a leader."""
+    """Half of the voters elect a leader, such as two of four."""
     patches.put(Election, "is_won", lambda _: property(lambda self: 2 * len(self.granted) >= len(self.voters)))
 
 
 @plant("ElectedByMajority")
 def candidates_count_committed_voters(patches: Patches) -> None:
-    """Voters that were written and not committed are not asked for their votes."""
+    """A candidate counts the committed voters instead of the latest voters in its log."""
 
     def broken(begin: Any, self: Any, *given: Any) -> Any:
         begin(self, *given)
@@ -136,19 +136,19 @@ def answers_of_another_round_count(patches: Patches) -> None:
 
 @plant("LeaderIsKept")
 def leader_grants_pre_votes(patches: Patches) -> None:
-    """It helps to replace itself."""
+    """A leader grants pre-votes, and so helps to replace itself."""
     _grants_pre_votes(patches, Leader)
 
 
 @plant("LeaderIsKept")
 def follower_of_a_live_leader_grants_pre_votes(patches: Patches) -> None:
-    """A node that was cut off can replace a leader that all other nodes can reach (KIP-996)."""
+    """A follower of a live leader grants pre-votes, so that one isolated node can replace the leader (KIP-996)."""
     _grants_pre_votes(patches, Follower)
 
 
 @plant("LeaderIsKept")
 def any_refusal_counts_as_the_leaders(patches: Patches) -> None:
-    """A follower gives its leader up because some other node's process has ended."""
+    """A follower leaves its leader because the process of another node has ended."""
 
     def make(on_refused: Any) -> Any:
         def broken(node: Any, address: Any, now_ms: int) -> None:
@@ -170,7 +170,7 @@ def _grants_pre_votes(patches: Patches, kind: type) -> None:
 
 @plant("CandidateHasPreVotes")
 def stands_after_a_lost_pre_vote(patches: Patches) -> None:
-    """A pre-vote that nobody answered uses up an epoch."""
+    """A node stands for election after a lost pre-vote, and so raises the epoch."""
 
     def make(_: Any) -> Any:
         return lambda node, state, now_ms: votes.stand_for_election(node, Event.PRE_VOTE_WON, now_ms)
@@ -180,7 +180,7 @@ def stands_after_a_lost_pre_vote(patches: Patches) -> None:
 
 @plant("ClaimsAreDurable")
 def vote_asked_for_by_what_is_not_flushed(patches: Patches) -> None:
-    """A candidate is elected for a log of which a crash takes the end."""
+    """A candidate requests votes for records that it has not flushed, so that a crash may lose them."""
 
     def make_request(vote_request: Any) -> Any:
         def broken(node: Any, state: Any, voter: Any) -> Any:
@@ -196,7 +196,7 @@ def vote_asked_for_by_what_is_not_flushed(patches: Patches) -> None:
 
 @plant("NothingForgotten")
 def restarted_leader_is_unattached(patches: Patches) -> None:
-    """It forgets that it led this epoch (KAFKA-10527, KAFKA-10661)."""
+    """A restarted leader forgets that it led this epoch (KAFKA-10527, KAFKA-10661)."""
 
     def broken(first_state: Any, self: Any, election: Any, now_ms: int) -> Any:
         state = first_state(self, election, now_ms)
@@ -209,13 +209,13 @@ def restarted_leader_is_unattached(patches: Patches) -> None:
 
 @plant("MonotonicEpoch")
 def epoch_is_forgotten_by_a_restart(patches: Patches) -> None:
-    """A node starts from what its log says, whatever quorum-state does."""
+    """A starting node takes its epoch from its log, and ignores quorum-state."""
     patches.put(RaftNode, "start", lambda start: lambda self, election, now_ms: start(self, None, now_ms))
 
 
 @plant("SingleLeader")
 def state_machine_is_told_of_another_leader(patches: Patches) -> None:
-    """It hears that the leader is another than the one that its node follows."""
+    """A node reports another leader to its state machine than the leader that it follows."""
 
     def make(changed: Any) -> Any:
         return lambda leader_id, epoch: changed(leader_id if leader_id < 0 else leader_id + 1, epoch)
@@ -225,19 +225,19 @@ def state_machine_is_told_of_another_leader(patches: Patches) -> None:
 
 @plant("EpochIsStoodFor")
 def any_epoch_is_taken_from_strangers(patches: Patches) -> None:
-    """However far ahead it is."""
+    """A node accepts any epoch from a stranger, even one far ahead of its own."""
     patches.put(Quorum, "allows", lambda _: lambda self, epoch, now_ms: epoch <= LAST_EPOCH)
 
 
 @plant("LeaderStays")
 def leader_does_not_count_fetches(patches: Patches) -> None:
-    """It resigns at each progress time-out, whoever follows it."""
+    """A leader resigns at each progress time-out, even if a majority fetches."""
     patches.put(Leader, "count_fetch", lambda _: lambda self, key, now_ms: None)
 
 
 @plant("LeaderProgress")
 def no_progress_timeout(patches: Patches) -> None:
-    """A leader that nobody fetches from leads for ever (KAFKA-15489)."""
+    """A leader never resigns, even if no voter fetches from it (KAFKA-15489)."""
 
     def broken(_: Any, self: Any, now_ms: int) -> None:
         self.check_quorum_deadline_ms = NEVER_MS
@@ -247,7 +247,7 @@ def no_progress_timeout(patches: Patches) -> None:
 
 @plant("LeaderIsTold")
 def high_watermark_kept_by_a_new_leader(patches: Patches) -> None:
-    """Its state machine is mostly never told that it leads."""
+    """A new leader keeps its old high watermark, and so usually does not call `on_leader` of its state machine."""
     kept: dict[Any, int | None] = {}
 
     def make_leader(become_leader: Any) -> Any:
@@ -270,7 +270,7 @@ def high_watermark_kept_by_a_new_leader(patches: Patches) -> None:
 
 @plant("OwnEpochCommitted")
 def leads_before_it_is_committed(patches: Patches) -> None:
-    """The node sends its state machine LeaderChanged at once, before the epoch's first record is committed."""
+    """A new leader reports its leadership to its state machine before the epoch's first record is committed."""
 
     def broken(begin: Any, node: Any, now_ms: int) -> None:
         begin(node, now_ms)

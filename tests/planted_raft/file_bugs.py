@@ -1,4 +1,4 @@
-"""Bugs in how files are written, named, synced and recovered: what a crash then leaves is not what was promised."""
+"""Bugs in how files are written, named, synced and recovered, so that a crash loses or damages durable data."""
 
 import os
 from dataclasses import replace
@@ -18,19 +18,19 @@ FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 @plant("DurableIsFound")
 def name_of_a_small_file_is_not_synced(patches: Patches) -> None:
-    """quorum-state gets its name by a rename that a power cut takes back (the folder is not fsynced)."""
+    """A power cut undoes the rename of quorum-state, because the folder is not fsynced."""
     patches.put(files, "sync_folder", lambda _: lambda folder, files=OS: None)
 
 
 @plant("DirectoryOpens")
 def small_file_is_written_in_place(patches: Patches) -> None:
-    """quorum-state is written over, so that a crash leaves half of it."""
+    """quorum-state is overwritten in place, so that a crash leaves half of its bytes."""
     patches.put(quorum_state, "write_atomically", lambda _: write_file)
 
 
 @plant("DirectoryOpens")
 def small_file_gets_its_name_before_it_is_synced(patches: Patches) -> None:
-    """After a power cut, the named file may lack bytes that were written."""
+    """quorum-state is renamed before it is fsynced, so that a power cut may lose its bytes."""
 
     def broken(path: Any, data: bytes, system: Any = OS) -> None:
         beside = path.with_name(path.name + ".tmp")
@@ -44,7 +44,7 @@ def small_file_gets_its_name_before_it_is_synced(patches: Patches) -> None:
 
 @plant("LogMatching")
 def damaged_tail_is_counted(patches: Patches) -> None:
-    """Recovery does not look at checksums: a batch with a bit turned over is one of the log's."""
+    """Recovery does not check checksums: a batch with a flipped bit stays in the log."""
 
     def make(scan: Any) -> Any:
         def broken(data: Any, **options: Any) -> Any:
@@ -59,7 +59,7 @@ def damaged_tail_is_counted(patches: Patches) -> None:
 
 @plant("SameSnapshots")
 def snapshot_is_frozen_before_it_is_synced(patches: Patches) -> None:
-    """It has its name for good, and not yet its bytes."""
+    """A snapshot gets its final name before its bytes are fsynced."""
 
     def broken(self: Any, snapshot: Any) -> None:
         self._files.replace(self._path(snapshot, PARTIAL), self._path(snapshot))
@@ -72,13 +72,13 @@ def snapshot_is_frozen_before_it_is_synced(patches: Patches) -> None:
 
 @plant("ClaimsAreDurable")
 def name_of_a_segment_is_not_synced(patches: Patches) -> None:
-    """A power cut takes a new segment with all that is flushed in it."""
+    """A power cut removes a new segment with all its flushed records, because the folder is not fsynced."""
     patches.put(log_writer, "sync_folder", lambda _: lambda *given: None)
 
 
 @plant("ClaimsAreDurable")
 def full_segment_is_not_synced(patches: Patches) -> None:
-    """A log goes on in a new segment, and what is in the old one is taken for durable."""
+    """The log continues in a new segment, and the node takes the old segment for durable without an fsync."""
 
     def make(close: Any) -> Any:
         def broken(self: Any) -> None:

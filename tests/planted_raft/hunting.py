@@ -1,4 +1,4 @@
-"""Runs worlds with a planted bug, one after another, until the invariant that the bug names has found it."""
+"""Runs worlds with a planted bug, one after another, until the invariant that the bug names fails."""
 
 from collections import Counter
 from collections.abc import Generator, Sequence
@@ -21,31 +21,31 @@ class Hunt:
 
     name: str
     invariant: str  # The invariant that the bug names.
-    verdict: str  # CAUGHT by that invariant; NOT_CAUGHT; BROKEN: not to be planted, or no Violation was raised.
-    seed: int | None  # The last seed.
+    verdict: str  # CAUGHT by that invariant; NOT_CAUGHT; BROKEN: cannot be planted, or raised another exception.
+    seed: int | None  # The last seed that ran.
     seconds: float  # CPU seconds of one core.
-    text: str  # The violation's text, or the description of the bug.
-    others: dict[str, int] = field(default_factory=dict)  # Invariants that found it before, with counts of worlds.
+    text: str  # The text of the Violation or of the other exception.
+    others: dict[str, int] = field(default_factory=dict)  # Other invariants that failed, with counts of worlds.
 
 
 def run_planted(seed: int, events: int = EVENTS, *, planted: str, **fixed: Any) -> Outcome:
-    """As `run_seed`, with the bug of that name in the nodes' code."""
+    """As `run_seed`, with the bug named `planted` in the nodes' code."""
     with planting(planted):
         return run_seed(seed, events, **fixed)
 
 
 def is_caught(name: str, invariant: str | None) -> bool:
-    """Whether a world failed by the invariant that the bug names."""
+    """Whether `invariant`, which failed in a world, is the one that the bug names."""
     return invariant == PLANTED[name].invariant
 
 
 def is_broken(invariant: str | None) -> bool:
-    """Whether a world failed by another exception than a Violation."""
+    """Whether a world ended with an exception other than a Violation."""
     return invariant is not None and invariant.startswith(RAISES)
 
 
 def hunt(seeds: range, events: int, name: str) -> Hunt:
-    """Looks for one bug; other invariants may find it first, another exception ends the search."""
+    """Searches for one bug. If another invariant fails, the search continues; another exception ends it."""
     invariant, seconds = PLANTED[name].invariant, 0.0
     others: Counter[str] = Counter()
     seed = None
@@ -66,7 +66,7 @@ def hunt(seeds: range, events: int, name: str) -> Hunt:
 
 
 def hunt_all(seeds: range, events: int, processes: int, names: Sequence[str] = ()) -> Generator[Hunt, None, None]:
-    """All bugs or some of them, each as soon as its search ends."""
+    """Searches for all bugs or for those in `names`; yields each result as soon as its search ends."""
     wanted = names or tuple(PLANTED)
     search = partial(hunt, seeds, events)
     if processes == 1 or len(wanted) == 1:

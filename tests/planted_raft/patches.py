@@ -7,17 +7,17 @@ from kcore.errors import KcoreError
 
 
 class PlantError(KcoreError):
-    """A planted bug is none any more: what it was to replace is gone."""
+    """A bug cannot be planted, because the code that it replaces does not exist any more."""
 
 
 class Patches:
-    """Attributes, or values of a table, that were replaced; to be put back."""
+    """Replaces attributes and values of tables, and restores them all by `undo`."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
 
     def put(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        """`make` is given what is there, and gives what comes in its place. PlantError if nothing is there."""
+        """Replaces an attribute by `make(attribute)`; PlantError if the owner has no such attribute."""
         if name not in owner.__dict__:
             raise PlantError(f"{owner.__name__} has no {name} any more")
         before = owner.__dict__[name]
@@ -25,11 +25,11 @@ class Patches:
         setattr(owner, name, make(before))
 
     def around(self, owner: Any, name: str, broken: Callable[..., Any]) -> None:
-        """`broken` comes in place of a function, its first argument. PlantError if nothing is there."""
+        """Replaces a function by `broken`, whose first argument is the function; PlantError if there is none."""
         self.put(owner, name, lambda before: lambda *given, **named: broken(before, *given, **named))
 
     def put_in(self, table: dict[Any, Any], key: Any, make: Callable[[Any], Any]) -> None:
-        """The same for a handler in a table."""
+        """Replaces a handler in a table by `make(handler)`; PlantError if the table has no such key."""
         if key not in table:
             raise PlantError(f"nothing handles {key} any more")
         before = table[key]
@@ -42,11 +42,11 @@ class Patches:
 
 
 class Plant(NamedTuple):
-    """A bug, by its name."""
+    """A planted bug."""
 
     name: str
-    invariant: str  # Which must catch it.
-    about: str
+    invariant: str  # The invariant that must fail.
+    about: str  # A description in one sentence.
     put: Callable[[Patches], None]
 
 
@@ -54,7 +54,7 @@ PLANTED: Final[dict[str, Plant]] = {}
 
 
 def plant(invariant: str) -> Callable[[Callable[[Patches], None]], Callable[[Patches], None]]:
-    """Registers a function that puts a bug in; its docstring says which, its name is the bug's."""
+    """Registers a function that plants a bug; its name is the bug's name, its docstring describes the bug."""
 
     def register(put: Callable[[Patches], None]) -> Callable[[Patches], None]:
         name = put.__name__.replace("_", "-")

@@ -18,7 +18,7 @@ NO_BOUND = 1 << 60
 
 @plant("OwnEpochCommitted")
 def high_watermark_without_own_epoch(patches: Patches) -> None:
-    """Records of earlier epochs are counted before one of this epoch is (KAFKA-12619)."""
+    """A leader commits records of earlier epochs before a record of its own epoch (KAFKA-12619)."""
 
     def broken(advance: Any, node: Any, now_ms: int) -> None:
         leader = node.leading
@@ -31,7 +31,7 @@ def high_watermark_without_own_epoch(patches: Patches) -> None:
 
 @plant("MajorityReachedHighWatermark")
 def observers_are_counted(patches: Patches) -> None:
-    """The high watermark goes up by those who do not vote."""
+    """A leader counts observers for the high watermark."""
 
     def ends(self: Any) -> int:
         every = [*self.voters.values(), *self.observers.values()]
@@ -48,7 +48,7 @@ def id_of_a_voter_is_enough(patches: Patches) -> None:
 
 @plant("CommittedIsTold")
 def committed_is_kept_back(patches: Patches) -> None:
-    """A follower learns of a high watermark, and its state machine does not."""
+    """A follower does not report a new high watermark to its state machine."""
 
     def broken(update: Any, node: Any, state: Any) -> None:
         kept = list(node.effects)
@@ -72,7 +72,7 @@ def fetch_tells_the_end_of_the_log(patches: Patches) -> None:
 
 @plant("SameCommittedData")
 def follower_takes_all_for_committed(patches: Patches) -> None:
-    """Its high watermark is the end of what it has flushed."""
+    """A follower takes the end of its log for the high watermark."""
 
     def broken(update: Any, node: Any, state: Any) -> None:
         state.leader_high_watermark = node.log.end_offset
@@ -83,7 +83,7 @@ def follower_takes_all_for_committed(patches: Patches) -> None:
 
 @plant("AnsweredOnce")
 def waiting_fetch_is_answered_twice(patches: Patches) -> None:
-    """A request that was left waiting gets two answers."""
+    """A leader answers a waiting request twice."""
 
     def broken(answer: Any, self: Any, reply_to: Any, response: Any) -> None:
         answer(self, reply_to, response)
@@ -94,7 +94,7 @@ def waiting_fetch_is_answered_twice(patches: Patches) -> None:
 
 @plant("LogMatching")
 def divergence_is_ignored(patches: Patches) -> None:
-    """The leader does not compare epochs: an offset that it has will do."""
+    """A leader does not compare epochs: it accepts every fetch offset within its log."""
 
     def broken(validate: Any, log: Any, offset: int, epoch: int) -> Any:
         found = validate(log, offset, epoch)
@@ -107,7 +107,7 @@ def divergence_is_ignored(patches: Patches) -> None:
 
 @plant("NoFalseAlarm")
 def stale_fetch_answer_is_taken(patches: Patches) -> None:
-    """An answer about the log as it was is taken for one about the log as it is, and its leader for a broken one."""
+    """A follower handles the answer to an old fetch as if it answered a fetch at the present end of its log."""
 
     def make(on_fetch_response: Any) -> Any:
         def broken(node: Any, destination: int, request: Any, response: Any, now_ms: int) -> Any:
@@ -123,7 +123,7 @@ def stale_fetch_answer_is_taken(patches: Patches) -> None:
 
 @plant("BacksOff")
 def damaged_answer_is_asked_for_at_once(patches: Patches) -> None:
-    """A follower whose leader sends damaged records asks as fast as the network goes."""
+    """A follower that gets damaged records fetches again without a back-off."""
 
     def broken(append: Any, node: Any, records: bytes) -> bool:
         append(node, records)
@@ -134,13 +134,13 @@ def damaged_answer_is_asked_for_at_once(patches: Patches) -> None:
 
 @plant("AnsweredInTime")
 def fetch_is_never_answered(patches: Patches) -> None:
-    """One that waits for news waits for ever where there are none."""
+    """A leader never answers a waiting fetch if no new records arrive."""
     patches.put(fetching, "poll", lambda _: lambda node, now_ms: NEVER_MS)
 
 
 @plant("Bounded")
 def observers_without_bound(patches: Patches) -> None:
-    """Whatever replica anybody makes up is kept in mind."""
+    """A leader keeps state of any number of observers, even of those that do not exist."""
 
     def broken(progress_of: Any, self: Any, key: Any) -> Any:
         self.most_observers = NO_BOUND
@@ -151,7 +151,7 @@ def observers_without_bound(patches: Patches) -> None:
 
 @plant("Bounded")
 def waiting_fetches_without_bound(patches: Patches) -> None:
-    """However many there are."""
+    """A leader keeps any number of waiting fetches."""
     patches.put(fetching, "_make_room", lambda _: lambda node: None)
 
 
@@ -167,7 +167,7 @@ def snapshot_off_by_one(patches: Patches) -> None:
 
 @plant("SnapshotAtLogStart")
 def log_starts_behind_its_snapshot(patches: Patches) -> None:
-    """A batch more goes than the snapshot holds (KAFKA-14238)."""
+    """A node deletes one batch more than the snapshot contains (KAFKA-14238)."""
 
     def broken(delete_before: Any, self: Any, snapshot: Any) -> Any:
         if not delete_before(self, snapshot):
@@ -182,5 +182,5 @@ def log_starts_behind_its_snapshot(patches: Patches) -> None:
 
 @plant("RefusalIsTaken")
 def lost_snapshot_is_asked_for_for_ever(patches: Patches) -> None:
-    """A follower asks for a snapshot that the leader has no more."""
+    """A follower repeats requests for a snapshot that the leader has deleted."""
     patches.put(snapshots, "_start_over", lambda _: lambda node: False)

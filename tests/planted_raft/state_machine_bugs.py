@@ -1,4 +1,4 @@
-"""Bugs between a node and its state machine: appends, calls of the machine, snapshots that it writes."""
+"""Bugs between a node and its state machine: appends, calls of the state machine, and its snapshots."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from planted_raft.patches import Patches, plant
 
 @plant("AppendsAsExpected")
 def append_at_another_offset(patches: Patches) -> None:
-    """A leader takes an append whatever offset it expects."""
+    """A leader accepts an append at another offset than the state machine expects."""
 
     def broken(refused: Any, self: Any, epoch: int, expected_offset: int) -> Any:
         return refused(self, epoch, self.next_offset)
@@ -23,7 +23,7 @@ def append_at_another_offset(patches: Patches) -> None:
 
 @plant("NoAckedAppendLost")
 def records_of_an_append_change_places(patches: Patches) -> None:
-    """They are in the log, and not where their leader has replayed them."""
+    """The records of an append are written in reverse order, so at other offsets than the leader replayed them."""
 
     def make(add: Any) -> Any:
         return lambda self, values, *given: add(self, values[::-1], *given)
@@ -33,13 +33,13 @@ def records_of_an_append_change_places(patches: Patches) -> None:
 
 @plant("LeaderIsTold")
 def resigned_machine_is_not_told(patches: Patches) -> None:
-    """Its node leads no more; the machine keeps what was never committed (KAFKA-13104)."""
+    """A state machine is not called when its node resigns, and keeps uncommitted records (KAFKA-13104)."""
     patches.put(StateMachineDriver, "_resigned", lambda _: lambda self: ())
 
 
 @plant("CommittedIsTold")
 def leader_is_given_what_it_replayed(patches: Patches) -> None:
-    """Its machine would apply its own records twice."""
+    """A leader's state machine gets records that it has replayed already."""
     patches.put(
         StateMachineDriver, "_committed_unread", lambda _: lambda self: self._read() if self._has_committed else ()
     )
@@ -47,7 +47,7 @@ def leader_is_given_what_it_replayed(patches: Patches) -> None:
 
 @plant("ReadsBelowHighWatermark")
 def machine_is_given_the_end_of_the_log(patches: Patches) -> None:
-    """All that is there is taken for committed."""
+    """A state machine gets all records of the log as committed."""
 
     def broken(note: Any, self: Any, effect: Any) -> Any:
         return note(self, Committed(self._node.log.end_offset) if isinstance(effect, Committed) else effect)
@@ -57,7 +57,7 @@ def machine_is_given_the_end_of_the_log(patches: Patches) -> None:
 
 @plant("SnapshotAtLogStart")
 def late_snapshot_is_kept(patches: Patches) -> None:
-    """The log begins behind a snapshot by the time that it is written; it becomes one of the log's all the same."""
+    """A snapshot is kept although the log begins after its end by the time that it is written."""
 
     def freeze(self: Any) -> bool:
         self._node.log.freeze_snapshot(self.snapshot)
@@ -69,7 +69,7 @@ def late_snapshot_is_kept(patches: Patches) -> None:
 
 @plant("SameCommittedData")
 def snapshot_of_another_offset_is_read(patches: Patches) -> None:
-    """A machine that begins anew is given the earliest snapshot, and goes on behind the latest one."""
+    """A state machine reads the earliest snapshot, but continues after the end of the latest snapshot."""
 
     def of_log(cls: Any, log: Any, snapshot: Any) -> Any:
         return cls(snapshot, lambda position, size: log.snapshot_piece(log.earliest_snapshot, position, size))

@@ -12,7 +12,7 @@ from planted_raft.patches import Patches, plant
 
 @plant("VotersAreKnown")
 def upgrade_without_hearing_the_voters(patches: Patches) -> None:
-    """kraft.version goes up while the leader knows some voters by their ids alone."""
+    """A leader upgrades kraft.version while it does not know the directory ids of all voters."""
 
     def broken(upgrade: Any, node: Any, version: int, now_ms: int, *, validate_only: bool) -> Any:
         if node.voter_history.kraft_version == 0:
@@ -25,13 +25,13 @@ def upgrade_without_hearing_the_voters(patches: Patches) -> None:
 
 @plant("VotersAsInLog")
 def cut_voters_still_count(patches: Patches) -> None:
-    """A change of the voters that is cut from the log is not undone."""
+    """A node keeps a change of the voters whose record was cut from its log."""
     patches.put(VoterHistory, "truncate_new_entries", lambda _: lambda self, end_offset: None)
 
 
 @plant("SameSnapshots")
 def snapshot_has_the_voters_behind_its_end(patches: Patches) -> None:
-    """A change that is not in the snapshot counts there."""
+    """A snapshot contains a change of the voters from the first record after its end."""
 
     def make(voters_at: Any) -> Any:
         return lambda self, offset: voters_at(self, offset + 1)
@@ -41,7 +41,7 @@ def snapshot_has_the_voters_behind_its_end(patches: Patches) -> None:
 
 @plant("ChangesAreCommitted")
 def change_before_the_own_epoch_is_committed(patches: Patches) -> None:
-    """A new leader changes the voters before it knows what is committed."""
+    """A new leader changes the voters before a record of its own epoch is committed."""
 
     def broken(may_change_now: Any, node: Any, *told: Any) -> Any:
         known = node.quorum.high_watermark
@@ -56,19 +56,19 @@ def change_before_the_own_epoch_is_committed(patches: Patches) -> None:
 
 @plant("ChangesAreCommitted")
 def change_before_the_last_is_committed(patches: Patches) -> None:
-    """Two changes on their way can have majorities that do not overlap."""
+    """A leader changes the voters while another change is uncommitted: their majorities may not overlap."""
     patches.put(voter_changes, "_are_committed", lambda _: lambda node, high_watermark: True)
 
 
 @plant("VoterIsCaughtUp")
 def newcomer_is_not_caught_up(patches: Patches) -> None:
-    """A new voter has nothing yet, and counts."""
+    """A leader adds a voter that has not caught up with its log."""
     patches.put(voter_changes, "_is_caught_up", lambda _: lambda node, key, now_ms: True)
 
 
 @plant("VoterIsCaughtUp")
 def add_ignores_the_directory(patches: Patches) -> None:
-    """Some replica of that id has caught up, and another is added."""
+    """A leader adds a replica because another replica with the same id has caught up."""
 
     def broken(is_caught_up: Any, node: Any, key: Any, now_ms: int) -> bool:
         observers = node.leading.observers
@@ -79,7 +79,7 @@ def add_ignores_the_directory(patches: Patches) -> None:
 
 @plant("VotersAsAsked")
 def remove_ignores_the_directory(patches: Patches) -> None:
-    """Another replica than the one that was named is removed."""
+    """A leader removes the voter with the requested id, although its directory id differs."""
 
     def broken(without_voter: Any, self: Any, key: Any) -> Any:
         voter = self.voters.get(key.id)
@@ -90,7 +90,7 @@ def remove_ignores_the_directory(patches: Patches) -> None:
 
 @plant("OneVoterAtATime")
 def update_ignores_the_directory(patches: Patches) -> None:
-    """A replica that is no voter takes the place of the voter of its id."""
+    """UpdateRaftVoter lets a replica with another directory id replace the voter of its id."""
 
     def make(with_updated: Any) -> Any:
         return lambda self, voter, *, any_directory=False: with_updated(self, voter, any_directory=True)
@@ -100,7 +100,7 @@ def update_ignores_the_directory(patches: Patches) -> None:
 
 @plant("VotersAsAsked")
 def done_before_it_is_committed(patches: Patches) -> None:
-    """A removal is answered when its record is written."""
+    """A leader answers RemoveRaftVoter when the record is written, before it is committed."""
 
     def broken(write_voters: Any, node: Any, change: Any, voters: Any, now_ms: int) -> None:
         write_voters(node, change, voters, now_ms)

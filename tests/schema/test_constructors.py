@@ -38,7 +38,7 @@ def test_an_unknown_field_is_refused_with_a_suggestion() -> None:
         ArgumentError, match="FetchTopic has no field 'zzz'; its fields are topic, topic_id, partitions"
     ):
         FetchTopic(zzz=3)  # type: ignore[call-arg]
-    with pytest.raises(ArgumentError, match=r"FetchRequest takes keywords alone, such as FetchRequest\(cluster_id="):
+    with pytest.raises(ArgumentError, match=r"FetchRequest takes only keywords, such as FetchRequest\(cluster_id="):
         FetchRequest(3)  # type: ignore[call-arg]
     assert issubclass(ArgumentError, TypeError) and issubclass(ArgumentError, KcoreError)
     assert FetchRequest(max_wait_ms=3).max_wait_ms == 3

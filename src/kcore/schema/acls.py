@@ -5,10 +5,10 @@ from kcore.schema.structure import Message, Struct, field
 
 
 class DescribeAclsRequest(Message, api_key=29, versions="0-3", flexible="2+"):
-    """An administrator asks for the entries that match."""
+    """An administrator asks for the ACL entries that match a filter."""
 
     resource_type_filter: int8
-    resource_name_filter: str | None = field(nullable="0+")  # Null matches every name; so do null principal and host.
+    resource_name_filter: str | None = field(nullable="0+")  # Null matches every name. So do null principal and host.
     pattern_type_filter: int8 = field(versions="1+", default=3)
     principal_filter: str | None = field(nullable="0+")
     host_filter: str | None = field(nullable="0+")
@@ -26,7 +26,7 @@ class AclDescription(Struct):
 
 
 class DescribeAclsResource(Struct):
-    """A resource and its entries."""
+    """A resource and its ACL entries."""
 
     resource_type: int8
     resource_name: str
@@ -35,7 +35,7 @@ class DescribeAclsResource(Struct):
 
 
 class DescribeAclsResponse(Message, api_key=29, versions="0-3", flexible="2+"):
-    """The entries that matched."""
+    """The ACL entries that matched, by resource."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -44,7 +44,7 @@ class DescribeAclsResponse(Message, api_key=29, versions="0-3", flexible="2+"):
 
 
 class AclCreation(Struct):
-    """An entry to make."""
+    """An ACL entry to create."""
 
     resource_type: int8
     resource_name: str
@@ -56,13 +56,13 @@ class AclCreation(Struct):
 
 
 class CreateAclsRequest(Message, api_key=30, versions="0-3", flexible="2+"):
-    """An administrator makes entries."""
+    """An administrator creates ACL entries."""
 
     creations: list[AclCreation]
 
 
 class AclCreationResult(Struct):
-    """The result for one entry."""
+    """The result for one new entry."""
 
     error_code: int16
     error_message: str | None = field(nullable="0+")
@@ -76,7 +76,7 @@ class CreateAclsResponse(Message, api_key=30, versions="0-3", flexible="2+"):
 
 
 class DeleteAclsFilter(Struct):
-    """A filter for the entries to delete; null and 1 match all."""
+    """A filter for the entries to delete; null and type 1 match all."""
 
     resource_type_filter: int8
     resource_name_filter: str | None = field(nullable="0+")
@@ -88,7 +88,7 @@ class DeleteAclsFilter(Struct):
 
 
 class DeleteAclsRequest(Message, api_key=31, versions="0-3", flexible="2+"):
-    """An administrator deletes the entries that match."""
+    """An administrator deletes the ACL entries that match filters."""
 
     filters: list[DeleteAclsFilter]
 

@@ -6,10 +6,10 @@ from kcore.types import Uuid
 
 
 class BrokerState(Struct):
-    """A member of the new ISR, and which incarnation of it (KIP-903)."""
+    """A member of the new ISR, and the epoch of its broker's incarnation (KIP-903)."""
 
     broker_id: int32
-    broker_epoch: int64 = field(default=-1)  # -1 where the leader does not know it.
+    broker_epoch: int64 = field(default=-1)  # -1 if the leader does not know it.
 
 
 class AlterPartitionRequestPartitionData(Struct, kafka_name="PartitionData"):
@@ -18,11 +18,11 @@ class AlterPartitionRequestPartitionData(Struct, kafka_name="PartitionData"):
     partition_index: int32
     leader_epoch: int32
     new_isr: list[int32] = field(versions="0-2")
-    # A broker that restarted meanwhile is refused (KIP-903).
+    # The controller refuses a broker that has restarted since (KIP-903).
     new_isr_with_epochs: list[BrokerState] = field(versions="3+")
     # 1 while the leader recovers from an unclean election (KIP-704).
     leader_recovery_state: int8 = field(versions="1+")
-    partition_epoch: int32  # What the leader believes; the controller refuses another.
+    partition_epoch: int32  # The epoch that the leader knows; the controller refuses any other.
 
 
 class AlterPartitionRequestTopicData(Struct, kafka_name="TopicData"):
@@ -37,12 +37,12 @@ class AlterPartitionRequest(Message, api_key=56, versions="0-3", flexible="0+"):
     """A partition's leader asks the active controller to change the ISR."""
 
     broker_id: int32
-    broker_epoch: int64 = field(default=-1)  # Which incarnation of the broker asks (KIP-380).
+    broker_epoch: int64 = field(default=-1)  # The epoch of the leader's incarnation (KIP-380).
     topics: list[AlterPartitionRequestTopicData]
 
 
 class AlterPartitionResponsePartitionData(Struct, kafka_name="PartitionData"):
-    """The partition as the controller has it now, or why nothing changed."""
+    """The state of the partition at the controller, or an error."""
 
     partition_index: int32
     error_code: int16

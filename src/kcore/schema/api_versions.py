@@ -7,7 +7,7 @@ from kcore.schema.structure import Message, Struct, field
 class ApiVersionsRequest(Message, api_key=18, versions="0-4", flexible="3+"):
     """A client asks which APIs the broker supports."""
 
-    # With its version, for the broker's metrics (KIP-511).
+    # The client's name and version, for the broker's metrics (KIP-511).
     client_software_name: str = field(versions="3+", ignorable=True)
     client_software_version: str = field(versions="3+", ignorable=True)
 
@@ -43,7 +43,7 @@ class ApiVersionsResponse(Message, api_key=18, versions="0-4", flexible="3+"):
     api_keys: list[ApiVersion]
     throttle_time_ms: int32 = field(versions="1+", ignorable=True)
     supported_features: list[SupportedFeatureKey] = field(versions="3+", tag=0, tagged="3+", ignorable=True)
-    # -1 for unknown; a newer set has a larger one.
+    # Rises with each change of the finalized features; -1 for unknown.
     finalized_features_epoch: int64 = field(versions="3+", tag=1, tagged="3+", default=-1, ignorable=True)
     finalized_features: list[FinalizedFeatureKey] = field(versions="3+", tag=2, tagged="3+", ignorable=True)
     # True if the controller is ready for the migration from ZooKeeper (KIP-866).
@@ -51,5 +51,5 @@ class ApiVersionsResponse(Message, api_key=18, versions="0-4", flexible="3+"):
 
     @classmethod
     def header_version(cls, version: int) -> int:
-        """Always 0: a client must be able to read the answer to a version that it guessed wrong (KIP-511)."""
+        """Always 0: a client that requests an unsupported version must be able to read the answer (KIP-511)."""
         return 0

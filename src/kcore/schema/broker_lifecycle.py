@@ -32,7 +32,7 @@ class BrokerRegistrationRequest(Message, api_key=62, versions="0-4", flexible="0
     features: list[Feature]
     rack: str | None = field(nullable="0+")
     is_migrating_zk_broker: bool = field(versions="1+")  # KIP-866.
-    log_dirs: list[Uuid] = field(versions="2+", ignorable=True)  # The ids of its directories (KIP-858).
+    log_dirs: list[Uuid] = field(versions="2+", ignorable=True)  # The ids of the broker's directories (KIP-858).
     # The broker epoch of its last registration, after a clean shutdown; -1 for unknown (KIP-966).
     previous_broker_epoch: int64 = field(versions="3+", default=-1, ignorable=True)
 
@@ -47,11 +47,11 @@ class BrokerRegistrationResponse(Message, api_key=62, versions="0-4", flexible="
 
 
 class BrokerHeartbeatRequest(Message, api_key=63, versions="0-2", flexible="0+"):
-    """A broker's sign of life, with its position in the metadata log and its requests."""
+    """A broker's heartbeat, with its offset in the metadata log and its wishes to be fenced or to shut down."""
 
     broker_id: int32
     broker_epoch: int64 = field(default=-1)  # The epoch of the broker's incarnation.
-    current_metadata_offset: int64  # How far it has read the metadata log.
+    current_metadata_offset: int64  # The offset up to which the broker has read the metadata log.
     want_fence: bool
     want_shut_down: bool  # The broker stops when the controller has moved its leaders away.
     offline_log_dirs: list[Uuid] = field(versions="1+", tag=0, tagged="1+")  # Directories that failed (KIP-858).
@@ -60,13 +60,13 @@ class BrokerHeartbeatRequest(Message, api_key=63, versions="0-2", flexible="0+")
 
 
 class BrokerHeartbeatResponse(Message, api_key=63, versions="0-2", flexible="0+"):
-    """The broker's state as the controller has it."""
+    """The broker's state at the controller."""
 
     throttle_time_ms: int32
     error_code: int16
-    is_caught_up: bool  # It has read nearly all of the metadata log.
+    is_caught_up: bool  # The broker has read nearly all of the metadata log.
     is_fenced: bool = field(default=True)
-    should_shut_down: bool  # The broker leads nothing any more and may stop.
+    should_shut_down: bool  # The broker leads no partition any more and may stop.
 
 
 class UnregisterBrokerRequest(Message, api_key=64, versions="0", flexible="0+"):
@@ -84,7 +84,7 @@ class UnregisterBrokerResponse(Message, api_key=64, versions="0", flexible="0+")
 
 
 class ControllerRegistrationRequest(Message, api_key=70, versions="0", flexible="0+"):
-    """A controller sends the active one its listeners and features (KIP-919)."""
+    """A controller sends the active controller its listeners and features (KIP-919)."""
 
     controller_id: int32
     incarnation_id: Uuid  # New with every start of the process.

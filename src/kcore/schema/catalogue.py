@@ -10,14 +10,14 @@ TYPES: Final = ("request", "response", "header", "metadata", "data")
 
 
 def message_type(message: type[Message]) -> str:
-    """The message type by Kafka's schema files: one of TYPES."""
+    """The message's type, one of TYPES, as in Kafka's schema files."""
     if issubclass(message, MetadataRecord | Data):
         return "metadata" if issubclass(message, MetadataRecord) else "data"
     return next(type_ for type_ in TYPES if message.__name__.endswith(type_.capitalize()))
 
 
 class Messages(Mapping[str, type[Message]]):
-    """Classes by name, with `api_key`, `versions` and `flexible_versions`; ordered by type and key."""
+    """All message classes by name, ordered by type and API key; `repr` prints them as a table."""
 
     def __getitem__(self, name: str) -> type[Message]:
         return message_class(name)
@@ -39,7 +39,7 @@ def _row(message: type[Message]) -> tuple[str, ...]:
 
 
 def table(rows: list[tuple[str, ...]]) -> str:
-    """Rows as lines, each column but the last as wide as its widest cell."""
+    """The rows as lines of text; each column but the last is as wide as its widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=False)] + [row[-1]] for row in rows]
     return "\n".join("  ".join(cells).rstrip() for cells in padded)

@@ -1,11 +1,11 @@
-"""The classic group protocol: members join, one of them assigns, all sync and send heartbeats."""
+"""The classic group protocol: members join, one member makes the assignment, all members sync and send heartbeats."""
 
 from kcore.schema.kinds import int16, int32
 from kcore.schema.structure import Message, Struct, field
 
 
 class JoinGroupRequestProtocol(Struct):
-    """An assignment protocol of the member, with the data that the assigning member needs for it."""
+    """An assignment protocol that the member supports, and the member's data for the group's leader."""
 
     name: str
     metadata: bytes  # For consumers a ConsumerProtocolSubscription with its version in front.
@@ -16,13 +16,13 @@ class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
 
     group_id: str
     session_timeout_ms: int32  # A member without a heartbeat for this long is removed.
-    # How long the members have to join again (KIP-62).
+    # The time that members have to join again in a rebalance (KIP-62).
     rebalance_timeout_ms: int32 = field(versions="1+", default=-1, ignorable=True)
     member_id: str  # Empty for a new member; the coordinator then assigns an id (KIP-394).
     # Only for a static member (KIP-345).
     group_instance_id: str | None = field(versions="5+", nullable="5+", default=None)
     protocol_type: str  # "consumer", "connect" ...
-    protocols: list[JoinGroupRequestProtocol]  # Best first.
+    protocols: list[JoinGroupRequestProtocol]  # The preferred protocol first.
     # For the coordinator's log (KIP-800).
     reason: str | None = field(versions="8+", nullable="8+", default=None, ignorable=True)
 
@@ -36,15 +36,15 @@ class JoinGroupResponseMember(Struct):
 
 
 class JoinGroupResponse(Message, api_key=11, versions="0-9", flexible="6+"):
-    """The new generation; only its leader gets the members."""
+    """The new generation; only the group's leader gets the list of members."""
 
     throttle_time_ms: int32 = field(versions="2+", ignorable=True)
     error_code: int16
     generation_id: int32 = field(default=-1)
     protocol_type: str | None = field(versions="7+", nullable="7+", default=None, ignorable=True)  # KIP-559.
-    protocol_name: str | None = field(nullable="7+")  # The protocol that all members have; null if there is an error.
-    leader: str  # The member that assigns.
-    skip_assignment: bool = field(versions="9+")  # A static leader came back: the assignment stays (KIP-814).
+    protocol_name: str | None = field(nullable="7+")  # The protocol that the coordinator chose; null after an error.
+    leader: str  # The member that makes the assignment.
+    skip_assignment: bool = field(versions="9+")  # A returned static leader keeps the assignment (KIP-814).
     member_id: str
     members: list[JoinGroupResponseMember]
 
@@ -57,13 +57,13 @@ class SyncGroupRequestAssignment(Struct):
 
 
 class SyncGroupRequest(Message, api_key=14, versions="0-5", flexible="4+"):
-    """The leader sends its assignment; the others ask for their part."""
+    """The group's leader sends the assignment; every member asks for its own part."""
 
     group_id: str
     generation_id: int32
     member_id: str
     group_instance_id: str | None = field(versions="3+", nullable="3+", default=None)
-    # With the name, so that the coordinator can check them (KIP-559).
+    # The coordinator checks the type and the name of the protocol (KIP-559).
     protocol_type: str | None = field(versions="5+", nullable="5+", default=None, ignorable=True)
     protocol_name: str | None = field(versions="5+", nullable="5+", default=None, ignorable=True)
     assignments: list[SyncGroupRequestAssignment]  # Empty except from the leader.
@@ -80,7 +80,7 @@ class SyncGroupResponse(Message, api_key=14, versions="0-5", flexible="4+"):
 
 
 class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
-    """A member's sign of life; the response says whether it must join again."""
+    """A member's heartbeat; the response says whether the member must join again."""
 
     group_id: str
     generation_id: int32
@@ -89,7 +89,7 @@ class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
 
 
 class HeartbeatResponse(Message, api_key=12, versions="0-4", flexible="4+"):
-    """REBALANCE_IN_PROGRESS sends the member back to JoinGroup."""
+    """The error REBALANCE_IN_PROGRESS makes the member send JoinGroup again."""
 
     throttle_time_ms: int32 = field(versions="1+", ignorable=True)
     error_code: int16
@@ -105,7 +105,7 @@ class MemberIdentity(Struct):
 
 
 class LeaveGroupRequest(Message, api_key=13, versions="0-5", flexible="4+"):
-    """Members leave: on their own or, static ones, by an administrator (KIP-345)."""
+    """A member leaves the group, or an administrator removes static members (KIP-345)."""
 
     group_id: str
     member_id: str = field(versions="0-2")

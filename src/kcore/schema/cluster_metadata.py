@@ -17,16 +17,16 @@ class MetadataRequestTopic(Struct):
 class MetadataRequest(Message, api_key=3, versions="0-13", flexible="9+"):
     """A client asks for brokers, topics and partition leaders."""
 
-    # Null asks for all; in version 0 an empty list does.
+    # Null asks for all topics; in version 0 an empty list asks for all.
     topics: list[MetadataRequestTopic] | None = field(nullable="1+")
     allow_auto_topic_creation: bool = field(versions="4+", default=True)
-    # KIP-430; DescribeCluster has it since KIP-700.
+    # KIP-430; later versions leave this to DescribeCluster (KIP-700).
     include_cluster_authorized_operations: bool = field(versions="8-10")
     include_topic_authorized_operations: bool = field(versions="8+")  # KIP-430.
 
 
 class MetadataResponseBroker(Struct):
-    """A live broker, with its endpoint of the listener that the client uses."""
+    """A live broker, and its endpoint of the listener that the client uses."""
 
     node_id: int32
     host: str
@@ -59,27 +59,27 @@ class MetadataResponseTopic(Struct):
 
 
 class MetadataResponse(Message, api_key=3, versions="0-13", flexible="9+"):
-    """The cluster's state in the answering broker."""
+    """The cluster's state, as the answering broker knows it."""
 
     throttle_time_ms: int32 = field(versions="3+", ignorable=True)
     brokers: list[MetadataResponseBroker]
     cluster_id: str | None = field(versions="2+", nullable="2+", default=None, ignorable=True)  # KIP-78.
-    # In KRaft mode some live broker, because clients cannot reach the controller.
+    # In KRaft mode a random live broker, because clients cannot reach the controller.
     controller_id: int32 = field(versions="1+", default=-1, ignorable=True)
     topics: list[MetadataResponseTopic]
     cluster_authorized_operations: int32 = field(versions="8-10", default=-(2**31))
-    error_code: int16 = field(versions="13+", ignorable=True)  # Tells a client to bootstrap again (KIP-1102).
+    error_code: int16 = field(versions="13+", ignorable=True)  # Set if a client must bootstrap again (KIP-1102).
 
 
 class EndpointType(IntEnum):
-    """EndpointType: the kind of nodes in a DescribeCluster (KIP-919)."""
+    """EndpointType: the kind of nodes that DescribeCluster lists (KIP-919)."""
 
     BROKER = 1
     CONTROLLER = 2
 
 
 class DescribeClusterRequest(Message, api_key=60, versions="0-2", flexible="0+"):
-    """An administrator asks for brokers or, of a controller, for controllers."""
+    """An administrator asks for the brokers, or asks a controller for the controllers."""
 
     include_cluster_authorized_operations: bool
     endpoint_type: int8 = field(versions="1+", default=1)  # EndpointType
@@ -117,22 +117,22 @@ class TopicRequest(Struct):
 
 
 class Cursor(Struct):
-    """The begin of the next page."""
+    """The topic and partition with which the next page begins."""
 
     topic_name: str
     partition_index: int32
 
 
 class DescribeTopicPartitionsRequest(Message, api_key=75, versions="0", flexible="0+"):
-    """An administrator asks for topics page by page, with their ELR."""
+    """An administrator asks for topics page by page, with the partitions' ELRs."""
 
     topics: list[TopicRequest]  # Empty for all.
-    response_partition_limit: int32 = field(default=2000)  # The size of a page; the broker has a limit of its own.
+    response_partition_limit: int32 = field(default=2000)  # The size of a page; the broker's own limit may be lower.
     cursor: Cursor | None = field(nullable="0+", default=None)  # Null for the first page.
 
 
 class DescribeTopicPartitionsResponsePartition(Struct):
-    """One partition with the full state of its replicas in the controller."""
+    """One partition with the full state of its replicas."""
 
     error_code: int16
     partition_index: int32
@@ -140,7 +140,7 @@ class DescribeTopicPartitionsResponsePartition(Struct):
     leader_epoch: int32 = field(default=-1, ignorable=True)
     replica_nodes: list[int32]
     isr_nodes: list[int32]
-    # They left the ISR with all committed records, so each may lead cleanly.
+    # Replicas that left the ISR with all committed records: a clean election may choose them.
     eligible_leader_replicas: list[int32] | None = field(nullable="0+", default=None)
     # Candidates for an unclean election if ISR and ELR are both empty.
     last_known_elr: list[int32] | None = field(nullable="0+", default=None)
@@ -148,7 +148,7 @@ class DescribeTopicPartitionsResponsePartition(Struct):
 
 
 class DescribeTopicPartitionsResponseTopic(Struct):
-    """A topic and those of its partitions that are on the page."""
+    """A topic, and its partitions on this page."""
 
     error_code: int16
     name: str | None = field(nullable="0+")

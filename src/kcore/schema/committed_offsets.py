@@ -28,12 +28,12 @@ class OffsetCommitRequest(Message, api_key=8, versions="0-10", flexible="8+"):
     """A member of a group commits its offsets."""
 
     group_id: str
-    # A member epoch in the groups of KIP-848; -1 from a consumer without a group.
+    # The generation, or in the groups of KIP-848 the member epoch; -1 from a consumer that is not a member.
     generation_id_or_member_epoch: int32 = field(versions="1+", default=-1, ignorable=True)
     member_id: str = field(versions="1+", ignorable=True)
     # Only for a static member (KIP-345).
     group_instance_id: str | None = field(versions="7+", nullable="7+", default=None)
-    # Since KIP-211 offsets live as long as the group; -1 for the broker's setting.
+    # -1 for the broker's setting; since KIP-211 offsets are kept as long as the group has members.
     retention_time_ms: int64 = field(versions="2-4", default=-1, ignorable=True)
     topics: list[OffsetCommitRequestTopic]
 
@@ -61,7 +61,7 @@ class OffsetCommitResponse(Message, api_key=8, versions="0-10", flexible="8+"):
 
 
 class OffsetFetchRequestTopic(Struct):
-    """The partitions of one topic, until version 7."""
+    """The partitions of one topic, in versions up to 7."""
 
     name: str
     partition_indexes: list[int32]
@@ -76,28 +76,28 @@ class OffsetFetchRequestTopics(Struct):
 
 
 class OffsetFetchRequestGroup(Struct):
-    """A group whose offsets are asked for (KIP-709)."""
+    """A group whose offsets are requested (KIP-709)."""
 
     group_id: str
-    # With the epoch, so that a fenced member is refused (KIP-848).
+    # The member and its epoch: the coordinator refuses a fenced member (KIP-848).
     member_id: str | None = field(versions="9+", nullable="9+", default=None, ignorable=True)
     member_epoch: int32 = field(versions="9+", default=-1, ignorable=True)
     topics: list[OffsetFetchRequestTopics] | None = field(nullable="8+")  # Null asks for all.
 
 
 class OffsetFetchRequest(Message, api_key=9, versions="0-10", flexible="6+"):
-    """A member asks from where to go on."""
+    """A member asks for the committed offsets of its group."""
 
     group_id: str = field(versions="0-7")
-    # Null asks for all, since version 2.
+    # Null asks for all topics (since version 2).
     topics: list[OffsetFetchRequestTopic] | None = field(versions="0-7", nullable="2-7")
-    groups: list[OffsetFetchRequestGroup] = field(versions="8+")  # Several at once (KIP-709).
-    # Refuses an offset that an open transaction may still change (KIP-447).
+    groups: list[OffsetFetchRequestGroup] = field(versions="8+")  # Several groups in one request (KIP-709).
+    # The coordinator refuses to return an offset that an open transaction may still change (KIP-447).
     require_stable: bool = field(versions="7+")
 
 
 class OffsetFetchResponsePartition(Struct):
-    """The committed offset of one partition, until version 7."""
+    """The committed offset of one partition, in versions up to 7."""
 
     partition_index: int32
     committed_offset: int64  # -1 for none.
@@ -107,7 +107,7 @@ class OffsetFetchResponsePartition(Struct):
 
 
 class OffsetFetchResponseTopic(Struct):
-    """The offsets of one topic, until version 7."""
+    """The offsets of one topic, in versions up to 7."""
 
     name: str
     partitions: list[OffsetFetchResponsePartition]
@@ -149,7 +149,7 @@ class OffsetFetchResponse(Message, api_key=9, versions="0-10", flexible="6+"):
 
 
 class OffsetDeleteRequestPartition(Struct):
-    """A partition whose offset is deleted."""
+    """A partition whose offset is to be deleted."""
 
     partition_index: int32
 

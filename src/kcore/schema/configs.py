@@ -1,4 +1,4 @@
-"""Configurations (KIP-133)."""
+"""Configurations of topics, brokers and other resources (KIP-133)."""
 
 from enum import IntEnum
 
@@ -62,7 +62,7 @@ class DescribeConfigsResource(Struct):
 
 
 class DescribeConfigsRequest(Message, api_key=32, versions="0-4", flexible="4+"):
-    """An administrator asks for configurations; a broker's own configuration comes from that broker."""
+    """An administrator asks for configurations; only a broker itself answers for its own configuration."""
 
     resources: list[DescribeConfigsResource]
     include_synonyms: bool = field(versions="1+")  # KIP-226.
@@ -70,7 +70,7 @@ class DescribeConfigsRequest(Message, api_key=32, versions="0-4", flexible="4+")
 
 
 class DescribeConfigsSynonym(Struct):
-    """Another place that sets the same setting; the first one in the list wins."""
+    """A place that sets the setting; the first place in the list takes effect."""
 
     name: str
     value: str | None = field(nullable="0+")
@@ -78,10 +78,10 @@ class DescribeConfigsSynonym(Struct):
 
 
 class DescribeConfigsResourceResult(Struct):
-    """One setting."""
+    """One setting: its value and where the value comes from."""
 
     name: str
-    value: str | None = field(nullable="0+")  # Null if it is sensitive.
+    value: str | None = field(nullable="0+")  # Null if the setting is sensitive.
     read_only: bool
     is_default: bool = field(versions="0")
     # 1 topic, 2 broker, 3 all brokers, 4 file, 5 default, 6 broker logger, 7 client metrics, 8 group.
@@ -126,7 +126,7 @@ class AlterConfigsRequestAlterConfigsResource(Struct, kafka_name="AlterConfigsRe
 
 
 class AlterConfigsRequest(Message, api_key=33, versions="0-2", flexible="2+"):
-    """Replaces whole configurations: a setting that is not named falls back to its default."""
+    """An administrator replaces whole configurations: settings that the request does not name get their defaults."""
 
     resources: list[AlterConfigsRequestAlterConfigsResource]
     validate_only: bool  # Only checks the request.
@@ -165,7 +165,7 @@ class IncrementalAlterConfigsRequestAlterConfigsResource(Struct, kafka_name="Alt
 
 
 class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexible="1+"):
-    """Changes the settings that it names and no others (KIP-339)."""
+    """An administrator changes the named settings; all other settings keep their values (KIP-339)."""
 
     resources: list[IncrementalAlterConfigsRequestAlterConfigsResource]
     validate_only: bool  # Only checks the request.

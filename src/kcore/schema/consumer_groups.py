@@ -1,4 +1,4 @@
-"""The consumer groups of KIP-848: the coordinator assigns, and one heartbeat carries everything."""
+"""The consumer groups of KIP-848: the coordinator makes the assignment; members send and receive all by heartbeats."""
 
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
@@ -13,14 +13,14 @@ class TopicPartitions(Struct):
 
 
 class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexible="0+"):
-    """A member joins, reports or leaves. Null and -1 mean: unchanged since the last heartbeat."""
+    """A member joins, reports or leaves. Null and -1 stand for values that did not change since the last heartbeat."""
 
     group_id: str
-    member_id: str  # In version 0 the coordinator assigns it; since KIP-1082 the member chooses it.
+    member_id: str  # In version 0 the coordinator assigns the id; since KIP-1082 the member chooses it.
     member_epoch: int32  # 0 joins, -1 leaves, -2 leaves as a static member that will come back.
     instance_id: str | None = field(nullable="0+", default=None)  # Only for a static member.
     rack_id: str | None = field(nullable="0+", default=None)
-    rebalance_timeout_ms: int32 = field(default=-1)  # How long it may take to revoke partitions.
+    rebalance_timeout_ms: int32 = field(default=-1)  # The time that the member has to revoke partitions.
     subscribed_topic_names: list[str] | None = field(nullable="0+", default=None)
     # RE2 syntax; the broker matches it.
     subscribed_topic_regex: str | None = field(versions="1+", nullable="1+", default=None)
@@ -30,7 +30,7 @@ class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexibl
 
 
 class Assignment(Struct):
-    """The partitions that the member should own, or fetch from in a share group."""
+    """The partitions that the member should own, or in a share group fetch from."""
 
     topic_partitions: list[TopicPartitions]
 
@@ -56,7 +56,7 @@ class ConsumerGroupDescribeRequest(Message, api_key=69, versions="0-1", flexible
 
 
 class NamedTopicPartitions(Struct, kafka_name="TopicPartitions"):
-    """Partitions of one topic, with its name for people."""
+    """Partitions of one topic, with the topic's name."""
 
     topic_id: Uuid
     topic_name: str
@@ -64,7 +64,7 @@ class NamedTopicPartitions(Struct, kafka_name="TopicPartitions"):
 
 
 class NamedAssignment(Struct, kafka_name="Assignment"):
-    """The partitions that a member owns or should own; in a share group those that it fetches from."""
+    """The partitions that a member owns or should own; in a share group, the partitions that it fetches from."""
 
     topic_partitions: list[NamedTopicPartitions]
 
@@ -82,7 +82,7 @@ class Member(Struct):
     subscribed_topic_regex: str | None = field(nullable="0+", default=None)
     assignment: NamedAssignment
     target_assignment: NamedAssignment  # The assignment after all members have caught up.
-    # 0 classic, 1 consumer, -1 unknown: groups may hold both while they migrate (KIP-1099).
+    # 0 classic, 1 consumer, -1 unknown; a group that migrates may have members of both types (KIP-1099).
     member_type: int8 = field(versions="1+", default=-1, ignorable=True)
 
 

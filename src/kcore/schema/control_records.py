@@ -6,13 +6,13 @@ from kcore.types import Uuid
 
 
 class ControlRecordTypeSchema(Data, versions="0", flexible="none"):
-    """The key of every control record, its version in front."""
+    """The key of every control record; its version precedes it."""
 
     type: int16  # 0 abort, 1 commit, 2 leader change, 3 and 4 snapshot header and footer, 5 KRaft version, 6 voters.
 
 
 class EndTxnMarker(Data, versions="0", flexible="none"):
-    """The value of a commit or an abort, its version in front: the end of a transaction (KIP-98)."""
+    """The value of a commit or abort record, which ends a transaction (KIP-98); its version precedes it."""
 
     coordinator_epoch: int32
 
@@ -27,7 +27,7 @@ class LeaderChangeMessageVoter(Struct, kafka_name="Voter"):
 class LeaderChangeMessage(Data, versions="0-1", flexible="0+"):
     """The first record of a new quorum leader (KIP-595)."""
 
-    version: int16  # In the body, although other data have it in front.
+    version: int16  # A field of the message, while in other data the version precedes the message.
     leader_id: int32
     voters: list[LeaderChangeMessageVoter]
     granting_voters: list[LeaderChangeMessageVoter]  # The voters that voted for the leader.
@@ -65,7 +65,7 @@ class VotersRecordVoter(Struct, kafka_name="Voter"):
 
 
 class VotersRecord(Data, versions="0", flexible="0+"):
-    """The quorum's voters from here on (KIP-853)."""
+    """The quorum's voters from this offset on (KIP-853)."""
 
     version: int16
     voters: list[VotersRecordVoter]
@@ -79,6 +79,6 @@ class SnapshotHeaderRecord(Data, versions="0", flexible="0+"):
 
 
 class SnapshotFooterRecord(Data, versions="0", flexible="0+"):
-    """The last record of a snapshot: it is complete (KIP-630)."""
+    """The last record of a snapshot, which shows that the snapshot is complete (KIP-630)."""
 
     version: int16

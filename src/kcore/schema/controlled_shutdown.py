@@ -5,14 +5,14 @@ from kcore.schema.structure import Message, Struct, field
 
 
 class ControlledShutdownRequest(Message, api_key=7, versions="0-3", flexible="3+"):
-    """The broker that shuts down, and the epoch of its incarnation (KIP-380)."""
+    """A broker that wants to stop asks the controller to move its leaders away."""
 
     broker_id: int32
     broker_epoch: int64 = field(versions="2+", default=-1, ignorable=True)
 
     @classmethod
     def header_version(cls, version: int) -> int:
-        """Version 0 of this request has a header of its own, without a client id."""
+        """The version of the RequestHeader: 0, without a client id, for version 0 of this request."""
         return 0 if version == 0 else super().header_version(version)
 
 

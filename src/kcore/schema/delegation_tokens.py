@@ -1,4 +1,4 @@
-"""Delegation tokens: short-lived secrets in place of a principal's own (KIP-48)."""
+"""Delegation tokens: secrets with a short life, which replace a principal's own credentials (KIP-48)."""
 
 from kcore.schema.kinds import int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -14,7 +14,7 @@ class CreatableRenewers(Struct):
 class CreateDelegationTokenRequest(Message, api_key=38, versions="0-3", flexible="2+"):
     """A principal requests a token, for itself or for another (KIP-373)."""
 
-    # Null for the requesting principal, as for the name.
+    # Type and name of the owner: null for the requesting principal.
     owner_principal_type: str | None = field(versions="3+", nullable="3+")
     owner_principal_name: str | None = field(versions="3+", nullable="3+")
     renewers: list[CreatableRenewers]
@@ -22,7 +22,7 @@ class CreateDelegationTokenRequest(Message, api_key=38, versions="0-3", flexible
 
 
 class CreateDelegationTokenResponse(Message, api_key=38, versions="0-3", flexible="2+"):
-    """The token."""
+    """The new token."""
 
     error_code: int16
     principal_type: str  # Type of the owner.
@@ -30,7 +30,7 @@ class CreateDelegationTokenResponse(Message, api_key=38, versions="0-3", flexibl
     token_requester_principal_type: str = field(versions="3+")
     token_requester_principal_name: str = field(versions="3+")
     issue_timestamp_ms: int64
-    expiry_timestamp_ms: int64  # Unless it is renewed before.
+    expiry_timestamp_ms: int64  # The token expires then unless it is renewed.
     max_timestamp_ms: int64
     token_id: str
     hmac: bytes = field(secret=True)
@@ -88,7 +88,7 @@ class DescribedDelegationTokenRenewer(Struct):
 
 
 class DescribedDelegationToken(Struct):
-    """A token."""
+    """A token with its owner and its times."""
 
     principal_type: str  # Type of the owner.
     principal_name: str

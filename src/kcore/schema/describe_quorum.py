@@ -1,4 +1,4 @@
-"""DescribeQuorum: the leader's state of the replicas in the controllers' quorum (KIP-595)."""
+"""DescribeQuorum: the state of the controllers' quorum, as its leader knows it (KIP-595)."""
 
 from kcore.schema.kinds import int16, int32, int64
 from kcore.schema.raft_voters import Listener as Listener
@@ -31,9 +31,9 @@ class ReplicaState(Struct):
     replica_id: int32
     replica_directory_id: Uuid = field(versions="2+")  # KIP-853.
     log_end_offset: int64  # -1 for unknown.
-    # By the leader's clock (KIP-836); -1 for unknown.
+    # The time of the last fetch, by the leader's clock (KIP-836); -1 for unknown.
     last_fetch_timestamp: int64 = field(versions="1+", default=-1, ignorable=True)
-    # When it last had the leader's whole log (KIP-836); -1 for unknown.
+    # The last time at which the replica had the leader's whole log (KIP-836); -1 for unknown.
     last_caught_up_timestamp: int64 = field(versions="1+", default=-1, ignorable=True)
 
 

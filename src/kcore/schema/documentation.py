@@ -1,4 +1,4 @@
-"""Makes the docstring that `help` shows for a schema class: its sentence, then a table of its fields with comments."""
+"""Makes the text that `help` shows for a schema class: its docstring, then a table of its fields with comments."""
 
 import ast
 import inspect
@@ -13,7 +13,7 @@ Row = tuple[str, ...]
 
 
 def documentation(struct: type[Struct], *, json_names: bool = False) -> str:
-    """The docstring of the class and a table of its fields, with Python's names or those of Kafka's JSON."""
+    """The docstring of the class and a table of its fields, with their Python names or with Kafka's JSON names."""
     parts = [_words(struct)]
     if issubclass(struct, Message) and struct.versions.highest >= 0:
         key = f"API key {struct.api_key}, " if struct.api_key >= 0 else ""
@@ -28,7 +28,7 @@ def _words(struct: type[Struct]) -> str:
 
 
 def _rows(struct: type[Struct], indent: str, json_names: bool) -> Iterator[Row]:
-    """A row for every field, followed by indented rows for the struct that the field holds."""
+    """A row for each field, followed by indented rows for the fields of its struct."""
     for field in struct.__fields__:
         text = "  ".join(filter(None, (_properties(field), about(struct, field))))
         name = field.json_name if json_names else field.name
@@ -43,7 +43,7 @@ def struct_of(field: Field) -> type[Struct] | None:
 
 
 def about(struct: type[Struct], field: Field) -> str:
-    """The purpose of the field: its comment, or the first line of its struct."""
+    """The purpose of the field: its comment, or the first line of its struct's docstring."""
     inner = struct_of(field)
     return comments(struct).get(field.name) or (_words(inner).partition("\n")[0] if inner else "")
 
@@ -64,7 +64,7 @@ def _properties(field: Field) -> str:
 
 @cache
 def comments(struct: type[Struct]) -> dict[str, str]:
-    """The comments above and beside each field in the source; none if the source is missing."""
+    """By field: the comments above and beside it in the source; empty if the source is missing."""
     found: dict[str, str] = {}
     for base in reversed(struct.__mro__):
         if base.__module__ == Struct.__module__ or not issubclass(base, Struct):

@@ -8,7 +8,7 @@ class EnvelopeRequest(Message, api_key=58, versions="0", flexible="0+"):
     """A client's request with its header, its principal and its address."""
 
     request_data: bytes = field(secret=True)  # It may hold a password.
-    # A DefaultPrincipalData, unless the broker has a principal builder of its own.
+    # A DefaultPrincipalData, unless the broker is configured with another principal builder.
     request_principal: bytes | None = field(nullable="0+")
     client_host_address: bytes  # 4 or 16 bytes.
 

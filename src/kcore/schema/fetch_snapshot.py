@@ -1,4 +1,4 @@
-"""FetchSnapshot: a KRaft follower whose fetch offset is gone from the log copies the leader's snapshot (KIP-630)."""
+"""FetchSnapshot: a KRaft follower copies the leader's snapshot if the leader's log begins too late for it (KIP-630)."""
 
 from kcore.schema.kinds import Records, int16, int32, int64
 from kcore.schema.raft_votes import NodeEndpoint as NodeEndpoint
@@ -7,7 +7,7 @@ from kcore.types import Uuid
 
 
 class SnapshotId(Struct):
-    """A snapshot's name: the log up to this offset and epoch."""
+    """A snapshot's id: the offset and epoch at which the log that it contains ends."""
 
     end_offset: int64
     epoch: int32
@@ -20,7 +20,7 @@ class FetchSnapshotRequestPartitionSnapshot(Struct, kafka_name="PartitionSnapsho
     current_leader_epoch: int32
     snapshot_id: SnapshotId
     position: int64  # In bytes.
-    # Distinguishes a voter from a replaced disk (KIP-853).
+    # The fetching replica's directory, by which a voter with a replaced disk is recognized (KIP-853).
     replica_directory_id: Uuid = field(versions="1+", tag=0, tagged="1+", ignorable=True)
 
 
@@ -34,7 +34,7 @@ class FetchSnapshotRequestTopicSnapshot(Struct, kafka_name="TopicSnapshot"):
 class FetchSnapshotRequest(Message, api_key=59, versions="0-1", flexible="0+"):
     """A follower or observer asks the active controller for a piece of a snapshot."""
 
-    # Null if the caller does not have it yet.
+    # Null if the caller does not know it yet.
     cluster_id: str | None = field(nullable="0+", tag=0, tagged="0+", default=None)
     replica_id: int32 = field(default=-1)  # -1 for a caller that is not a replica.
     max_bytes: int32 = field(default=2**31 - 1)
@@ -68,7 +68,7 @@ class FetchSnapshotResponseTopicSnapshot(Struct, kafka_name="TopicSnapshot"):
 
 
 class FetchSnapshotResponse(Message, api_key=59, versions="0-1", flexible="0+"):
-    """The leader's piece of the snapshot, or the present leader."""
+    """A piece of the snapshot from the leader; from another node, the present leader."""
 
     throttle_time_ms: int32 = field(ignorable=True)
     error_code: int16

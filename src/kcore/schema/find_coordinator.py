@@ -9,7 +9,7 @@ class FindCoordinatorRequest(Message, api_key=10, versions="0-6", flexible="3+")
 
     key: str = field(versions="0-3")
     key_type: int8 = field(versions="1+")  # 0 a group, 1 a transactional id (KIP-98), 2 a share partition (KIP-932).
-    coordinator_keys: list[str] = field(versions="4+")  # Several at once (KIP-699).
+    coordinator_keys: list[str] = field(versions="4+")  # Several keys in one request (KIP-699).
 
 
 class Coordinator(Struct):
@@ -24,7 +24,7 @@ class Coordinator(Struct):
 
 
 class FindCoordinatorResponse(Message, api_key=10, versions="0-6", flexible="3+"):
-    """The coordinator, or one for each key."""
+    """The coordinator of the key, or since version 4 of each key."""
 
     throttle_time_ms: int32 = field(versions="1+", ignorable=True)
     error_code: int16 = field(versions="0-3")

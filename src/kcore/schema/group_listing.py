@@ -1,11 +1,11 @@
-"""Groups of every kind as an administrator sees them: DescribeGroups, ListGroups, DeleteGroups."""
+"""Requests of administrators about groups: DescribeGroups, ListGroups, DeleteGroups."""
 
 from kcore.schema.kinds import int16, int32
 from kcore.schema.structure import Message, Struct, field
 
 
 class DescribeGroupsRequest(Message, api_key=15, versions="0-6", flexible="5+"):
-    """Asks a coordinator for details of classic groups."""
+    """An administrator asks a coordinator for details of classic groups."""
 
     groups: list[str]
     include_authorized_operations: bool = field(versions="3+")  # KIP-430.
@@ -45,7 +45,7 @@ class DescribeGroupsResponse(Message, api_key=15, versions="0-6", flexible="5+")
 
 
 class ListGroupsRequest(Message, api_key=16, versions="0-5", flexible="3+"):
-    """Asks a broker for the groups that it coordinates."""
+    """An administrator asks a broker for the groups that the broker coordinates."""
 
     states_filter: list[str] = field(versions="4+")  # Empty for all (KIP-518).
     types_filter: list[str] = field(versions="5+")  # Empty for all (KIP-848).
@@ -69,7 +69,7 @@ class ListGroupsResponse(Message, api_key=16, versions="0-5", flexible="3+"):
 
 
 class DeleteGroupsRequest(Message, api_key=42, versions="0-2", flexible="2+"):
-    """Deletes empty groups with their offsets (KIP-229)."""
+    """An administrator deletes empty groups with their offsets (KIP-229)."""
 
     groups_names: list[str]
 

@@ -12,13 +12,13 @@ class TopicPartition(Struct):
 
 
 class ConsumerProtocolSubscription(Data, versions="0-3", flexible="none"):
-    """A consumer's subscription, for the member that assigns."""
+    """A consumer's subscription, for the group's leader, which makes the assignment."""
 
     topics: list[str]
     user_data: bytes | None = field(nullable="0+", default=None)  # Set by the assignor.
-    # Its present partitions, for cooperative rebalancing (KIP-429).
+    # The partitions that the consumer owns now, for cooperative rebalancing (KIP-429).
     owned_partitions: list[TopicPartition] = field(versions="1+", ignorable=True)
-    # The generation of these partitions (KIP-792); -1 for unknown.
+    # The generation in which the consumer got these partitions (KIP-792); -1 for unknown.
     generation_id: int32 = field(versions="2+", default=-1, ignorable=True)
     rack_id: str | None = field(versions="3+", nullable="3+", default=None, ignorable=True)  # KIP-881.
 

@@ -5,12 +5,12 @@ from kcore.schema.structure import Message, field
 
 
 class RequestHeader(Message, versions="0-2", flexible="2+"):
-    """The called API with its version, and the correlation id of the answer."""
+    """The API and version of the request, the client's id, and the correlation id, which the response repeats."""
 
     request_api_key: int16
     request_api_version: int16
     correlation_id: int32
-    # Never a compact string, not even in the flexible version, so that any broker can read it.
+    # Not a compact string, even in the flexible version, so that every broker can read it.
     client_id: str | None = field(versions="1+", nullable="1+", default="", ignorable=True, flexible="none")
 
 

@@ -9,9 +9,9 @@ from kcore.errors import UnknownMessageError
 from kcore.schema.structure import Message
 from kcore.suggestions import did_you_mean
 
-# Each API is a <name>Request and a <name>Response, in the file named before it.
+# By file of a family: API key and name. Each API has the classes <name>Request and <name>Response.
 APIS: Final[dict[str, dict[int, str]]] = {
-    # ZooKeeper mode: gone in 4.0.
+    # ZooKeeper mode: removed in 4.0.
     "leader_and_isr": {4: "LeaderAndIsr"},
     "stop_replica": {5: "StopReplica"},
     "update_metadata": {6: "UpdateMetadata"},
@@ -63,7 +63,7 @@ APIS: Final[dict[str, dict[int, str]]] = {
     },
     "acls": {29: "DescribeAcls", 30: "CreateAcls", 31: "DeleteAcls"},
     "telemetry": {71: "GetTelemetrySubscriptions", 72: "PushTelemetry", 74: "ListClientMetricsResources"},
-    # 4.1 extended 74 and renamed it (KIP-1142): the later row is the present meaning of the number.
+    # 4.1 extended API 74 and renamed it (KIP-1142): this later entry is the present meaning of the number.
     "configs": {32: "DescribeConfigs", 33: "AlterConfigs", 44: "IncrementalAlterConfigs", 74: "ListConfigResources"},
     "quotas": {48: "DescribeClientQuotas", 49: "AlterClientQuotas"},
     # Topics and partitions.
@@ -92,7 +92,7 @@ APIS: Final[dict[str, dict[int, str]]] = {
     "envelope": {58: "Envelope"},
 }
 
-# The records of the metadata log by their type number.
+# The records of the metadata log, by file and type number.
 METADATA_LOG: Final[dict[str, dict[int, str]]] = {
     "metadata_records_topics": {
         2: "TopicRecord",
@@ -132,7 +132,7 @@ METADATA_LOG: Final[dict[str, dict[int, str]]] = {
     },
 }
 
-# Data without a number.
+# Messages without a number, by file.
 PLAIN: Final[dict[str, tuple[str, ...]]] = {
     "headers": ("RequestHeader", "ResponseHeader"),
     "control_records": (
@@ -149,7 +149,7 @@ PLAIN: Final[dict[str, tuple[str, ...]]] = {
     "principal": ("DefaultPrincipalData",),
 }
 
-DIALECTS: Final = ("kip590",)  # Forms that Kafka did not ship, each a file.
+DIALECTS: Final = ("kip590",)  # Variants of messages that Kafka did not ship; each has a file of its name.
 
 KINDS: Final = ("Request", "Response")
 FAMILIES: Final[dict[str, tuple[str, ...]]] = {
@@ -193,7 +193,7 @@ METADATA_RECORDS: Final[Mapping[int, type[Message]]] = Lazy(
 
 
 def message_class(name: str | type[Message], dialect: str | None = None) -> type[Message]:
-    """The class of that name (or the class itself); UnknownMessageError names the closest ones."""
+    """The class of that name (or the class itself); UnknownMessageError names similar names."""
     if isinstance(name, type) and issubclass(name, Message):
         return name
     if dialect is not None and isinstance(name, str) and name in (own := dialect_module(dialect).MESSAGES):
@@ -206,7 +206,7 @@ def message_class(name: str | type[Message], dialect: str | None = None) -> type
 
 
 def dialect_module(dialect: str) -> ModuleType:
-    """The messages of a dialect: `MESSAGES` by name, and `versions` of a class; UnknownMessageError."""
+    """The module of a dialect, with its `MESSAGES` by name and its function `versions`; UnknownMessageError."""
     if not isinstance(dialect, str) or dialect not in DIALECTS:
         close = did_you_mean(dialect, DIALECTS, f"there is {', '.join(DIALECTS)}")
         raise UnknownMessageError(f"no dialect is called {dialect!r:.60}{close}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Kind(IntEnum):
-    """The wire type of a value. `_ext/wire/object_codec.pyx` repeats the numbers."""
+    """The wire type of a value. `_ext/wire/object_codec.pyx` has the same numbers."""
 
     BOOL = 0
     INT8 = 1
@@ -87,7 +87,7 @@ class FieldType:
         raise TypeError(f"no field of a Kafka message has the type {annotation!r}")
 
     def default(self) -> Any:
-        """The value of a field without a default in the schema; a fresh one if it is mutable."""
+        """The value of a field without a default in the schema; a new object each time if it is mutable."""
         if self.kind is Kind.ARRAY:
             return []
         if self.struct is not None:
@@ -95,7 +95,7 @@ class FieldType:
         return DEFAULTS.get(self.kind, 0)
 
     def __str__(self) -> str:
-        """In the notation of Kafka's schema files, for example "[]int32"."""
+        """The type in the notation of Kafka's schema files, for example "[]int32"."""
         if self.element is not None:
             return f"[]{self.element}"
         return self.struct.kafka_name if self.struct is not None else self.kind.name.lower()

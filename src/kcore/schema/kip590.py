@@ -1,8 +1,8 @@
-"""KIP-590 as in its document, which Kafka did not ship: a dialect, used only on request.
+"""The dialect of KIP-590's document, which Kafka did not ship; kcore uses it only on request.
 
-The document raises each API that changes metadata by a version that only the controller answers. A broker that forwards
-an older version names the principal in the header. Kafka shipped the Envelope instead, and gave some of these versions
-to other changes. A body that the document does not show is the last one that Kafka shipped.
+The document adds to each API that changes metadata a version that only the controller answers. A broker that forwards
+an older version names the principal in the header. Kafka shipped the Envelope instead, and used some of these versions
+for other changes. Where the document shows no body, the dialect has the last body that Kafka shipped.
 """
 
 from typing import ClassVar, Final
@@ -13,7 +13,7 @@ from kcore.schema.versions import Versions
 
 
 class RequestHeader(headers.RequestHeader, versions="0-2", flexible="2+"):
-    """The header, with the principal that the controller's audit log is to name."""
+    """The header, with the principal for the controller's audit log."""
 
     dialect: ClassVar[str | None] = "kip590"
 
@@ -22,7 +22,7 @@ class RequestHeader(headers.RequestHeader, versions="0-2", flexible="2+"):
 
 
 class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-2", flexible="1+"):
-    """The only request that the document specifies in full. It has no `validateOnly` there."""
+    """The only request that the document specifies in full, without `validateOnly`."""
 
     dialect: ClassVar[str | None] = "kip590"
 
@@ -34,7 +34,7 @@ MESSAGES: Final[dict[str, type[Message]]] = {
     message.__name__: message for message in (RequestHeader, IncrementalAlterConfigsRequest)
 }
 
-# The version, of request and response, that always goes to the controller.
+# By API: the version, of request and response, that a broker always forwards to the controller.
 FORWARDED: Final[dict[str, int]] = {
     "AlterConfigs": 2,
     "IncrementalAlterConfigs": 2,
@@ -48,7 +48,7 @@ FORWARDED: Final[dict[str, int]] = {
 
 
 def versions(message: type[Message]) -> Versions:
-    """The versions of that message here; a shipped class with another form here keeps its own versions."""
+    """The versions of the message in this dialect; classes that the dialect replaces keep their own versions."""
     if message.__name__ in MESSAGES:
         return message.versions
     api = message.__name__.removesuffix("Request").removesuffix("Response")

@@ -1,4 +1,4 @@
-"""LeaderAndIsr: the controller tells a broker the leader and ISR of its replicas. ZooKeeper mode; gone in 4.0."""
+"""LeaderAndIsr: the controller sends a broker the leader and ISR of its partitions. ZooKeeper mode; removed in 4.0."""
 
 from kcore.schema.kinds import int8, int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -6,9 +6,9 @@ from kcore.types import Uuid
 
 
 class LeaderAndIsrPartitionState(Struct):
-    """The state of one partition for its replicas."""
+    """The state of one partition, which the controller sends its replicas."""
 
-    topic_name: str = field(versions="0-1", ignorable=True)  # Named once a topic from version 2 on (KIP-380).
+    topic_name: str = field(versions="0-1", ignorable=True)  # From version 2 on in the topic (KIP-380).
     partition_index: int32
     controller_epoch: int32
     leader: int32
@@ -23,7 +23,7 @@ class LeaderAndIsrPartitionState(Struct):
 
 
 class LeaderAndIsrTopicState(Struct):
-    """A topic and the partitions of it that the broker holds."""
+    """A topic, and its partitions that have a replica on the broker."""
 
     topic_name: str
     topic_id: Uuid = field(versions="5+", ignorable=True)
@@ -39,12 +39,12 @@ class LeaderAndIsrLiveLeader(Struct):
 
 
 class LeaderAndIsrRequest(Message, api_key=4, versions="0-7", flexible="4+"):
-    """The controller tells a broker which partitions to lead and which to follow."""
+    """The controller orders a broker to lead or follow partitions."""
 
     controller_id: int32
     is_kraft_controller: bool = field(versions="7+", json_name="isKRaftController")
     controller_epoch: int32
-    # Epoch of the addressed incarnation (KIP-380).
+    # The epoch of the addressed broker's incarnation (KIP-380).
     broker_epoch: int64 = field(versions="2+", default=-1, ignorable=True)
     type: int8 = field(versions="5+")  # 0 unknown, 1 incremental, 2 full: strays may be deleted (KIP-866).
     ungrouped_partition_states: list[LeaderAndIsrPartitionState] = field(versions="0-1")

@@ -1,16 +1,17 @@
-"""ListOffsets finds an offset by time; OffsetForLeaderEpoch finds where a leader's epoch ended (KIP-101)."""
+"""ListOffsets finds an offset by timestamp; OffsetForLeaderEpoch finds the end offset of a leader epoch (KIP-101)."""
 
 from kcore.schema.kinds import int8, int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
 
 
 class ListOffsetsPartition(Struct):
-    """The time whose offset is requested."""
+    """One partition, and the timestamp whose offset is requested."""
 
     partition_index: int32
-    # The caller's leader epoch; the leader refuses another (KIP-320).
+    # The leader epoch that the caller knows; the leader refuses any other (KIP-320).
     current_leader_epoch: int32 = field(versions="4+", default=-1, ignorable=True)
-    timestamp: int64  # -1 the log's end, -2 its start, -3 the largest time (KIP-734), -4 the local start (KIP-405).
+    # Or -1 the log's end, -2 its start, -3 the record of the largest timestamp (KIP-734), -4 the local start (KIP-405).
+    timestamp: int64
     max_num_offsets: int32 = field(versions="0", default=1)  # Version 0 lists the starts of segments.
 
 
@@ -22,7 +23,7 @@ class ListOffsetsTopic(Struct):
 
 
 class ListOffsetsRequest(Message, api_key=2, versions="0-11", flexible="6+"):
-    """A consumer or a follower asks for the offsets at a time."""
+    """A consumer or a follower asks for the first offset at or after a timestamp, or for the log's start or end."""
 
     replica_id: int32  # -1 for a consumer.
     isolation_level: int8 = field(versions="2+")  # IsolationLevel
@@ -32,7 +33,7 @@ class ListOffsetsRequest(Message, api_key=2, versions="0-11", flexible="6+"):
 
 
 class ListOffsetsPartitionResponse(Struct):
-    """The offset that was found."""
+    """The offset that the leader found for one partition."""
 
     partition_index: int32
     error_code: int16
@@ -57,10 +58,10 @@ class ListOffsetsResponse(Message, api_key=2, versions="0-11", flexible="6+"):
 
 
 class OffsetForLeaderPartition(Struct):
-    """The epoch whose end is requested."""
+    """One partition, and the leader epoch whose end offset is requested."""
 
     partition: int32
-    # The caller's leader epoch; the leader refuses another (KIP-320).
+    # The leader epoch that the caller knows; the leader refuses any other (KIP-320).
     current_leader_epoch: int32 = field(versions="2+", default=-1, ignorable=True)
     leader_epoch: int32
 
@@ -73,20 +74,20 @@ class OffsetForLeaderTopic(Struct):
 
 
 class OffsetForLeaderEpochRequest(Message, api_key=23, versions="0-4", flexible="4+"):
-    """A follower, or a consumer since KIP-320, asks the leader where their logs diverge."""
+    """A follower, or since KIP-320 a consumer, asks the leader for an epoch's end, to find where the logs diverge."""
 
     replica_id: int32 = field(versions="3+", default=-2, ignorable=True)  # -1 for a consumer.
     topics: list[OffsetForLeaderTopic]
 
 
 class EpochEndOffset(Struct):
-    """Where the epoch ended in the leader's log."""
+    """The end offset of the epoch in the leader's log."""
 
     error_code: int16
     partition: int32
-    # The largest epoch not above the requested one (KIP-279).
+    # The largest epoch in the leader's log that is at most the requested epoch (KIP-279).
     leader_epoch: int32 = field(versions="1+", default=-1, ignorable=True)
-    end_offset: int64 = field(default=-1)  # One past its last record; -1 if there is no such epoch.
+    end_offset: int64 = field(default=-1)  # One above the offset of its last record; -1 if there is no such epoch.
 
 
 class OffsetForLeaderTopicResult(Struct):

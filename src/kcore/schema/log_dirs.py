@@ -1,4 +1,4 @@
-"""Directories of brokers: moves of replicas between them (KIP-113), their space (KIP-827), their ids (KIP-858)."""
+"""Log directories of brokers: moves of replicas between directories (KIP-113), disk space (KIP-827), ids (KIP-858)."""
 
 from kcore.schema.kinds import int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -26,7 +26,7 @@ class AlterReplicaLogDirsRequest(Message, api_key=34, versions="0-2", flexible="
 
 
 class AlterReplicaLogDirPartitionResult(Struct):
-    """The result for one move, which has begun or failed."""
+    """The result for one move: the move has begun, or failed."""
 
     partition_index: int32
     error_code: int16
@@ -64,8 +64,8 @@ class DescribeLogDirsPartition(Struct):
 
     partition_index: int32
     partition_size: int64
-    offset_lag: int64  # Behind the high watermark, or behind the replica that it is to replace.
-    is_future_key: bool  # The copy of a replica that is being moved.
+    offset_lag: int64  # How far the log is behind the high watermark, or a copy behind its replica.
+    is_future_key: bool  # True for the new copy of a replica that moves between directories.
 
 
 class DescribeLogDirsTopic(Struct):
@@ -76,7 +76,7 @@ class DescribeLogDirsTopic(Struct):
 
 
 class DescribeLogDirsResult(Struct):
-    """A directory."""
+    """A directory, its space and its replicas."""
 
     error_code: int16
     log_dir: str  # The absolute path.
@@ -84,7 +84,7 @@ class DescribeLogDirsResult(Struct):
     # Size of the directory's volume (KIP-827); -1 for unknown.
     total_bytes: int64 = field(versions="4+", default=-1, ignorable=True)
     usable_bytes: int64 = field(versions="4+", default=-1, ignorable=True)
-    is_cordoned: bool = field(versions="5+", ignorable=True)  # Gets no new replicas (KIP-1066).
+    is_cordoned: bool = field(versions="5+", ignorable=True)  # The directory gets no new replicas (KIP-1066).
 
 
 class DescribeLogDirsResponse(Message, api_key=35, versions="0-5", flexible="2+"):
@@ -96,7 +96,7 @@ class DescribeLogDirsResponse(Message, api_key=35, versions="0-5", flexible="2+"
 
 
 class AssignReplicasToDirsRequestPartitionData(Struct, kafka_name="PartitionData"):
-    """A partition."""
+    """A partition of the topic."""
 
     partition_index: int32
 

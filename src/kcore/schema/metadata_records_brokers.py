@@ -32,10 +32,10 @@ class RegisterBrokerRecord(MetadataRecord, api_key=0, versions="0-4", flexible="
     end_points: list[BrokerEndpoint]
     features: list[BrokerFeature]
     rack: str | None = field(nullable="0+")
-    fenced: bool = field(default=True)  # A fenced broker leads nothing and is in no ISR until it has caught up.
+    fenced: bool = field(default=True)  # A fenced broker leads no partition and is in no ISR.
     in_controlled_shutdown: bool = field(versions="1+")  # KIP-841.
-    log_dirs: list[Uuid] = field(versions="3+", tag=0, tagged="3+")  # The ids of its directories (KIP-858).
-    # They get no new replicas (KIP-1066); null if the broker has not reported them.
+    log_dirs: list[Uuid] = field(versions="3+", tag=0, tagged="3+")  # The ids of the broker's directories (KIP-858).
+    # Directories that get no new replicas (KIP-1066); null if the broker has not reported them.
     cordoned_log_dirs: list[Uuid] | None = field(versions="4+", nullable="4+", tag=1, tagged="4+", default=None)
 
 
@@ -66,7 +66,7 @@ class BrokerRegistrationChangeRecord(MetadataRecord, api_key=17, versions="0-3",
     broker_id: int32
     broker_epoch: int64
     fenced: int8 = field(tag=0, tagged="0+")  # 1 fenced, -1 unfenced, 0 no change.
-    in_controlled_shutdown: int8 = field(versions="1+", tag=1, tagged="1+")  # 1 has begun, 0 no change (KIP-841).
+    in_controlled_shutdown: int8 = field(versions="1+", tag=1, tagged="1+")  # 1 it has begun, 0 no change (KIP-841).
     log_dirs: list[Uuid] = field(versions="2+", tag=2, tagged="2+")  # Empty for no change (KIP-858).
     # Null for no change (KIP-1066).
     cordoned_log_dirs: list[Uuid] | None = field(versions="3+", nullable="3+", tag=3, tagged="3+", default=None)

@@ -5,11 +5,11 @@ from kcore.schema.structure import MetadataRecord, field
 
 
 class NoOpRecord(MetadataRecord, api_key=20, versions="0", flexible="0+"):
-    """Written periodically, so that the log's end moves and lag is visible (KIP-835)."""
+    """The controller writes it periodically, so that the log's end moves and lag is visible (KIP-835)."""
 
 
 class BeginTransactionRecord(MetadataRecord, api_key=23, versions="0", flexible="0+"):
-    """The next records take effect at EndTransactionRecord, even over many batches (KIP-868)."""
+    """The following records, in one or more batches, take effect together at EndTransactionRecord (KIP-868)."""
 
     name: str | None = field(nullable="0+", tag=0, tagged="0+", default=None)  # For people.
 

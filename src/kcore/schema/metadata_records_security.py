@@ -6,7 +6,7 @@ from kcore.types import Uuid
 
 
 class AccessControlEntryRecord(MetadataRecord, api_key=18, versions="0", flexible="0+"):
-    """An entry of an access control list was made (KIP-801)."""
+    """An ACL entry was created (KIP-801)."""
 
     id: Uuid
     resource_type: int8
@@ -19,13 +19,13 @@ class AccessControlEntryRecord(MetadataRecord, api_key=18, versions="0", flexibl
 
 
 class RemoveAccessControlEntryRecord(MetadataRecord, api_key=19, versions="0", flexible="0+"):
-    """An entry was deleted."""
+    """An ACL entry was deleted."""
 
     id: Uuid
 
 
 class UserScramCredentialRecord(MetadataRecord, api_key=11, versions="0", flexible="0+"):
-    """A user's credential was made or replaced."""
+    """A user's SCRAM credential was created or replaced."""
 
     name: str
     mechanism: int8  # 1 SCRAM-SHA-256, 2 SCRAM-SHA-512.
@@ -36,17 +36,17 @@ class UserScramCredentialRecord(MetadataRecord, api_key=11, versions="0", flexib
 
 
 class RemoveUserScramCredentialRecord(MetadataRecord, api_key=22, versions="0", flexible="0+"):
-    """A user's credential was deleted."""
+    """A user's SCRAM credential was deleted."""
 
     name: str
     mechanism: int8
 
 
 class DelegationTokenRecord(MetadataRecord, api_key=10, versions="0", flexible="0+"):
-    """A token was created or renewed; its secret is derived from its id."""
+    """A delegation token was created or renewed; its secret is derived from its id."""
 
     owner: str
-    requester: str  # The principal that requested it, perhaps in the name of the owner (KIP-373).
+    requester: str  # The principal that requested the token, for itself or for the owner (KIP-373).
     renewers: list[str]
     issue_timestamp: int64
     max_timestamp: int64
@@ -55,6 +55,6 @@ class DelegationTokenRecord(MetadataRecord, api_key=10, versions="0", flexible="
 
 
 class RemoveDelegationTokenRecord(MetadataRecord, api_key=26, versions="0", flexible="0+"):
-    """A token was removed."""
+    """A delegation token was removed."""
 
     token_id: str

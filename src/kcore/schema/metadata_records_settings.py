@@ -6,12 +6,12 @@ from kcore.schema.structure import MetadataRecord, field
 
 
 class ConfigRecord(MetadataRecord, api_key=4, versions="0", flexible="0+"):
-    """A setting of a resource."""
+    """A setting of a resource was changed or removed."""
 
     resource_type: int8  # 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
     resource_name: str  # Empty for the default of all brokers.
     name: str
-    value: str | None = field(nullable="0+", secret=True)  # Null if removed. It may be a password.
+    value: str | None = field(nullable="0+", secret=True)  # Null if the setting was removed. It may be a password.
 
 
 class ClientQuotaRecord(MetadataRecord, api_key=14, versions="0", flexible="0+"):
@@ -27,7 +27,7 @@ class FeatureLevelRecord(MetadataRecord, api_key=12, versions="0", flexible="0+"
     """The cluster's level of a feature, for example `metadata.version` (KIP-778)."""
 
     name: str
-    feature_level: int16  # 0 for removed.
+    feature_level: int16  # 0 if the feature was removed.
 
 
 class ProducerIdsRecord(MetadataRecord, api_key=15, versions="0", flexible="0+"):

@@ -1,4 +1,4 @@
-"""Changes of partitions: more of them (KIP-195), other leaders (KIP-460), other replicas (KIP-455)."""
+"""Changes of a topic's partitions: more partitions (KIP-195), other leaders (KIP-460), other replicas (KIP-455)."""
 
 from enum import IntEnum
 
@@ -17,7 +17,7 @@ class CreatePartitionsTopic(Struct):
 
     name: str
     count: int32  # Number of all partitions, old and new.
-    # Replicas of the new ones; null lets the controller place them.
+    # Replicas of the new partitions; null lets the controller place them.
     assignments: list[CreatePartitionsAssignment] | None = field(nullable="0+")
 
 
@@ -47,7 +47,7 @@ class CreatePartitionsResponse(Message, api_key=37, versions="0-3", flexible="2+
 class ElectionType(IntEnum):
     """ElectionType: which replica may become leader."""
 
-    PREFERRED = 0  # The first one of the assignment (KIP-183).
+    PREFERRED = 0  # The first replica of the assignment (KIP-183).
     UNCLEAN = 1  # Any replica, even outside the ISR (KIP-460).
 
 
@@ -108,13 +108,13 @@ class AlterPartitionReassignmentsRequest(Message, api_key=45, versions="0-1", fl
     """An administrator moves partitions to other brokers."""
 
     timeout_ms: int32 = field(default=60000)
-    # False refuses a target of another size (KIP-860).
+    # If False, the controller refuses a different number of replicas (KIP-860).
     allow_replication_factor_change: bool = field(versions="1+", default=True)
     topics: list[ReassignableTopic]
 
 
 class ReassignablePartitionResponse(Struct):
-    """The result for one move, which has begun or failed."""
+    """The result for one partition: its reassignment has begun, or failed."""
 
     partition_index: int32
     error_code: int16
@@ -156,13 +156,13 @@ class OngoingPartitionReassignment(Struct):
     """A partition that is being reassigned."""
 
     partition_index: int32
-    replicas: list[int32]  # All replicas, with those that are being added and removed.
+    replicas: list[int32]  # All replicas, with those that the reassignment adds and removes.
     adding_replicas: list[int32]
     removing_replicas: list[int32]
 
 
 class OngoingTopicReassignment(Struct):
-    """The moves in one topic."""
+    """The current reassignments of one topic."""
 
     name: str
     partitions: list[OngoingPartitionReassignment]

@@ -4,8 +4,8 @@ from kcore.schema.structure import Data
 
 
 class DefaultPrincipalData(Data, versions="0", flexible="0+"):
-    """A principal inside an EnvelopeRequest, with its version in front."""
+    """A principal in an EnvelopeRequest; its version precedes it."""
 
-    type: str  # "User", as a rule.
+    type: str  # Usually "User".
     name: str
-    token_authenticated: bool  # True if it authenticated by a delegation token.
+    token_authenticated: bool  # True if the principal authenticated by a delegation token.

@@ -10,14 +10,14 @@ class PartitionProduceData(Struct):
     """The batches for one partition."""
 
     index: int32
-    # One batch of magic 2 from version 3 on (KIP-98); message sets of older magic before.
+    # From version 3 on one batch of magic 2 (KIP-98); in earlier versions message sets of older magic.
     records: Records | None = field(nullable="0+")
 
 
 class TopicProduceData(Struct):
-    """The partitions of one topic that are written to."""
+    """A topic, and the batches for its partitions."""
 
-    name: str = field(versions="0-12", ignorable=True)  # Until topics go by id (KIP-516).
+    name: str = field(versions="0-12", ignorable=True)  # Later versions have the topic's id (KIP-516).
     topic_id: Uuid = field(versions="13+", ignorable=True)
     partition_data: list[PartitionProduceData]
 
@@ -27,27 +27,27 @@ class ProduceRequest(Message, api_key=0, versions="0-13", flexible="9+"):
 
     # Null outside a transaction (KIP-98).
     transactional_id: str | None = field(versions="3+", nullable="3+", default=None)
-    acks: int16  # -1 waits for the whole ISR, 1 for the leader; after 0 there is no response at all.
-    timeout_ms: int32  # How long the leader may wait for the ISR.
+    acks: int16  # -1 waits for the whole ISR, 1 for the leader; with 0 there is no response.
+    timeout_ms: int32  # The longest time that the leader waits for the ISR.
     topic_data: list[TopicProduceData]
 
 
 class BatchIndexAndErrorMessage(Struct):
-    """The record because of which the whole batch was refused (KIP-467)."""
+    """A record for which the leader refused the whole batch (KIP-467)."""
 
     batch_index: int32  # Index of the record within the batch.
     batch_index_error_message: str | None = field(nullable="8+", default=None)
 
 
 class PartitionProduceResponse(Struct):
-    """The place of the appended batches of one partition, or an error."""
+    """The base offset of the batches appended to one partition, or an error."""
 
     index: int32
     error_code: int16
     base_offset: int64  # The offset of the first record.
     # -1 if the topic keeps the producer's timestamp.
     log_append_time_ms: int64 = field(versions="2+", default=-1, ignorable=True)
-    log_start_offset: int64 = field(versions="5+", default=-1, ignorable=True)  # -1 if the broker does not have it.
+    log_start_offset: int64 = field(versions="5+", default=-1, ignorable=True)  # -1 if unknown.
     record_errors: list[BatchIndexAndErrorMessage] = field(versions="8+", ignorable=True)  # KIP-467.
     error_message: str | None = field(versions="8+", nullable="8+", default=None, ignorable=True)
     # Sent with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH only.

@@ -12,7 +12,7 @@ class AllocateProducerIdsRequest(Message, api_key=67, versions="0", flexible="0+
 
 
 class AllocateProducerIdsResponse(Message, api_key=67, versions="0", flexible="0+"):
-    """A block that no other broker gets."""
+    """A block of producer ids that no other broker gets."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -28,7 +28,7 @@ class TopicRequest(Struct):
 
 
 class DescribeProducersRequest(Message, api_key=61, versions="0", flexible="0+"):
-    """Asks leaders for the producers of their partitions."""
+    """An administrator asks leaders for the active producers of their partitions."""
 
     topics: list[TopicRequest]
 
@@ -68,7 +68,7 @@ class DescribeProducersResponse(Message, api_key=61, versions="0", flexible="0+"
 
 
 class DescribeTransactionsRequest(Message, api_key=65, versions="0", flexible="0+"):
-    """Asks a transaction coordinator for details of transactions."""
+    """An administrator asks a transaction coordinator for details of transactions."""
 
     transactional_ids: list[str]
 
@@ -101,11 +101,11 @@ class DescribeTransactionsResponse(Message, api_key=65, versions="0", flexible="
 
 
 class ListTransactionsRequest(Message, api_key=66, versions="0-2", flexible="0+"):
-    """Asks a transaction coordinator for its transactions, filtered."""
+    """An administrator asks a transaction coordinator for its transactions that match filters."""
 
-    state_filters: list[str]  # Empty for all, as for ids.
+    state_filters: list[str]  # Empty for all states.
     producer_id_filters: list[int64]
-    # Only those that are older, in milliseconds (KIP-994); -1 for all.
+    # Selects transactions that have run longer than this, in ms (KIP-994); -1 for all.
     duration_filter: int64 = field(versions="1+", default=-1)
     # A regular expression (KIP-1152); null or empty for all.
     transactional_id_pattern: str | None = field(versions="2+", nullable="2+", default=None)

@@ -20,4 +20,4 @@ class QuorumStateData(Data, versions="0-1", flexible="0+"):
     voted_id: int32 = field(default=-1)  # -1 for no vote.
     voted_directory_id: Uuid = field(versions="1+")  # KIP-853.
     applied_offset: int64 = field(versions="0")
-    current_voters: list[Voter] | None = field(versions="0", nullable="0")  # In the log since version 1.
+    current_voters: list[Voter] | None = field(versions="0", nullable="0")  # Since version 1 the log has the voters.

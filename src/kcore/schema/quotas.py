@@ -13,14 +13,14 @@ class ComponentData(Struct):
 
 
 class DescribeClientQuotasRequest(Message, api_key=48, versions="0-1", flexible="1+"):
-    """An administrator asks for the quotas of the entities that match."""
+    """An administrator asks for the quotas of the entities that match a filter."""
 
     components: list[ComponentData]
-    strict: bool  # Excludes entities that have other parts as well.
+    strict: bool  # Excludes entities that have parts beyond those of the filter.
 
 
 class EntityData(Struct):
-    """A part of an entity, such as its user."""
+    """One part of an entity: a user, a client id or an IP address."""
 
     entity_type: str
     entity_name: str | None = field(nullable="0+")  # Null for the default.

@@ -15,19 +15,19 @@ class Listener(Struct):
 
 
 class AddRaftVoterRequest(Message, api_key=80, versions="0-1", flexible="0+"):
-    """An administrator, or a controller by itself, adds a voter to the quorum."""
+    """An administrator adds a voter to the quorum, or a controller adds itself."""
 
     cluster_id: str | None = field(nullable="0+")
     timeout_ms: int32  # Time limit of the whole operation.
     voter_id: int32
     voter_directory_id: Uuid
     listeners: list[Listener]  # The voter's endpoints for other voters.
-    # False answers as soon as the leader has appended the change (KIP-1186).
+    # If False, the leader answers as soon as it has appended the change (KIP-1186).
     ack_when_committed: bool = field(versions="1+", default=True)
 
 
 class AddRaftVoterResponse(Message, api_key=80, versions="0-1", flexible="0+"):
-    """The leader's answer."""
+    """The leader's answer to the request to add a voter."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -43,7 +43,7 @@ class RemoveRaftVoterRequest(Message, api_key=81, versions="0", flexible="0+"):
 
 
 class RemoveRaftVoterResponse(Message, api_key=81, versions="0", flexible="0+"):
-    """The leader's answer."""
+    """The leader's answer to the request to remove a voter."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -62,7 +62,7 @@ class UpdateRaftVoterRequest(Message, api_key=82, versions="0", flexible="0+"):
 
 
 class CurrentLeader(Struct):
-    """The present leader, as far as the answering voter has it."""
+    """The present leader, if the answering voter knows it."""
 
     leader_id: int32 = field(default=-1)
     leader_epoch: int32 = field(default=-1)

@@ -9,14 +9,14 @@ class VoteRequestPartitionData(Struct, kafka_name="PartitionData"):
     """The candidate, its epoch, and the end of its log."""
 
     partition_index: int32
-    # The epoch to be elected for; in a pre-vote the current one.
+    # The epoch of the election; in a pre-vote the candidate's present epoch.
     replica_epoch: int32 = field(json_aliases=("candidateEpoch",))
-    replica_id: int32 = field(json_aliases=("candidateId",))  # The candidate; the field had its name until version 1.
+    replica_id: int32 = field(json_aliases=("candidateId",))  # The candidate; in versions 0 and 1 candidateId.
     replica_directory_id: Uuid = field(versions="1+", ignorable=True, json_aliases=("candidateDirectoryId",))
     voter_directory_id: Uuid = field(versions="1+", ignorable=True)  # Directory of the addressed voter (KIP-853).
     last_offset_epoch: int32  # Epoch of the last record in the candidate's log.
     last_offset: int64  # The end of the candidate's log.
-    pre_vote: bool = field(versions="2+")  # A pre-vote: changes nothing at the voter (KIP-996).
+    pre_vote: bool = field(versions="2+")  # True for a pre-vote, which changes no state of the voter (KIP-996).
 
 
 class VoteRequestTopicData(Struct, kafka_name="TopicData"):
@@ -29,13 +29,13 @@ class VoteRequestTopicData(Struct, kafka_name="TopicData"):
 class VoteRequest(Message, api_key=52, versions="0-2", flexible="0+"):
     """A candidate asks a voter for its vote."""
 
-    cluster_id: str | None = field(nullable="0+", default=None)  # Prevents clusters from mixing.
+    cluster_id: str | None = field(nullable="0+", default=None)  # A voter of another cluster refuses the request.
     voter_id: int32 = field(versions="1+", default=-1, ignorable=True)  # Id of the addressed voter (KIP-853).
     topics: list[VoteRequestTopicData]
 
 
 class VoteResponsePartitionData(Struct, kafka_name="PartitionData"):
-    """The vote, and the present leader as far as the voter has it."""
+    """The vote, and the present leader if the voter knows it."""
 
     partition_index: int32
     error_code: int16
@@ -102,7 +102,7 @@ class BeginQuorumEpochRequest(Message, api_key=53, versions="0-1", flexible="1+"
 
 
 class QuorumEpochPartitionData(Struct, kafka_name="PartitionData"):
-    """The present leader as far as the voter has it."""
+    """The present leader, if the voter knows it."""
 
     partition_index: int32
     error_code: int16
@@ -139,9 +139,9 @@ class EndQuorumEpochRequestPartitionData(Struct, kafka_name="PartitionData"):
     partition_index: int32
     leader_id: int32
     leader_epoch: int32
-    # The voters with the longest logs first; the first one stands for election at once.
+    # The voters, those with the longest logs first; the first one stands for election at once.
     preferred_successors: list[int32] = field(versions="0", ignorable=True)
-    # The same, with directories (KIP-853).
+    # The preferred successors with their directories (KIP-853).
     preferred_candidates: list[ReplicaInfo] = field(versions="1+", ignorable=True)
 
 
@@ -153,7 +153,7 @@ class EndQuorumEpochRequestTopicData(Struct, kafka_name="TopicData"):
 
 
 class EndQuorumEpochRequest(Message, api_key=54, versions="0-1", flexible="1+"):
-    """A resigning leader informs the voters, so that they need not wait for a timeout."""
+    """A resigning leader informs the voters, so that they can elect a new leader before their timeout."""
 
     cluster_id: str | None = field(nullable="0+", default=None)
     topics: list[EndQuorumEpochRequestTopicData]

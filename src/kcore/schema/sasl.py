@@ -1,30 +1,30 @@
-"""SASL: a connection agrees on a mechanism (KIP-43) and authenticates (KIP-152)."""
+"""SASL: client and broker agree on a mechanism (KIP-43), and the client authenticates (KIP-152)."""
 
 from kcore.schema.kinds import int16, int64
 from kcore.schema.structure import Message, field
 
 
 class SaslHandshakeRequest(Message, api_key=17, versions="0-1", flexible="none"):
-    """The client names its SASL mechanism."""
+    """A client names the SASL mechanism that it wants to use."""
 
     mechanism: str
 
 
 class SaslHandshakeResponse(Message, api_key=17, versions="0-1", flexible="none"):
-    """The result, and the broker's mechanisms."""
+    """The broker accepts the mechanism, or refuses it and lists its own mechanisms."""
 
     error_code: int16
     mechanisms: list[str]  # All mechanisms of the broker.
 
 
 class SaslAuthenticateRequest(Message, api_key=36, versions="0-2", flexible="2+"):
-    """The mechanism's next token. After SaslHandshake 0 it is sent without a header, only with its length."""
+    """The client's next token of the mechanism. After SaslHandshake 0 the client sends only token and length."""
 
     auth_bytes: bytes = field(secret=True)
 
 
 class SaslAuthenticateResponse(Message, api_key=36, versions="0-2", flexible="2+"):
-    """The mechanism's answer."""
+    """The broker's next token of the mechanism, or an error."""
 
     error_code: int16
     error_message: str | None = field(nullable="0+")

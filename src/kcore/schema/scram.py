@@ -1,4 +1,4 @@
-"""SCRAM credentials, stored by the cluster (KIP-554). Mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+"""SCRAM credentials that the cluster stores (KIP-554). Mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
 
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
@@ -11,13 +11,13 @@ class UserName(Struct):
 
 
 class DescribeUserScramCredentialsRequest(Message, api_key=50, versions="0", flexible="0+"):
-    """An administrator asks which users have credentials."""
+    """An administrator asks which users have SCRAM credentials."""
 
     users: list[UserName] | None = field(nullable="0+")  # Null or empty for all.
 
 
 class CredentialInfo(Struct):
-    """A mechanism of a user's credential; never a secret."""
+    """The mechanism and iterations of a user's credential, without its secrets."""
 
     mechanism: int8
     iterations: int32
@@ -33,7 +33,7 @@ class DescribeUserScramCredentialsResult(Struct):
 
 
 class DescribeUserScramCredentialsResponse(Message, api_key=50, versions="0", flexible="0+"):
-    """The requested users."""
+    """The credentials of the requested users, without secrets."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -59,7 +59,7 @@ class ScramCredentialUpsertion(Struct):
 
 
 class AlterUserScramCredentialsRequest(Message, api_key=51, versions="0", flexible="0+"):
-    """An administrator makes, replaces and deletes credentials."""
+    """An administrator creates, replaces and deletes SCRAM credentials."""
 
     deletions: list[ScramCredentialDeletion]
     upsertions: list[ScramCredentialUpsertion]

@@ -36,15 +36,15 @@ class ForgottenTopic(Struct):
 
 
 class ShareFetchRequest(Message, api_key=78, versions="0-2", flexible="0+"):
-    """A member asks a share-partition leader to acquire records."""
+    """A member asks the leader of share partitions for records, which it then holds exclusively for a while."""
 
     group_id: str | None = field(nullable="0+", default=None)
     member_id: str | None = field(nullable="0+")
-    share_session_epoch: int32  # 0 opens a session, -1 ends it; in between it rises by one each time.
-    max_wait_ms: int32  # How long to wait for `min_bytes`.
+    share_session_epoch: int32  # 0 opens a session, -1 ends it; between them it rises by one per request.
+    max_wait_ms: int32  # The longest time to wait for `min_bytes`.
     min_bytes: int32
     max_bytes: int32 = field(default=2**31 - 1)
-    # May be exceeded, so that batches stay whole, unless `share_acquire_mode` is 1.
+    # The leader may return more, so that batches stay whole, unless `share_acquire_mode` is 1.
     max_records: int32 = field(versions="1+")
     batch_size: int32 = field(versions="1+")  # The preferred number of records in an acquired batch.
     # 0 whole batches, 1 never more than `max_records` (KIP-1206).
@@ -78,7 +78,7 @@ class ShareFetchResponsePartitionData(Struct, kafka_name="PartitionData"):
     acknowledge_error_code: int16  # Error of the acknowledgements in the request.
     acknowledge_error_message: str | None = field(nullable="0+", default=None)
     current_leader: LeaderIdAndEpoch
-    records: Records | None = field(nullable="0")  # May hold more than was acquired; `acquired_records` decides.
+    records: Records | None = field(nullable="0")  # May hold more records than `acquired_records` lists.
     acquired_records: list[AcquiredRecords]
 
 
@@ -99,7 +99,7 @@ class NodeEndpoint(Struct):
 
 
 class ShareFetchResponse(Message, api_key=78, versions="0-2", flexible="0+"):
-    """The records on which the member now holds locks."""
+    """The records that the member has acquired."""
 
     throttle_time_ms: int32
     error_code: int16

@@ -6,7 +6,7 @@ from kcore.schema.structure import Message, Struct, field
 
 
 class ShareGroupHeartbeatRequest(Message, api_key=76, versions="0-1", flexible="0+"):
-    """A member joins, reports or leaves. Null means: unchanged since the last heartbeat."""
+    """A member joins, reports or leaves. Null stands for a value that did not change since the last heartbeat."""
 
     group_id: str
     member_id: str

@@ -76,7 +76,7 @@ class AlterShareGroupOffsetsRequestTopic(Struct):
 
 
 class AlterShareGroupOffsetsRequest(Message, api_key=91, versions="0", flexible="0+"):
-    """An administrator moves the start of a group that has no members."""
+    """An administrator changes start offsets of a group that has no members."""
 
     group_id: str
     topics: list[AlterShareGroupOffsetsRequestTopic]
@@ -108,13 +108,13 @@ class AlterShareGroupOffsetsResponse(Message, api_key=91, versions="0", flexible
 
 
 class DeleteShareGroupOffsetsRequestTopic(Struct):
-    """A topic whose offsets the group deletes."""
+    """A topic whose start offsets are to be deleted."""
 
     topic_name: str
 
 
 class DeleteShareGroupOffsetsRequest(Message, api_key=92, versions="0", flexible="0+"):
-    """An administrator deletes topics' offsets of a group without members."""
+    """An administrator deletes the start offsets of topics, for a group that has no members."""
 
     group_id: str
     topics: list[DeleteShareGroupOffsetsRequestTopic]

@@ -9,7 +9,7 @@ class InitializeShareGroupStateRequestPartitionData(Struct, kafka_name="Partitio
     """The initial state of a share partition."""
 
     partition: int32
-    state_epoch: int32  # Rises with each initialization, so that late writes are refused.
+    state_epoch: int32  # Rises with each initialization; the coordinator refuses writes of an older epoch.
     start_offset: int64  # -1 for the group's configuration.
 
 
@@ -21,7 +21,7 @@ class InitializeStateData(Struct):
 
 
 class InitializeShareGroupStateRequest(Message, api_key=83, versions="0", flexible="0+"):
-    """The group coordinator initializes the state of share partitions that are new to the group."""
+    """The group coordinator initializes the state of share partitions that the group did not have before."""
 
     group_id: str
     topics: list[InitializeStateData]
@@ -49,7 +49,7 @@ class InitializeShareGroupStateResponse(Message, api_key=83, versions="0", flexi
 
 
 class PartitionData(Struct):
-    """A share partition, and the epoch of the leader that asks."""
+    """A share partition, and the epoch of the leader that reads its state."""
 
     partition: int32
     leader_epoch: int32
@@ -85,7 +85,7 @@ class ReadShareGroupStateResponsePartitionResult(Struct, kafka_name="PartitionRe
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
     state_epoch: int32
-    start_offset: int64  # All records below it are processed; -1 for unknown.
+    start_offset: int64  # All records below this offset are processed; -1 for unknown.
     state_batches: list[StateBatch]
 
 
@@ -142,7 +142,7 @@ class WriteShareGroupStateResponse(Message, api_key=85, versions="0-1", flexible
 
 
 class DeleteShareGroupStateRequestPartitionData(Struct, kafka_name="PartitionData"):
-    """A share partition whose state is deleted."""
+    """A share partition whose state is to be deleted."""
 
     partition: int32
 
@@ -182,7 +182,7 @@ class ReadStateSummaryData(Struct):
 
 
 class ReadShareGroupStateSummaryRequest(Message, api_key=87, versions="0-1", flexible="0+"):
-    """The group coordinator reads start offsets, without the batches above them."""
+    """The group coordinator reads the start offsets of share partitions, without their batches."""
 
     group_id: str
     topics: list[ReadStateSummaryData]
@@ -195,7 +195,7 @@ class ReadShareGroupStateSummaryResponsePartitionResult(Struct, kafka_name="Part
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
     state_epoch: int32
-    leader_epoch: int32  # Version 0 of 3.9 lacked it and was unstable: version 0 here is that of 4.x.
+    leader_epoch: int32  # Version 0 as in 4.x; 3.9 had an unstable version 0 without this field.
     start_offset: int64
     # The number of processed records from the start on (KIP-1226); -1 for unknown.
     delivery_complete_count: int32 = field(versions="1+", default=-1, ignorable=True)

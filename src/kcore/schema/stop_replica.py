@@ -1,4 +1,4 @@
-"""StopReplica: the controller orders a broker to stop replicas, and to delete some. ZooKeeper mode; gone in 4.0."""
+"""StopReplica: the controller orders a broker to stop replicas, and to delete some. ZooKeeper mode; removed in 4.0."""
 
 from kcore.schema.kinds import int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -12,14 +12,14 @@ class StopReplicaPartitionV0(Struct):
 
 
 class StopReplicaTopicV1(Struct):
-    """A topic and its partitions, all deleted or none (versions 1 and 2)."""
+    """A topic and its partitions, of which the broker deletes all or none (versions 1 and 2)."""
 
     name: str
     partition_indexes: list[int32]
 
 
 class StopReplicaPartitionState(Struct):
-    """A partition with an epoch against stale requests, and its own delete flag (KIP-570)."""
+    """A partition, its leader epoch (a broker refuses a stale one), and whether to delete the replica (KIP-570)."""
 
     partition_index: int32
     leader_epoch: int32 = field(default=-1)
@@ -39,7 +39,7 @@ class StopReplicaRequest(Message, api_key=5, versions="0-4", flexible="2+"):
     controller_id: int32
     is_kraft_controller: bool = field(versions="4+", json_name="isKRaftController")
     controller_epoch: int32
-    # Epoch of the addressed incarnation (KIP-380).
+    # The epoch of the addressed broker's incarnation (KIP-380).
     broker_epoch: int64 = field(versions="1+", default=-1, ignorable=True)
     delete_partitions: bool = field(versions="0-2")
     ungrouped_partitions: list[StopReplicaPartitionV0] = field(versions="0")

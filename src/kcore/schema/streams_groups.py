@@ -15,13 +15,13 @@ class TopicInfo(Struct):
     """An internal topic that the topology needs."""
 
     name: str
-    partitions: int32  # 0 if the coordinator determines it.
+    partitions: int32  # The number of partitions; 0 lets the coordinator determine it.
     replication_factor: int16  # 0 for the broker's default.
     topic_configs: list[KeyValue]
 
 
 class CopartitionGroup(Struct):
-    """Topics that must have the same number of partitions; indexes into the subtopology's lists."""
+    """Topics that must have the same number of partitions, as indexes into the subtopology's lists."""
 
     source_topics: list[int16]
     source_topic_regex: list[int16]
@@ -29,7 +29,7 @@ class CopartitionGroup(Struct):
 
 
 class StreamsGroupHeartbeatRequestSubtopology(Struct, kafka_name="Subtopology"):
-    """A part of the topology; each of its tasks reads one partition number."""
+    """A part of the topology; each of its tasks reads one partition of every source topic."""
 
     subtopology_id: str
     source_topics: list[str]
@@ -43,7 +43,7 @@ class StreamsGroupHeartbeatRequestSubtopology(Struct, kafka_name="Subtopology"):
 class StreamsGroupHeartbeatRequestTopology(Struct, kafka_name="Topology"):
     """The whole computation of the application, in parts."""
 
-    epoch: int32  # Epoch of the topology; another one marks another version of the application.
+    epoch: int32  # The version of the topology; it changes with the application.
     subtopologies: list[StreamsGroupHeartbeatRequestSubtopology]
 
 
@@ -70,7 +70,7 @@ class TaskOffset(Struct):
 
 
 class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0", flexible="0+"):
-    """A member joins, reports or leaves. Null and -1 mean: unchanged since the last heartbeat."""
+    """A member joins, reports or leaves. Null and -1 stand for values that did not change since the last heartbeat."""
 
     group_id: str
     member_id: str  # The member chooses it.
@@ -78,7 +78,7 @@ class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0", flexible="
     endpoint_information_epoch: int32  # The newest endpoints that the member has received.
     instance_id: str | None = field(nullable="0+", default=None)  # Only for a static member.
     rack_id: str | None = field(nullable="0+", default=None)
-    rebalance_timeout_ms: int32 = field(default=-1)  # How long it may take to revoke tasks.
+    rebalance_timeout_ms: int32 = field(default=-1)  # The time that the member has to revoke tasks.
     topology: StreamsGroupHeartbeatRequestTopology | None = field(nullable="0+", default=None)  # Sent when joining.
     # The member's tasks. Standby tasks keep copies of stores; warm-up tasks build them first.
     active_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
@@ -88,7 +88,7 @@ class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0", flexible="
     user_endpoint: Endpoint | None = field(nullable="0+", default=None)  # For interactive queries.
     # Standby tasks are placed on members with other tags.
     client_tags: list[KeyValue] | None = field(nullable="0+", default=None)
-    # Cumulative changelog offsets; the end offsets follow.
+    # Cumulative changelog offsets; the next field has the end offsets.
     task_offsets: list[TaskOffset] | None = field(nullable="0+", default=None)
     task_end_offsets: list[TaskOffset] | None = field(nullable="0+", default=None)
     shutdown_application: bool  # Requests all members to stop.
@@ -128,7 +128,7 @@ class StreamsGroupHeartbeatResponse(Message, api_key=88, versions="0", flexible=
     acceptable_recovery_lag: int32  # A warm-up task with at most this lag may become active.
     task_offset_interval_ms: int32  # Interval of task offset reports.
     status: list[Status] | None = field(nullable="0+")  # Null if there is no condition to report.
-    # Null if nothing changed, as the other two.
+    # Null if nothing changed; the same holds for standby and warm-up tasks.
     active_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
     standby_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
     warmup_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
@@ -166,8 +166,8 @@ class Assignment(Struct):
     """The tasks that a member owns or should own."""
 
     active_tasks: list[TaskIds]
-    standby_tasks: list[TaskIds]  # They keep copies of stores.
-    warmup_tasks: list[TaskIds]  # They build copies, to become active later.
+    standby_tasks: list[TaskIds]  # Tasks that keep copies of stores.
+    warmup_tasks: list[TaskIds]  # Tasks that build copies of stores, to become active later.
 
 
 class Member(Struct):
@@ -179,15 +179,15 @@ class Member(Struct):
     rack_id: str | None = field(nullable="0+", default=None)
     client_id: str
     client_host: str
-    topology_epoch: int32  # The version of the application that it runs.
+    topology_epoch: int32  # The version of the topology that the member runs.
     process_id: str  # Members of one process share stores on disk.
     user_endpoint: Endpoint | None = field(nullable="0+", default=None)  # For interactive queries.
     client_tags: list[KeyValue]
-    task_offsets: list[TaskOffset]  # Cumulative changelog offsets; the end offsets follow.
+    task_offsets: list[TaskOffset]  # Cumulative changelog offsets; the next field has the end offsets.
     task_end_offsets: list[TaskOffset]
     assignment: Assignment
     target_assignment: Assignment  # The assignment after all members have caught up.
-    is_classic: bool  # It still speaks the classic protocol.
+    is_classic: bool  # True if the member still uses the classic protocol.
 
 
 class DescribedGroup(Struct):

@@ -1,4 +1,4 @@
-"""The classes that a schema is written with: one class a message, all its versions in it.
+"""The base classes of the schema: each message is one class, with the fields of all its versions.
 
     class ControlledShutdownRequest(Message, api_key=7, versions="0-3", flexible="3+"):
         \"\"\"A broker asks the controller to move its leaders away before it stops.\"\"\"
@@ -6,7 +6,7 @@
         broker_id: int32
         broker_epoch: int64 = field(versions="2+", default=-1, ignorable=True)
 
-A field's name is the snake_case of Kafka's. Instances are slotted and hold one value a field of any version.
+A field's name is the snake_case of Kafka's name. Instances have slots, one for each field of any version.
 """
 
 import sys
@@ -34,16 +34,16 @@ class Options:
     ignorable: bool = False
     tag: int | None = None
     tagged: Versions = NONE
-    flexible: Versions | None = None  # Set if it differs from the message's: RequestHeader.client_id.
+    flexible: Versions | None = None  # Only if they differ from the message's: RequestHeader.client_id.
     json_name: str | None = None
     json_aliases: tuple[str, ...] = ()
     secret: bool = False
 
 
-_LONGEST_REPR: Final = 10_000  # Characters.
-_FEW: Final = 20  # Elements of a list that `repr` shows in full.
-_SHOWN: Final = 5  # Elements shown of a longer list.
-_BYTES, _CHARACTERS = 200, 500  # Bytes and characters shown of a value.
+_LONGEST_REPR: Final = 10_000  # The most characters of a `repr`.
+_FEW: Final = 20  # The most elements of a list that `repr` shows in full.
+_SHOWN: Final = 5  # The elements that `repr` shows of a longer list.
+_BYTES, _CHARACTERS = 200, 500  # The most bytes and characters that `repr` shows of a value.
 HIDDEN: Final = "[hidden]"  # As Kafka shows a password.
 
 
@@ -57,7 +57,7 @@ class Field:
     options: Options
 
     def default(self) -> Any:
-        """The value of an unset field; a fresh one if it is mutable."""
+        """The value of an unset field; a new object each time if it is mutable."""
         return self.type.default() if self.options.default is UNSET else self.options.default
 
 
@@ -98,11 +98,11 @@ def camel_case(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-documentation_of: "Callable[[type[Struct]], str]" = repr  # Makes the text for `help`. The package sets it.
+documentation_of: "Callable[[type[Struct]], str]" = repr  # Makes the text for `help`; `kcore.schema` sets it.
 
 
 def _annotations_of(namespace: dict[str, Any]) -> dict[str, Any]:
-    """The annotations of a class under construction. Python 3.14 has a function that makes them (PEP 649)."""
+    """The annotations of a class under construction; Python 3.14 makes them by a function (PEP 649)."""
     annotations: dict[str, Any] = namespace.get("__annotations__", {})
     if sys.version_info >= (3, 14) and not annotations:
         from annotationlib import Format, call_annotate_function, get_annotate_from_class_namespace
@@ -114,7 +114,7 @@ def _annotations_of(namespace: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 class StructType(type):
-    """Turns annotations into slots and `Field` facts."""
+    """The metaclass of structs: makes slots and `__fields__` from annotations."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> "StructType":
         fields = [inherited for base in bases for inherited in getattr(base, "__fields__", ())]
@@ -126,7 +126,7 @@ class StructType(type):
             json_name = given.json_name or camel_case(field_name)
             fields.append(Field(field_name, json_name, FieldType.of(annotation), given))
         if is_schema:
-            # The class's own `__init__` replaces this one at the first use.
+            # The first instance replaces this `__init__` by the class's own.
             namespace.setdefault("__init__", Struct.__init__)
         namespace.setdefault("__slots__", tuple(annotations))
         namespace["__fields__"] = tuple(fields)
@@ -139,14 +139,14 @@ class StructType(type):
 
     @property
     def __doc__(cls) -> str:  # type: ignore[override]
-        """The text for `help`: made on demand, so that an import does not pay for it."""
+        """The text for `help`, made on demand, so that an import takes no time for it."""
         return documentation_of(cls)  # type: ignore[arg-type]
 
 
 class Struct(metaclass=StructType):
-    """A group of fields. `unknown_tagged_fields` keeps the fields of a newer peer, as (tag, bytes) in order.
+    """A group of fields. `unknown_tagged_fields` keeps tagged fields of a newer peer, as (tag, bytes) in order.
 
-    Kafka gives structs of several messages one name; a class that cannot use this name has it as `kafka_name`.
+    Kafka gives structs of several messages the same name; a class with another name has Kafka's name as `kafka_name`.
     """
 
     __slots__ = ("unknown_tagged_fields",)
@@ -162,10 +162,10 @@ class Struct(metaclass=StructType):
         super().__init_subclass__(**options)
         cls.kafka_name = kafka_name or cls.__name__
 
-    # A type checker generates the `__init__` of each class from its fields (dataclass_transform). For an unknown class,
-    # such as a `type[Message]`, it has no fields.
+    # A type checker generates the `__init__` of each class from its fields (dataclass_transform). It uses the signature
+    # below for a class that it does not know, such as a `type[Message]`.
     def __init__(self, *positional: Any, **values: Any) -> None:
-        # The class whose `__init__` this is: the instance's class may be a user's, with another `__init__`.
+        # The class that still has this `__init__`: the instance may be of a user's subclass with its own `__init__`.
         cls: Any = next(each for each in type(self).__mro__ if vars(each).get("__init__") is Struct.__init__)
         cls.__init__ = _init_of(cls)
         cls.__init__(self, *positional, **values)
@@ -177,7 +177,7 @@ class Struct(metaclass=StructType):
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def __repr__(self) -> str:
-        """The fields, without secrets. Long values are cut: a list shows its first elements and how many follow."""
+        """The fields, without secrets. Long values are cut: a list shows its first elements and counts the others."""
         text = ""
         for piece in _pieces(self):
             text += piece
@@ -186,15 +186,15 @@ class Struct(metaclass=StructType):
         return text
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        """State for copies and pickles."""
+        """The state for copies and pickles."""
         names = (*self.__match_args__, "unknown_tagged_fields")
         return None, {name: _own(getattr(self, name)) for name in names}
 
 
 def _init_of(cls: type[Struct]) -> Any:
-    """An `__init__` with a keyword a field, as dataclasses generate it: a loop over the fields would take longer.
+    """Generates an `__init__` with a keyword per field, as dataclasses do: a loop over the fields would take longer.
 
-    Each instance gets a fresh value of a mutable default.
+    Each instance gets its own object for a mutable default.
     """
     keywords, lines = ["self", "*"], []
     names: dict[str, Any] = {"UNSET": UNSET, "REFUSES_BY_NAME": True}
@@ -217,12 +217,12 @@ def _init_of(cls: type[Struct]) -> Any:
 
 
 def _refused(cls: type[Struct], positional: tuple[Any, ...], given: dict[str, Any] | None) -> ArgumentError | None:
-    """The error for these arguments; None if a user's own `__init__` raised it."""
+    """The error for arguments that `__init__` refused; None if a user's own `__init__` refused them."""
     name, fields = cls.__name__, cls.__match_args__
     if "REFUSES_BY_NAME" not in getattr(cls.__init__, "__globals__", ()):
         return None
     if positional:
-        return ArgumentError(f"{name} takes keywords alone, such as {name}({fields[0] if fields else ''}=...)")
+        return ArgumentError(f"{name} takes only keywords, such as {name}({fields[0] if fields else ''}=...)")
     wrong = next((word for word in given or () if word not in (*fields, "unknown_tagged_fields")), None)
     if wrong is None:
         return None
@@ -257,7 +257,7 @@ def _pieces(value: Any) -> Iterator[str]:
 
 
 def _shown(spec: Field, value: Any) -> Iterator[str]:
-    """The value without secrets; of records only the size, since a metadata log has secrets in them."""
+    """The text of a field without secrets. Records show only their size, because metadata records have secrets."""
     if spec.options.secret:
         yield HIDDEN
     elif spec.type.kind is Kind.RECORDS and value is not None:
@@ -267,7 +267,7 @@ def _shown(spec: Field, value: Any) -> Iterator[str]:
 
 
 def _own(value: Any) -> Any:
-    """Records are views of the received bytes; a copy gets bytes of its own."""
+    """The value without references to received bytes: a view of records becomes a copy of its bytes."""
     return bytes(value) if isinstance(value, memoryview) else value
 
 
@@ -299,12 +299,12 @@ class Message(Struct):
 
 
 class MetadataRecord(Message, versions="none", flexible="none"):
-    """A record of the metadata log (KIP-631). `api_key` is the number of its type there."""
+    """A record of the metadata log (KIP-631). `api_key` is the number of the record's type."""
 
     __slots__ = ()
 
 
 class Data(Message, versions="none", flexible="none"):
-    """A stored struct, or one inside the bytes of another message; usually with its version, an int16, in front."""
+    """A struct in a file, or in a bytes field of another message; usually its version, an int16, precedes it."""
 
     __slots__ = ()

@@ -8,25 +8,25 @@ from kcore.types import Uuid
 class GetTelemetrySubscriptionsRequest(Message, api_key=71, versions="0", flexible="0+"):
     """A client asks for the broker's metrics subscription."""
 
-    client_instance_id: Uuid  # Zero the first time; the broker then assigns one.
+    client_instance_id: Uuid  # Zero in the first request; the broker then assigns an id.
 
 
 class GetTelemetrySubscriptionsResponse(Message, api_key=71, versions="0", flexible="0+"):
-    """The metrics to push, the interval, and the format."""
+    """The metrics that the client should push, the interval, and the format."""
 
     throttle_time_ms: int32
     error_code: int16
     client_instance_id: Uuid
-    subscription_id: int32  # Changes with the subscription; a push under an old one is refused.
-    accepted_compression_types: list[int8]  # Best first.
+    subscription_id: int32  # Changes with the subscription; the broker refuses a push with an old id.
+    accepted_compression_types: list[int8]  # The preferred type first.
     push_interval_ms: int32
     telemetry_max_bytes: int32
-    delta_temporality: bool  # Counters as differences to the last push.
+    delta_temporality: bool  # If True, the client sends counters as differences to its last push.
     requested_metrics: list[str]  # Prefixes of metric names: no prefix for none, one empty prefix for all.
 
 
 class PushTelemetryRequest(Message, api_key=72, versions="0", flexible="0+"):
-    """A client's metrics."""
+    """A client sends its metrics to the broker."""
 
     client_instance_id: Uuid
     subscription_id: int32
@@ -53,7 +53,7 @@ class ClientMetricsResource(Struct):
 
 
 class ListClientMetricsResourcesResponse(Message, api_key=74, versions="0", flexible="0+"):
-    """The names. Since 4.1 ListConfigResources has this number."""
+    """The names of client metrics resources. Since 4.1 ListConfigResources has this API key."""
 
     throttle_time_ms: int32
     error_code: int16

@@ -54,12 +54,12 @@ class CreatableTopicResult(Struct):
     topic_id: Uuid = field(versions="7+", ignorable=True)  # KIP-516.
     error_code: int16
     error_message: str | None = field(versions="1+", nullable="0+", ignorable=True)
-    # Why the client may not see the settings.
+    # The error because of which the client may not see the settings.
     topic_config_error_code: int16 = field(versions="5+", tag=0, tagged="5+", ignorable=True)
     # Partitions of the created topic (KIP-525); -1 if the client may not see them.
     num_partitions: int32 = field(versions="5+", default=-1, ignorable=True)
     replication_factor: int16 = field(versions="5+", default=-1, ignorable=True)
-    # Null if the client may not see them.
+    # The topic's settings; null if the client may not see them.
     configs: list[CreatableTopicConfigs] | None = field(versions="5+", nullable="5+", ignorable=True)
 
 
@@ -102,10 +102,10 @@ class DeleteTopicsResponse(Message, api_key=20, versions="0-6", flexible="4+"):
 
 
 class DeleteRecordsPartition(Struct):
-    """The first offset of one partition that stays."""
+    """One partition, and the offset before which its records are to be deleted."""
 
     partition_index: int32
-    offset: int64  # The first offset that stays; -1 for the high watermark.
+    offset: int64  # The first offset that remains; -1 for the high watermark.
 
 
 class DeleteRecordsTopic(Struct):
@@ -116,17 +116,17 @@ class DeleteRecordsTopic(Struct):
 
 
 class DeleteRecordsRequest(Message, api_key=21, versions="0-2", flexible="2+"):
-    """Asks leaders to drop the beginning of their logs (KIP-107)."""
+    """A client asks leaders to delete the first records of partitions (KIP-107)."""
 
     topics: list[DeleteRecordsTopic]
     timeout_ms: int32
 
 
 class DeleteRecordsPartitionResult(Struct):
-    """The new begin of the partition."""
+    """The new start of one partition, or an error."""
 
     partition_index: int32
-    low_watermark: int64  # The smallest start of all replicas.
+    low_watermark: int64  # The smallest log start offset of all replicas.
     error_code: int16
 
 

@@ -1,19 +1,19 @@
-"""Transactions (KIP-98): from a producer's id to the markers in its partitions."""
+"""Transactions (KIP-98): producer ids, partitions and offsets of a transaction, its end, and its markers."""
 
 from kcore.schema.kinds import int8, int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
 
 
 class InitProducerIdRequest(Message, api_key=22, versions="0-6", flexible="2+"):
-    """A producer asks for its id and epoch; an open transaction of its predecessor is aborted."""
+    """A producer asks for its id and epoch; the coordinator aborts an open transaction of its predecessor."""
 
     transactional_id: str | None = field(nullable="0+")  # Null for an idempotent producer without transactions.
     transaction_timeout_ms: int32  # The coordinator aborts the transaction after this time.
-    # The current one when it recovers from an error (KIP-360); -1 for none.
+    # The producer's present id, if the producer recovers from an error (KIP-360); -1 for none.
     producer_id: int64 = field(versions="3+", default=-1)
     producer_epoch: int16 = field(versions="3+", default=-1)
     enable2_pc: bool = field(versions="6+")  # Two-phase commit: the coordinator never aborts on its own (KIP-939).
-    keep_prepared_txn: bool = field(versions="6+")  # Keeps the predecessor's transaction open for a decision (KIP-939).
+    keep_prepared_txn: bool = field(versions="6+")  # Keeps the predecessor's prepared transaction open (KIP-939).
 
 
 class InitProducerIdResponse(Message, api_key=22, versions="0-6", flexible="2+"):
@@ -23,7 +23,7 @@ class InitProducerIdResponse(Message, api_key=22, versions="0-6", flexible="2+")
     error_code: int16
     producer_id: int64 = field(default=-1)
     producer_epoch: int16
-    # Id of the kept transaction's producer; -1 for none (KIP-939).
+    # The producer id of the transaction that was kept open; -1 for none (KIP-939).
     ongoing_txn_producer_id: int64 = field(versions="6+", default=-1)
     ongoing_txn_producer_epoch: int16 = field(versions="6+", default=-1)
 
@@ -46,9 +46,9 @@ class AddPartitionsToTxnTransaction(Struct):
 
 
 class AddPartitionsToTxnRequest(Message, api_key=24, versions="0-5", flexible="3+"):
-    """Adds partitions to a transaction: from the producer, or since version 4 from brokers."""
+    """A producer, or since version 4 a broker, adds partitions to a transaction."""
 
-    # Several transactions, sent by brokers (KIP-890); the next fields are one producer's transaction.
+    # Brokers send several transactions in this field (KIP-890). A producer fills the fields below instead.
     transactions: list[AddPartitionsToTxnTransaction] = field(versions="4+")
     v3_and_below_transactional_id: str = field(versions="0-3")
     v3_and_below_producer_id: int64 = field(versions="0-3")
@@ -96,14 +96,14 @@ class AddOffsetsToTxnRequest(Message, api_key=25, versions="0-4", flexible="3+")
 
 
 class AddOffsetsToTxnResponse(Message, api_key=25, versions="0-4", flexible="3+"):
-    """The result."""
+    """The transaction coordinator's answer to the announcement."""
 
     throttle_time_ms: int32
     error_code: int16
 
 
 class EndTxnRequest(Message, api_key=26, versions="0-5", flexible="3+"):
-    """A producer commits or aborts."""
+    """A producer commits or aborts its transaction."""
 
     transactional_id: str
     producer_id: int64
@@ -112,11 +112,11 @@ class EndTxnRequest(Message, api_key=26, versions="0-5", flexible="3+"):
 
 
 class EndTxnResponse(Message, api_key=26, versions="0-5", flexible="3+"):
-    """The transaction is decided; the markers follow."""
+    """The coordinator's answer after it has stored the decision; it writes the transaction's markers later."""
 
     throttle_time_ms: int32
     error_code: int16
-    # For the next transaction: each transaction raises the epoch (KIP-890).
+    # Id and epoch for the next transaction: each transaction raises the epoch (KIP-890).
     producer_id: int64 = field(versions="5+", default=-1, ignorable=True)
     producer_epoch: int16 = field(versions="5+", default=-1, ignorable=True)
 
@@ -129,19 +129,19 @@ class WritableTxnMarkerTopic(Struct):
 
 
 class WritableTxnMarker(Struct):
-    """One transaction's decision, and its partitions."""
+    """The decision about one transaction, and the transaction's partitions."""
 
     producer_id: int64
     producer_epoch: int16
     transaction_result: bool  # True for commit.
     topics: list[WritableTxnMarkerTopic]
-    coordinator_epoch: int32  # An older coordinator's marker is refused.
-    # 2 makes the leader check the epoch more strictly (KIP-1228).
+    coordinator_epoch: int32  # The leader refuses a marker of an older epoch.
+    # With 2 the leader checks the producer epoch more strictly (KIP-1228).
     transaction_version: int8 = field(versions="2+", ignorable=True)
 
 
 class WriteTxnMarkersRequest(Message, api_key=27, versions="0-2", flexible="1+"):
-    """The transaction coordinator sends the decision to partition leaders for their logs."""
+    """The transaction coordinator sends its decisions to partition leaders, which write them into their logs."""
 
     markers: list[WritableTxnMarker]
 
@@ -197,7 +197,7 @@ class TxnOffsetCommitRequest(Message, api_key=28, versions="0-5", flexible="3+")
     group_id: str
     producer_id: int64
     producer_epoch: int16
-    # With the member, so that a fenced one is refused (KIP-447).
+    # The generation and the member: the coordinator refuses a fenced member (KIP-447).
     generation_id: int32 = field(versions="3+", default=-1)
     member_id: str = field(versions="3+")
     group_instance_id: str | None = field(versions="3+", nullable="3+", default=None)

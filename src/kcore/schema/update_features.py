@@ -10,7 +10,7 @@ LAST_VERSION_WITH_RESULTS: Final = 1  # Later responses have only an error for t
 
 
 class UpgradeType(IntEnum):
-    """FeatureUpdate.UpgradeType (KIP-778)."""
+    """FeatureUpdate.UpgradeType: the direction in which a feature's level may change (KIP-778)."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2  # No metadata is lost.
@@ -21,13 +21,13 @@ class FeatureUpdateKey(Struct):
     """A feature and its new level."""
 
     feature: str
-    max_version_level: int16  # Below 1 removes it.
-    allow_downgrade: bool = field(versions="0")  # `upgrade_type` says more since version 1.
+    max_version_level: int16  # A level below 1 removes the feature.
+    allow_downgrade: bool = field(versions="0")  # Version 1 replaces it by `upgrade_type`.
     upgrade_type: int8 = field(versions="1+", default=1)  # UpgradeType
 
 
 class UpdateFeaturesRequest(Message, api_key=57, versions="0-2", flexible="0+"):
-    """An administrator asks the controller for other levels."""
+    """An administrator asks the controller to change the levels of features."""
 
     timeout_ms: int32 = field(default=60000)
     feature_updates: list[FeatureUpdateKey]
@@ -43,10 +43,10 @@ class UpdatableFeatureResult(Struct):
 
 
 class UpdateFeaturesResponse(Message, api_key=57, versions="0-2", flexible="0+"):
-    """The controller's answer."""
+    """The controller's answer, in versions 0 and 1 feature by feature."""
 
     throttle_time_ms: int32
     error_code: int16
     error_message: str | None = field(nullable="0+")
-    # Since version 2 all or none succeed (KIP-1022), so one error suffices.
+    # Since version 2 all updates succeed or none does (KIP-1022), so the response has one error.
     results: list[UpdatableFeatureResult] = field(versions="0-1", ignorable=True)

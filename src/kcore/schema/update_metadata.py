@@ -1,4 +1,4 @@
-"""UpdateMetadata: the controller sends every broker the state of the cluster. ZooKeeper mode; gone in 4.0."""
+"""UpdateMetadata: the controller sends every broker the state of the cluster. ZooKeeper mode; removed in 4.0."""
 
 from kcore.schema.kinds import int8, int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -6,9 +6,9 @@ from kcore.types import Uuid
 
 
 class UpdateMetadataPartitionState(Struct):
-    """The state of one partition that brokers need to answer clients."""
+    """The state of one partition, with which brokers answer clients' Metadata requests."""
 
-    topic_name: str = field(versions="0-4", ignorable=True)  # Named once a topic from version 5 on (KIP-380).
+    topic_name: str = field(versions="0-4", ignorable=True)  # From version 5 on in the topic (KIP-380).
     partition_index: int32
     controller_epoch: int32
     leader: int32  # -2 while the topic is being deleted.
@@ -20,7 +20,7 @@ class UpdateMetadataPartitionState(Struct):
 
 
 class UpdateMetadataTopicState(Struct):
-    """A topic and its partitions that changed."""
+    """A topic, and its partitions that changed."""
 
     topic_name: str
     topic_id: Uuid = field(versions="7+", ignorable=True)
@@ -53,7 +53,7 @@ class UpdateMetadataRequest(Message, api_key=6, versions="0-8", flexible="6+"):
     is_kraft_controller: bool = field(versions="8+", json_name="isKRaftController")
     type: int8 = field(versions="8+", tag=0, tagged="8+")  # 0 unknown, 1 incremental, 2 full (KIP-866).
     controller_epoch: int32
-    # Epoch of the addressed incarnation (KIP-380).
+    # The epoch of the addressed broker's incarnation (KIP-380).
     broker_epoch: int64 = field(versions="5+", default=-1, ignorable=True)
     ungrouped_partition_states: list[UpdateMetadataPartitionState] = field(versions="0-4")
     topic_states: list[UpdateMetadataTopicState] = field(versions="5+")
@@ -61,6 +61,6 @@ class UpdateMetadataRequest(Message, api_key=6, versions="0-8", flexible="6+"):
 
 
 class UpdateMetadataResponse(Message, api_key=6, versions="0-8", flexible="6+"):
-    """The broker's result."""
+    """The broker's answer after it has applied the update."""
 
     error_code: int16

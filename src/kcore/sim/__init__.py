@@ -1,5 +1,5 @@
-"""Seeded worlds: processes on simulated networks, disks and clocks, with all that can go wrong there.
+"""Simulated worlds: processes on simulated networks, disks and clocks, with faults. A seed determines all events.
 
-`kernel/` knows no protocol: the queue of events, clocks, the network, processes that crash and pause. `raft/` is a
-quorum in such a world: its nodes, what is asked of them, the faults, and the invariants after every event.
+- `kernel/`: the queue of events, processes that pause, clocks, the network and disks; without a protocol
+- `raft/`: a KRaft quorum in a world: its nodes, requests of clients, faults, and invariants checked after every event
 """

@@ -27,7 +27,7 @@ class Words(NamedTuple):
 
 
 def _plan_of(message: Any, version: int, dialect: str | None = None) -> StructPlan:
-    """The plan of a message and version. The codec asks once for each; a wrong argument also ends here."""
+    """The plan of a message and version. The codec calls this once for each, and for wrong arguments."""
     if not isinstance(message, str) and not (isinstance(message, type) and issubclass(message, Message)):
         raise EncodeError(f"expected a message, its class or its name, not {message!r}")
     return plan(message_class(message, dialect), version, dialect)

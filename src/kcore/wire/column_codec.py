@@ -52,7 +52,7 @@ def prepared(name: str | type[Message], version: int) -> tuple[type[Message], Pr
 def decode_rows(
     message: type[Message], version: int, data: bytes | bytearray | memoryview, spans__mx: npt.NDArray[np.int64]
 ) -> Rows:
-    """Many messages of one kind and version as columns, a row each, in the order of their spans.
+    """Many messages of one kind and version as columns, one row per message, in the order of their spans.
 
     `spans__mx`: int64, the begin and end of message m in `data`. Messages are read in place or copied as in
     `decode_columns`; the spans must not change meanwhile. DecodeError with the offset in `data` for the first invalid
@@ -74,7 +74,7 @@ def decode_rows(
 def filled_of_copies(running: Program, view: memoryview, spans__mx: npt.NDArray[np.int64]) -> "Filled":
     """The columns of copies of the messages, taken once because others may change the memory of `view`."""
     begins, ends = spans__mx.T
-    # A byte between two: the end of one message then lies in no other message.
+    # One byte between two messages: the offset of an error at the end of one message is then in no other message.
     places = np.concatenate([[0], np.cumsum(ends - begins + 1)])
     packed = np.empty(int(places[-1]), np.uint8)
     pack(view, spans__mx, places[:-1], packed)
@@ -111,7 +111,7 @@ def encode_columns(columns: Columns, version: int, out: Any = None) -> bytes | i
 
 
 def encode_rows(message: type[Message], version: int, rows: Rows, count: int) -> tuple[bytes, npt.NDArray[np.int64]]:
-    """Encode `count` messages of one kind and version, a row each: their bytes one after the other, and their ends.
+    """Encodes `count` messages of one kind and version, one per row; returns all bytes, and the end of each message.
 
     The reverse of `decode_rows`; errors as `encode_columns`. UnsupportedVersionError for a version whose partitions are
     not grouped by topic.
@@ -157,7 +157,7 @@ class Filled:
     __slots__ = ("arena", "columns", "counts", "message", "places", "rows")
 
     def __init__(self, running: Program, data: memoryview, spans__mx: npt.NDArray[np.int64] | None) -> None:
-        """One message, or many by their spans; DecodeError for an invalid one."""
+        """Decodes one message, or many by their spans; DecodeError for an invalid message."""
         reader = Reader(running.tables, data, spans__mx)
         problem, offset = reader.measure()
         if problem:
@@ -172,7 +172,7 @@ class Filled:
 
 
 class Slots:
-    """The sent columns of a struct's node by the names of its fields (`kcore.wire.columns.Pending`)."""
+    """Makes the columns of the fields that were sent, each when it is first read (`kcore.wire.columns.Pending`)."""
 
     __slots__ = ("filled", "names")
 
@@ -219,7 +219,7 @@ def valid_of(slot: Slot, filled: Filled, place: int) -> list[npt.NDArray[Any]]:
 
 
 def path_of(branch: Branch, column: int) -> str:
-    """The path from the message to the field whose first column this is."""
+    """The path from the message to the field whose first column is `column`."""
     slots = list(branch.slots)
     while slots:
         slot = slots.pop()

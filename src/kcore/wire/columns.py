@@ -1,7 +1,7 @@
-"""Holds messages as columns: one NumPy array a field, for any number of partitions.
+"""Holds messages as columns: one NumPy array per field, for any number of partitions.
 
-The names mirror the message: `columns.controller_epoch` is a number, `columns.topic_states.topic_name` one string a
-topic, `columns.topic_states.partition_states.controller_epoch` one number a partition.
+The names mirror the message: `columns.controller_epoch` is a number, `columns.topic_states.topic_name` one string per
+topic, `columns.topic_states.partition_states.controller_epoch` one number per partition.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -26,10 +26,10 @@ Array = npt.NDArray[Any]
 
 
 class Vectors:
-    """A list of values a row: row k has values[offsets[k]:offsets[k + 1]].
+    """One list of values per row: row k has values[offsets[k]:offsets[k + 1]].
 
-    `offsets`: int32, rows + 1. `values`: an array, or Strings or Vectors if the lists hold those.
-    - `valid`: bool a row if the field is nullable, else None; a null row is empty.
+    `offsets`: int32, rows + 1. `values`: an array, or Strings or Vectors if the lists hold strings or lists.
+    `valid`: one bool per row if the field is nullable, otherwise None; a null row is empty.
     """
 
     __slots__ = ("offsets", "valid", "values")
@@ -88,7 +88,7 @@ class Vectors:
 
 
 class Strings(Vectors):
-    """A string a row, stored as offsets and UTF-8 bytes (uint8); a Python string is made when a row is read.
+    """One string per row, stored as offsets and UTF-8 bytes (uint8); a Python string is made when a row is read.
 
     Reading a row whose bytes are not UTF-8 raises DecodeError with its offset in the bytes.
     """
@@ -125,10 +125,10 @@ class Strings(Vectors):
 
 
 class Spans(Vectors):
-    """Records a row, left in the message: row k is source[begins[k]:begins[k] + offsets[k + 1] - offsets[k]].
+    """A records field, left in the message: row k is source[begins[k]:begins[k] + offsets[k + 1] - offsets[k]].
 
-    source: uint8, the decoded message, which is kept alive and must not change. begins: int64. `values` has all bytes
-    together; reading it copies them. Copies and pickles are plain Vectors.
+    source: uint8, the decoded message, which is kept alive and must not change. begins: int64. `values` has the bytes
+    of all rows, copied when it is first read. Copies and pickles are plain Vectors.
     """
 
     __slots__ = ("begins", "gathered", "source")
@@ -187,7 +187,7 @@ class UnknownTags:
 
 
 class Pending(Protocol):
-    """A source of decoded columns that were not read yet."""
+    """A source of decoded columns that no caller has read yet."""
 
     @property
     def names(self) -> Collection[str]: ...
@@ -197,11 +197,11 @@ class Pending(Protocol):
 
 
 class Rows:
-    """Structs of one kind as columns; one attribute a field, with Kafka's name in snake_case.
+    """Structs of one kind as columns; one attribute per field, with Kafka's name in snake_case.
 
     Fixed-size fields are arrays (a uuid is uint8[rows, 16]), strings `Strings`, lists `Vectors`, structs `Rows`. The
     int32 `row_offsets` assign structs to the parent's rows: row k has the rows row_offsets[k]:row_offsets[k + 1]. None
-    if there is one struct a parent. An unset or unsent field reads as its default, at no cost.
+    if each parent has one struct. A field that is not set or was not sent reads as its default.
     """
 
     def __init__(
@@ -255,7 +255,7 @@ class Rows:
         return {"_made": self._columns} | {name: value for name, value in vars(self).items() if name != "_made"}
 
     def bind(self, struct: type[Struct], count: int) -> Self:
-        """Set the struct of the rows; EncodeError for a column of no field of the struct."""
+        """Sets the struct of the rows; EncodeError for a column that is not a field of the struct."""
         fields = {field.name: field for field in struct.__fields__}
         if unknown := self._columns.keys() - fields:
             raise EncodeError(f"{struct.__name__} has no field {', '.join(sorted(unknown))}")
@@ -297,7 +297,7 @@ class Rows:
         return [*map(self._made.get, names)]
 
     def to_arrow(self) -> "pa.RecordBatch":
-        """As Arrow, a row a struct, with nested arrays of structs; memory is shared except for bools and nulls.
+        """As Arrow, one row per struct, with nested arrays of structs; memory is shared except for bools and nulls.
 
         Unset fields are left out. MissingExtraError without pyarrow.
         """
@@ -325,7 +325,7 @@ class Rows:
     __hash__ = None  # type: ignore[assignment]
 
     def _stored(self, name: str) -> Any:
-        """The column of that field, of its default if unset; None if the rows have no struct yet."""
+        """The column of that field, or a column of its default if it is not set; None if there is no such field."""
         if (found := self.column(name)) is not None:
             return found
         field = next((field for field in self._struct.__fields__ if field.name == name), None)
@@ -357,7 +357,7 @@ class Columns(Rows):
 
     @classmethod
     def of_columns(cls, message: type[Message], columns: dict[str, Any], unknown_tags: UnknownTags | None) -> Self:
-        """Columns of columns of one row each, as decoding makes them."""
+        """A message from columns that have one row each, as decoding makes them."""
         made = cls.__new__(cls)
         Rows.__init__(made, unknown_tags=unknown_tags, **columns)
         made.message = message
@@ -375,7 +375,7 @@ def check_offsets(offsets: Any, valid: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A row of the message itself as a Python value; arrays stay arrays."""
+    """The value of one of the message's own fields as a Python value; arrays stay arrays."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray) and value.shape == (16,) and value.dtype == np.uint8:
@@ -413,7 +413,7 @@ def one_row(field: Field, value: Any) -> Any:
 
 
 def default_column(field: Field, count: int) -> Any:
-    """A column of the field's default that takes no memory a row."""
+    """A column with the field's default in each row, which takes no memory per row."""
     kind, default = field.type.kind, field.default()
     if kind is Kind.UUID:
         return np.broadcast_to(np.frombuffer(default, np.uint8), (count, 16))

@@ -1,4 +1,4 @@
-"""Holds the values of many records in one buffer and frames them as batches, without an object a record."""
+"""Holds the values of many records in one buffer and frames them as batches, without an object per record."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class EncodedRecords:
 
     @classmethod
     def of(cls, values: Sequence[bytes]) -> Self:
-        """Make them from values as bytes."""
+        """Makes EncodedRecords from values as bytes."""
         offsets = np.zeros(len(values) + 1, np.int64)
         np.cumsum([len(each) for each in values], out=offsets[1:])
         return cls(np.frombuffer(b"".join(values), np.uint8), offsets)
@@ -42,7 +42,7 @@ class EncodedRecords:
         return len(self.offsets) - 1
 
     def fit_one_batch(self, max_bytes: int = MAX_BATCH_BYTES) -> bool:
-        """True only if `batches` makes at most one batch of them, at any offsets; False may be too pessimistic."""
+        """True if all records fit into one batch at any base offset; may be False although they fit."""
         return HEADER_END + int(self.offsets[-1] - self.offsets[0]) + _AROUND_RECORD * len(self) <= max_bytes
 
     def __iter__(self) -> Iterator[bytes]:
@@ -52,7 +52,7 @@ class EncodedRecords:
     def batches(
         self, base_offset: int, *, epoch: int, timestamp: int, max_bytes: int = MAX_BATCH_BYTES
     ) -> Iterator[bytearray]:
-        """Frame the records as batches of magic 2 from `base_offset` on, each of at most `max_bytes` or one record.
+        """Frames the records as batches of magic 2 from `base_offset` on, each of at most `max_bytes` or one record.
 
         No compression; all records have one timestamp (ms), because a timestamp delta crashes Kafka's nodes
         (RecordsIterator). The batches equal those of `encode_values`.

@@ -43,7 +43,7 @@ class Fanout:
         return [head, self._tail]
 
     def bytes_for(self, broker_epoch: int, correlation_id: int | None = None) -> bytes:
-        """The same in one piece, with one copy of the body."""
+        """The bytes of `buffers` in one piece, with one copy of the body."""
         return b"".join(self.buffers(broker_epoch, correlation_id))
 
     def _frame(self, correlation_id: int) -> bytes:

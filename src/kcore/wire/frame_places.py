@@ -1,4 +1,4 @@
-"""Finds the places of fields in a frame whose values change from one frame to the next; all other bytes are equal."""
+"""Finds the places of those fields of a frame that change from one frame to the next; all other bytes stay equal."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -18,7 +18,7 @@ def frame(header: Message, message: Message, version: int) -> bytes:
 def with_places(build: Callable[..., bytes], names: Sequence[str]) -> Frame:
     """The frame that `build` makes with all these fields 0, and the fields' places.
 
-    A field begins at the first byte that changes when the field is -1 (all bytes 255) instead of 0; None if none
+    A field begins at the first byte that changes when the field is -1 (all bytes 255) instead of 0; None if no byte
     changes. All fields have a fixed width.
     """
     zeros = dict.fromkeys(names, 0)
@@ -32,7 +32,7 @@ def with_places(build: Callable[..., bytes], names: Sequence[str]) -> Frame:
 
 
 def is_made_of(pattern: bytes, zeros: bytes, fields: Iterable[tuple[int | None, int, int]]) -> bool:
-    """True if `frame` is another frame with these values in its fields, given their places and widths in bytes."""
+    """True if `pattern` is the frame `zeros` with other values. `fields`: place, value and width (bytes) of each."""
     made = bytearray(zeros)
     for at, value, width in fields:
         if at is not None:

@@ -15,7 +15,7 @@ from kcore.wire.layout import BEGINS, BYTES, DTYPES, OFFSETS, VALID, Branch, Cod
 
 Array = npt.NDArray[Any]
 UINT32 = np.dtype(np.uint32)
-# On Python 3.11 an enum member's lookup takes longer than all the rest of a field.
+# Constants, because on Python 3.11 looking up an enum's member takes longer than all other work on a field.
 VECTOR, STRUCT = Code.VECTOR, Code.STRUCT
 
 
@@ -47,12 +47,12 @@ def gather_rows(into: Gathered, program: Program, branch: Branch, rows: Rows, co
     arrays, shape, uuids = into.arrays, (count,), (count, 16)
     for (slot, dtype, base, place, tagged), known in zip(branch.fields, rows.columns_of(branch.names), strict=True):
         if known is None and tagged:
-            continue  # The Writer sends nothing for it.
+            continue  # The Writer omits an unset tagged field.
         column = default_of(slot, count) if known is None else known
         if dtype is None:
             gather_lengths(into, program, slot, column, count)
         elif type(column) is ndarray and column.dtype is base and column.shape == (shape if base is dtype else uuids):
-            arrays[place] = column  # Nearly always; checking the other conditions takes time.
+            arrays[place] = column  # The usual case; `checked` takes longer.
         else:
             arrays[place] = checked(column, dtype, count, slot.path)
     if rows.unknown_tags is not None:
@@ -167,7 +167,7 @@ def checked(column: Any, dtype: np.dtype[Any], count: int, path: str, part: str 
 
 
 def refuse(rows: Rows, absent: tuple[Field, ...], path: str) -> None:
-    """UnsupportedVersionError if one of the fields is set, which the version lacks and must not drop."""
+    """UnsupportedVersionError if a field of `absent` is set: the version lacks these fields and must not drop them."""
     for lacking in absent:
         if is_set(lacking, rows.column(lacking.name)):
             raise UnsupportedVersionError(f"{path}.{lacking.name} is set, but the version lacks it")

@@ -1,7 +1,7 @@
-"""Converts between both shapes of the requests that KIP-380 grouped by topic.
+"""Converts between the old and the new shape of the requests whose partitions KIP-380 grouped by topic.
 
-Old versions name the topic in every partition, new ones once a topic. Columns always have the new shape:
-`topic_states`, and `partition_states` in it.
+Old versions name the topic in every partition; new versions list partitions under their topic. Columns always have the
+new shape: `topic_states`, each with its `partition_states`.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from kcore.wire.plan import plan
 
 @dataclass(frozen=True, slots=True)
 class OldShape:
-    """The array of an old version: partitions with names, or (`indexes`) topics with bare partition numbers."""
+    """The array of an old version: partitions with topic names, or (`indexes`) topics with partition numbers only."""
 
     message: str
     field: str
@@ -38,7 +38,7 @@ OLD_SHAPES = (
 
 @cache
 def old_shape(message: type[Message], version: int) -> OldShape | None:
-    """The version's old shape, None if it has the new one."""
+    """The old shape in which this version of the message lists partitions; None if the version has the new shape."""
     present = {step.field.name for step in plan(message, version).in_line}
     return next((s for s in OLD_SHAPES if s.message == message.__name__ and s.field in present), None)
 

@@ -29,7 +29,7 @@ PARSERS: dict[Kind, Callable[[str], Any]] = {
 
 def to_json(message: Message, version: int, dialect: str | None = None) -> JsonObject:
     """The message as an object for `json.dumps`. Errors: those of `encode`."""
-    encode(message, version, dialect=dialect)  # The encoder alone checks the contents of a message.
+    encode(message, version, dialect=dialect)  # Checks the contents of the message, as only the encoder does.
     return _object(message, plan(type(message), version, dialect))
 
 
@@ -91,8 +91,8 @@ def _blank(type_: FieldType, step: Step, default: Any) -> Any:
 def from_json(name: str | type[Message], version: int, obj: JsonObject, dialect: str | None = None) -> Message:
     """The message of that JSON object. Only tagged fields may be missing. Names of older releases are accepted.
 
-    EncodeError names the place, for example topicStates[3].partitionStates[0].isr: missing, unknown, of the wrong type
-    or out of range. UnknownMessageError, UnsupportedVersionError.
+    EncodeError for a field that is missing, unknown, of the wrong type or out of range; it names the place, for example
+    topicStates[3].partitionStates[0].isr. UnknownMessageError, UnsupportedVersionError.
     """
     message: Message = _struct(obj, plan(message_class(name, dialect), version, dialect), "")
     return message

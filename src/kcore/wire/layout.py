@@ -1,7 +1,7 @@
 """Compiles a plan to the program of the column kernels and to the tree of its columns.
 
-Every struct of a version is a node; its rows are the structs of all arrays of that kind in wire order. A node's fields
-are ops; each op has its columns. `_ext/columns/program.pxd` names the numbers.
+Every struct of a version is a node; its rows are all structs of this kind in wire order. A node's fields are ops; each
+op has its columns. `_ext/columns/program.pxd` defines the numbers in the tables.
 """
 
 import sys
@@ -55,7 +55,7 @@ class Prefix(IntEnum):
 class Extent(IntEnum):
     """The way to compute the length of a column."""
 
-    ROWS = 0  # one value a row of its node
+    ROWS = 0  # one value per row of its node
     ENDS = 1  # offsets: one value more than rows
     TOTAL = 2  # all elements of all rows
     TAGS = 3  # one value more than unknown tags
@@ -64,7 +64,7 @@ class Extent(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An array that the kernels fill or read. `counted` is the column whose total counts, if it is another one."""
+    """An array that the kernels fill or read. `counted`: another column whose total sets the length; -1: its own."""
 
     dtype: np.dtype[Any]
     extent: Extent
@@ -102,7 +102,7 @@ class Branch:
     refused: tuple[Field, ...]  # Fields that the version lacks and must not drop.
     by_name: dict[str, Slot]
     names: tuple[str, ...]
-    # What encoding needs of each field.
+    # For encoding, of each field: slot, dtype, dtype of an element, first column, whether the field is tagged.
     fields: tuple[tuple[Slot, np.dtype[Any] | None, np.dtype[Any] | None, int, bool], ...]
     tagged: tuple[tuple[str, int], ...]  # Tagged fields, each with a column that exists if the field was sent.
 
@@ -115,7 +115,7 @@ class Program:
     nodes: int
     columns: tuple[Column, ...]
     root: Branch
-    keeps_message: bool  # Some columns point into the message, so it must stay.
+    keeps_message: bool  # Some columns point into the message, so the message is kept.
 
 
 @cache
@@ -148,7 +148,7 @@ def together(ops: list[list[int]]) -> tuple[int, int]:
 
 
 def extent_of(k: int, column: Column) -> tuple[int, int, int, int]:
-    """The length of a column: by total or rows, of which column or node, how many more, bytes a value."""
+    """The length of a column: 0 (rows) or 1 (total), the node or column that counts, extra values, bytes per value."""
     if column.extent is Extent.MESSAGE:
         return 0, column.node, 0, 0
     if column.extent in (Extent.ROWS, Extent.ENDS):
@@ -226,7 +226,7 @@ class Compiler:
     ) -> Slot:
         """Compile a field: its op, its columns, and the node below it."""
         place, ops = len(self.groups[node]), self.groups[node]
-        ops.append([])  # The children add ops to their own groups; this entry keeps the order of ours.
+        ops.append([])  # Reserves the field's place before its children are compiled.
         code, width, is_bool, columns = describe(node, type_, step)
         column, outer = len(self.columns), self.owner
         tag = -1 if field is None or field.tag is None else field.tag
@@ -286,7 +286,7 @@ def describe(node: int, type_: FieldType, step: Step) -> tuple[Code, int, bool, 
 
 
 def fallback_bits(field: FieldStep) -> int:
-    """The default for the kernels: the wire bytes of a fixed field, or whether it is null."""
+    """The field's default for the kernels: its wire bytes if it has a fixed width, otherwise 1 for null and 0."""
     default = field.field.default()
     kind = field.field.type.kind
     if kind is Kind.UUID:

@@ -1,6 +1,6 @@
 """Frames metadata records as the log stores them: frame version, type and version before the message.
 
-As Kafka's MetadataRecordSerde: three unsigned varints, of which the first is 1.
+As in Kafka's MetadataRecordSerde, these are three unsigned varints; the first is 1.
 """
 
 from typing import cast
@@ -43,7 +43,7 @@ def decode_metadata_record(data: bytes | bytearray | memoryview) -> tuple[Metada
 
 
 def frame_columns(data: memoryview, begins: Int64s, lengths: Int32s) -> tuple[Int32s, Int32s]:
-    """Type and version of many records, which begin at those places in `data` and have those lengths.
+    """Type and version of many records; `begins` and `lengths` are their places in `data`, in bytes.
 
     Both are -1 if a frame header is not three bytes and of the usual version; only decoding shows whether it is valid.
     """

@@ -46,9 +46,9 @@ class StructPlan:
 
 
 def plan(message: type[Message], version: int, dialect: str | None = None) -> StructPlan:
-    """The plan of that version; UnsupportedVersionError if the message has no such version in that dialect."""
+    """The plan of one version of a message; UnsupportedVersionError if the dialect has no such version."""
     if message.dialect not in (None, dialect):
-        raise UnsupportedVersionError(f"{message.__name__} is a form of the dialect {message.dialect!r} alone")
+        raise UnsupportedVersionError(f"{message.__name__} exists only in the dialect {message.dialect!r}")
     versions = message.versions if dialect is None else dialect_module(dialect).versions(message)
     if version not in versions:
         raise UnsupportedVersionError(f"{message.__name__} has versions {versions}, not {version}")

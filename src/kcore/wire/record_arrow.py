@@ -1,4 +1,4 @@
-"""Converts records to Apache Arrow, a row a record; copies keys, values and headers some megabytes at a time."""
+"""Converts records to Apache Arrow, one row per record; copies keys, values and headers in parts of some megabytes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
@@ -33,7 +33,7 @@ RECORD_SCHEMA = pa.schema(
 
 
 def reader(records: Records) -> pa.RecordBatchReader:
-    """A reader of all records, batch by batch, which makes each batch when it is read."""
+    """A reader of all records in batches; it makes a batch only when the caller reads the batch."""
     return pa.RecordBatchReader.from_batches(RECORD_SCHEMA, _batches(records))
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 crc32c = records.crc32c
 Integer = TypeVar("Integer", bound=np.signedinteger[Any])
 
-# In the kernel's order. Fields are those of Kafka's DefaultRecordBatch; `position`, the batch's begin, is ours.
+# In the kernel's order. The fields are those of Kafka's DefaultRecordBatch, and `position`: where the batch begins.
 BATCH_COLUMNS: tuple[tuple[str, type[np.generic]], ...] = (
     ("position", np.int64),
     ("base_offset", np.int64),
@@ -45,7 +45,7 @@ NO_TIMESTAMP = -1
 MOST_RELATIVE_OFFSET = 2**31 - 1  # An index entry's offset is an int32.
 LENGTH_END = 12  # Bytes of a batch before those that batch_length counts.
 HEADER_END = 61  # Bytes of a batch before its records.
-# A batch's attributes: the codec's place in the lowest bits, then flags.
+# A batch's attributes: the codec's number in the lowest bits, then flags.
 CODEC_MASK = 0x07
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 ATTRIBUTES_AT = 21  # Place of the attributes in a batch, an int16.
@@ -53,7 +53,7 @@ ATTRIBUTES_AT = 21  # Place of the attributes in a batch, an int16.
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RecordBatches:
-    """Headers of record batches, a column a field, an element a batch; read-only arrays."""
+    """Headers of record batches: one column per field, one element per batch; read-only arrays."""
 
     position: Int64s  # bytes from the start of the buffer
     base_offset: Int64s
@@ -154,7 +154,7 @@ class Gap(NamedTuple):
 
 
 def gap_in(batches: RecordBatches, next_offset: int, *, inside: bool = False) -> Gap | None:
-    """The first gap, from `next_offset` on; None if there is none. `inside`: the first batch may begin before it."""
+    """The first gap after `next_offset`; None without a gap. `inside`: the first batch may begin before the offset."""
     if not len(batches):
         return None
     ends = batches.last_offset + 1
@@ -179,7 +179,7 @@ def missing_offsets(next_offset: int, found: int) -> str:
 
 
 def check_count(name: str, value: int) -> None:
-    """ArgumentError unless it is a whole number from 0 to 2**63 - 1."""
+    """ArgumentError unless `value` is a whole number from 0 to 2**63 - 1."""
     if not is_whole(value) or not 0 <= value <= maxsize:
         raise ArgumentError(f"{name} is a whole number from 0 to 2**63 - 1, not {value!r:.60}")
 

@@ -1,4 +1,4 @@
-"""Builds record batches of magic 2: from records as objects, or from decoded batches again."""
+"""Builds record batches of magic 2: from records as objects, or from the columns of decoded batches."""
 
 import struct
 from array import array
@@ -38,21 +38,20 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 LEVELS = {"gzip": range(1, 10), "zstd": range(-131072, 23)}
 
-FEW = 57  # The most values, and bytes of each, whose zigzag varints (up to 63) are one byte.
-# The bytes before those that the CRC covers: offset, length, epoch, magic, CRC;
+FEW = 57  # The most values, and bytes of a value, in a batch whose zigzag varints (up to 63) all have one byte.
+# Packs the bytes of a batch that its CRC does not cover: offset, length, epoch, magic, CRC.
 _BEFORE_IT = struct.Struct(">qiibI").pack
-_OF_BATCH = struct.Struct(">hiqqqhii").pack  # and the covered ones up to the records.
+_OF_BATCH = struct.Struct(">hiqqqhii").pack  # Packs the covered bytes before the records.
 
 Columns: TypeAlias = Sequence[memoryview]  # Columns of int64.
 
 
 def encode_batches(records: Records, *, codec: Codec | None = None, level: int | None = None) -> bytes:
-    """Build the batches again from which `records` were decoded: with their own headers, and their own codecs or
-    `codec`.
+    """Builds the batches from which `records` were decoded, with their headers, and their own codecs or `codec`.
 
-    Uncompressed ones come out byte for byte, compressed ones as this codec compresses, those without records (after
-    compaction) uncompressed, as Kafka writes them. EncodeError for an unknown codec or level, and for columns that no
-    batch can carry.
+    Uncompressed batches equal the decoded ones. Compressed batches may differ from these, because compressors differ.
+    Batches without records (after compaction) are uncompressed, as Kafka writes them. EncodeError for an unknown codec
+    or level, and for columns that no batch can carry.
     """
     if not isinstance(records, Records):
         raise ArgumentError(f"expected Records, as decode_records gives them, not {type(records).__name__}")
@@ -72,7 +71,7 @@ def encode_batches(records: Records, *, codec: Codec | None = None, level: int |
 
 
 def int64s(of: Records | RecordBatches, names: Iterable[str]) -> Columns:
-    """Columns of that name, as the kernel takes them."""
+    """The named columns as int64, as the kernel takes them."""
     return [np.ascontiguousarray(getattr(of, name), np.int64).data for name in names]
 
 
@@ -94,15 +93,15 @@ def encode_records(
     producer_epoch: int = -1,
     base_sequence: int = -1,
 ) -> bytes:
-    """One record batch of magic 2, as Kafka's MemoryRecordsBuilder makes it: snappy in xerial's framing, lz4 a frame.
+    """One record batch of magic 2, as Kafka's MemoryRecordsBuilder makes it: snappy in xerial's framing, lz4 as frame.
 
     Offsets and timestamps (ms) of the header come from the records unless they are given, as a compacted batch needs.
     With `log_append_time`, `max_timestamp` is the time of the append; with `delete_horizon`, `base_timestamp` is the
     horizon (KIP-534). Sequences follow from `base_sequence`. `level`: gzip 1 to 9, zstd -131072 to 22. A batch without
     records is not compressed. EncodeError for no record and no `base_offset`, and for values that a batch cannot carry.
 
-    Records that were decoded from a batch with LogAppendTime all have the time of the append. They lack the producer's
-    times, which such a batch still has as deltas, so these are lost here: `encode_batches` keeps them.
+    Records decoded from a batch with LogAppendTime all have the time of the append. The batch still has the producer's
+    times, as deltas; only `encode_batches` keeps these.
     """
     flags = ((log_append_time, LOG_APPEND_TIME), (transactional, TRANSACTIONAL), (control, CONTROL))
     attributes = codec_bits(codec, level) | sum(
@@ -127,7 +126,7 @@ def encode_records(
 
 
 def _last_offset_delta(offsets: list[int], base: int, given: int | None) -> int:
-    """The last offset above the base. EncodeError unless offsets ascend, none below the base or above the last."""
+    """The last offset minus `base`, or `given`. EncodeError unless offsets ascend from `base` to this last one."""
     if len(offsets) > 1 and not all(map(lt, offsets, offsets[1:])):
         before, after = next(pair for pair in pairwise(offsets) if pair[0] >= pair[1])
         raise EncodeError(f"a record has offset {after} after {before}: offsets must rise")
@@ -203,7 +202,7 @@ def _varint(number: int) -> bytes:
 
 
 class Spans:
-    """Byte strings one after the other, and their places."""
+    """Collects byte strings one after the other."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -241,7 +240,7 @@ def columns_of_rows(rows: Sequence[tuple[int, ...]], width: int) -> Columns:
 
 
 def column_of(values: Iterable[int]) -> memoryview:
-    """A column of int64; EncodeError for integers beyond int64. Not a NumPy array: most batches have a few records."""
+    """A column of int64; EncodeError for integers beyond int64. An `array` is faster than NumPy for few records."""
     try:
         column = array("q", values)
     except OverflowError as error:
@@ -267,7 +266,7 @@ def codec_bits(codec: str, level: int | None) -> int:
 def build(
     batches: Columns, records: Columns, headers: Columns, buffers: tuple[bytes | memoryview, ...], level: int | None
 ) -> bytes:
-    """The kernel's bytes. EncodeError for values that a batch cannot carry."""
+    """The bytes of the batches that the kernel builds. EncodeError for values that a batch cannot carry."""
     try:
         return kernel.encode(batches, records, headers, buffers, level)
     except ValueError as error:

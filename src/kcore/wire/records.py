@@ -72,7 +72,7 @@ CONTROL_MESSAGES = (
     *("EndTxnMarker", "EndTxnMarker"),
     *("LeaderChangeMessage", "SnapshotHeaderRecord", "SnapshotFooterRecord", "KRaftVersionRecord", "VotersRecord"),
 )
-MAX_BYTES = 2**30
+MAX_BYTES = 2**30  # The default limit of decompressed bytes.
 ROWS_AT_ONCE = 4096
 CRC_OFFSET = 17  # place of the CRC in a batch
 _AT_FIRST_BYTE = memoryview(array("q", [0]))  # the position of a single batch
@@ -89,7 +89,7 @@ class Record:
     key: bytes | None = None
     value: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()  # bytes that are not UTF-8 as surrogates
-    sequence: int = -1
+    sequence: int = -1  # -1: none
     control_type: int | None = None  # index in CONTROL_TYPES, or an unknown type; None: a data record
 
     @property
@@ -113,21 +113,21 @@ def control_message(record: Record) -> Message | None:
         return None
     name, value = CONTROL_MESSAGES[record.control_type], record.value or b""
     version = int.from_bytes(value[:2], "big", signed=True)
-    # The version stands before the message, and a later version is read as this one (KIP-98).
+    # The version precedes the message, and a later version is read as version 0 (KIP-98).
     if name == "EndTxnMarker":
         version, value = 0, value[2:6]
     kind = message_class(name)
-    if version not in kind.versions:  # In the others, the version is the message's own first field.
+    if version not in kind.versions:  # In other messages the version is the first field.
         raise DecodeError(f"{name} has versions {kind.versions}, not {version}", 0)
     return decode(kind, version, value)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Records:
-    """Records as columns, an element a record (headers: an element a header); read-only arrays.
+    """Records as columns, one element per record (headers: one per header); read-only arrays.
 
-    Spans are an offset and a length: the offset counts through `data` and on through `decompressed`, and a length of -1
-    is null. Record i has the headers `header_end[i - 1]` (0 for the first) to `header_end[i]`.
+    Keys and values are an offset and a length. Offsets count the bytes of `data` and then those of `decompressed`; a
+    length of -1 is null. Record i has the headers `header_end[i - 1]` (0 for the first) to `header_end[i]`.
     """
 
     batch: Int32s  # row in `batches`
@@ -166,7 +166,7 @@ class Records:
         return f"<Records: {counted(len(self), 'record')}{offsets}{trouble}>"
 
     def __eq__(self, other: object) -> bool:
-        """True if both were decoded from the same bytes, as far as they were decoded."""
+        """True if both have the same decoded bytes, columns and error."""
         if not isinstance(other, Records):
             return NotImplemented
         alike = (self.batches, self.data, self.decompressed, self.end, repr(self.problem))
@@ -183,7 +183,7 @@ class Records:
         return _records_again, (arrays, self.batches, *buffers, self.end, self.problem)
 
     def to_arrow(self) -> "pa.Table":
-        """A row a record, with the columns of `kcore.wire.record_arrow.RECORD_SCHEMA`. MissingExtraError without
+        """One row per record, with the columns of `kcore.wire.record_arrow.RECORD_SCHEMA`. MissingExtraError without
         pyarrow.
         """
         from kcore.wire.record_arrow import reader  # pyarrow is loaded on first use.
@@ -233,7 +233,7 @@ _ARRAYS: Final = tuple(name for name, _ in RECORD_COLUMNS + HEADER_COLUMNS)
 def _records_again(
     arrays: dict[str, Any], batches: RecordBatches, data: bytes, decompressed: bytes, end: int, problem: Any
 ) -> Records:
-    """Records from a pickle."""
+    """Makes Records of the parts of a pickle."""
     return Records(
         **{name: read_only(array) for name, array in arrays.items()},
         batches=batches,
@@ -256,7 +256,7 @@ def decode_records(
 
     `batches`: the batches to decode, from `scan_batches(data)`; all by default. `max_bytes` bounds the decompressed
     bytes of all batches together. DecodeError with its offset for an invalid batch, a wrong CRC (unless `check_crc` is
-    False) or records that Kafka's DefaultRecord would refuse. With `stop`, the records of the batches before it are
+    False) or records that Kafka's DefaultRecord would refuse. With `stop`, the records of all earlier batches are
     returned and `problem` has the error. Arrow and NumPy take the columns without a copy. `scan_batches` documents
     which buffers are read in place and which are copied first; keys and values are views of the input or its copy.
     """

@@ -1,4 +1,4 @@
-"""Compares columns by their contents: arrays, lists a row, structs, and unset columns; formats counts for `repr`."""
+"""Compares columns by their contents: arrays, lists, structs, and unset columns; formats counts for `repr`."""
 
 from dataclasses import fields
 from typing import Any
@@ -9,7 +9,7 @@ from kcore.types import Bools
 
 
 def same_values(one: Any, other: Any) -> bool:
-    """Arrays are equal by shape and values, with any dtype; anything else by `==`."""
+    """Whether two values are equal: arrays by shape and values, with any dtype; anything else by `==`."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         is_float = isinstance(one, np.ndarray) and one.dtype.kind == "f"
         return one is other or bool(np.array_equal(one, other, equal_nan=is_float))
@@ -25,14 +25,14 @@ def same_nulls(one: Bools | None, other: Bools | None) -> bool:
 
 
 class Comparable:
-    """Base of dataclasses of columns, which are equal if they have one class and all columns are equal."""
+    """Base of dataclasses of columns, which are equal if they have the same class and all columns are equal."""
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        names = [field.name for field in fields(self)]  # type: ignore[arg-type]  # A dataclass each.
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]  # Subclasses are dataclasses.
         return all(same_values(getattr(self, name), getattr(other, name)) for name in names)
 
     __hash__ = None  # type: ignore[assignment]

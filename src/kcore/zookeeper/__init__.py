@@ -1,7 +1,7 @@
 """A client of ZooKeeper for asyncio, over kazoo's session, with bulk requests (kafka.zookeeper.ZooKeeperClient).
 
-Paths and operations go in, many at a time; they become multi and multiRead requests of up to a thousand operations,
-encoded by a kernel. Results and watches come back to the event loop in ZooKeeper's order. Invariants: a request of an
+Callers pass many paths and operations at once. A kernel encodes these as multi and multiRead requests of up to a
+thousand operations. Results and watches reach the event loop in ZooKeeper's order. Invariants: a request of an
 expired session is never sent in the next one, and with a fence nothing is written after another controller's election.
 
 In reading order:

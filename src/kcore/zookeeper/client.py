@@ -1,4 +1,4 @@
-"""Reads and writes many znodes at a time from an event loop, in requests of a thousand, with several in flight."""
+"""Reads and writes many znodes from an event loop: up to a thousand per request, with several requests in flight."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -55,8 +55,8 @@ with needs("zookeeper"):
 T = TypeVar("T")
 Unreadable: TypeAlias = dict[int, TableError]  # The errors of unreadable states, by index of the path.
 
-IN_FLIGHT: Final = 16  # Requests of one call that are in flight at a time.
-_FEW: Final = 5  # Paths that are read and watched one by one.
+IN_FLIGHT: Final = 16  # The most requests of one call that are in flight together.
+_FEW: Final = 5  # Fewer paths than this are read and watched one by one.
 
 
 class ZookeeperClient:
@@ -102,7 +102,7 @@ class ZookeeperClient:
         found = await self._read(reads_of(texts_of([path.encode() for path in full])))
         nodes = [node for results in found for node in _nodes(results)]
         if watch is not None and found:
-            if not self._has_multi_read:  # The first read has found out.
+            if not self._has_multi_read:  # The read above has found that the server is older than 3.6.
                 return await self.read_nodes(paths, watch)
             pairs = zip(full, nodes, strict=True)
             watches = [self.session.watch(path, watch, is_there=node is not None) for path, node in pairs]
@@ -114,7 +114,7 @@ class ZookeeperClient:
         return await _all(self._read_children(path, watch) for path in paths)
 
     async def read_states(self, table: PartitionTable, rows: Int32s) -> States:
-        """The readable states of the partitions in `rows`."""
+        """The states of the partitions in `rows`; unreadable states are listed as errors."""
         rows = np.unique(rows).astype(np.int32)
         paths = partition_paths(
             table.topics.names, table.topic_row__p[rows], table.partition_index__p[rows], chroot=self.session.chroot
@@ -147,9 +147,9 @@ class ZookeeperClient:
     async def write(
         self, operations: Sequence[Operation | Ephemeral], *, atomic: bool = False, fence: Fence | None = None
     ) -> list[OperationResult]:
-        """The result of each operation. They are done in order and independently; with `atomic` all or none.
+        """Performs operations in order and independently, with `atomic` all or none; returns the result of each.
 
-        ControllerMovedError, and nothing is written, if the fence's path does not have its version.
+        ControllerMovedError if the fence's path does not have its version; then nothing is written.
         """
         columns = operations_of(operations, self.session.chroot)
         if atomic:
@@ -164,7 +164,7 @@ class ZookeeperClient:
         ]
 
     async def transaction(self, operations: Sequence[Operation | Ephemeral], *, fence: Fence | None = None) -> Results:
-        """Does all operations or none; then the failed operation has its error, and the others UNTRIED."""
+        """Performs all operations, or none if one fails: that operation has its error, and the others UNTRIED."""
         columns = operations_of(operations, self.session.chroot)
         rows = np.arange(columns.total)
         results = await self._multi(columns, rows, fence)
@@ -175,7 +175,7 @@ class ZookeeperClient:
     async def write_states(
         self, table: PartitionTable, changes: UnwrittenChanges, controller_epoch: int, *, fence: Fence | None = None
     ) -> Bools:
-        """Writes states independently, and creates those of version -1; returns a mask of the written changes."""
+        """Writes each state independently, and creates states of partition epoch -1; returns a mask of the written."""
         if not len(changes):
             return np.empty(0, np.bool_)
         is_new = changes.partition_epochs < 0
@@ -212,7 +212,7 @@ class ZookeeperClient:
         return await self._kept(self.session.ask(request), f"{request.path}: ")
 
     async def _kept(self, call: Coroutine[Any, Any, T], where: str = "") -> T:
-        """The result of the call. Kazoo's NoNodeError and UnimplementedError are raised, others as ZookeeperError."""
+        """The result of the call. Raises kazoo's NoNodeError and UnimplementedError, other errors as ZookeeperError."""
         try:
             return await call
         except (NoNodeError, UnimplementedError):
@@ -256,7 +256,7 @@ class ZookeeperClient:
             return await self._read_singly(reads, rows)
         try:
             answer = await self._kept(self.session.multi_read(reads.request(rows)))
-        except UnimplementedError:  # Before 3.6
+        except UnimplementedError:  # ZooKeeper before 3.6.
             self._has_multi_read = False
             return await self._read_singly(reads, rows)
         results = results_of(answer.text, answer.begin, len(rows), answer.zxid)
@@ -299,7 +299,7 @@ class ZookeeperClient:
         return partition_paths(table.topics.names, topics, partitions, chroot=self.session.chroot, below=below)
 
     async def _write_all(self, operations: Operations, fence: Fence | None) -> Int32s:
-        """Does operations that do not depend on each other; returns their errors."""
+        """Performs operations that do not depend on each other; returns their errors."""
         errors = np.full(operations.total, UNTRIED, np.int32)
         limit = asyncio.Semaphore(IN_FLIGHT)
         batches = operations.batches()
@@ -310,9 +310,9 @@ class ZookeeperClient:
         return errors
 
     async def _write_apart(self, operations: Operations, rows: Int64s, fence: Fence | None, errors: Int32s) -> None:
-        """Does independent operations. If one fails, its whole request has failed.
+        """Performs independent operations in one request. If one fails, the request has no effect.
 
-        Then the znodes are read, the operations that must fail are removed, and the others are sent again.
+        The client then reads the znodes, removes the operations that must fail, and sends the others again.
         """
         while len(rows):
             failed = await self._try(operations, rows, fence, errors)
@@ -321,7 +321,7 @@ class ZookeeperClient:
             rows = await self._without_hopeless(operations, np.delete(rows, failed), errors)
 
     async def _without_hopeless(self, operations: Operations, rows: Int64s, errors: Int32s) -> Int64s:
-        """Reads the znodes of independent operations, and records the errors of those that must fail."""
+        """Reads the znodes of independent operations, records sure errors, and returns operations that may succeed."""
         looks = operations._replace(kinds=np.full(operations.total, GET_DATA, np.uint8))
         found = await self._read_batch(looks, rows)
         is_there, is_new = found.errors == 0, operations.kinds[rows] == CREATE
@@ -334,10 +334,10 @@ class ZookeeperClient:
         return open_
 
     async def _write_batch(self, operations: Operations, rows: Int64s, fence: Fence | None, errors: Int32s) -> None:
-        """Does operations in order, each with its own result. If one fails, its whole request is sent again without it.
+        """Performs operations in order, each with its own result. If one fails, the client sends the others again.
 
-        The znodes of the other operations are then read, too, so that a thousand deletions of missing znodes take two
-        requests, not a thousand. The operations before the failed one are sent first; then requests grow again.
+        Before that it reads their znodes, so that a thousand deletions of missing znodes take two requests, not a
+        thousand. If no other must fail, the next request ends before the failed operation; later requests grow again.
         """
         at, size = 0, len(rows)
         while at < len(rows):
@@ -352,9 +352,9 @@ class ZookeeperClient:
             rows = np.concatenate([rows[:at], open_, rows[at + len(tried) :]])
 
     async def _in_doubt(self, operations: Operations, rows: Int64s, errors: Int32s) -> Int64s:
-        """The operations, in order, that may succeed; records the errors of the others.
+        """The rows, in order, of operations that may succeed; records the errors of the others.
 
-        The result is unknown for a second operation on the same path, and for sequential creations.
+        Reads cannot tell the result of a second operation on the same path, or of a sequential creation.
         """
         paths = [operations.paths.at(row) for row in rows.tolist()]
         first = {path: place for place, path in reversed([*enumerate(paths)])}
@@ -421,7 +421,7 @@ def _nodes(results: Results) -> list[Node | None]:
 
 
 def _states(results: Results, paths: Texts, first: int, unreadable: Unreadable) -> StateColumns:
-    """Decodes the existing states; result 0 belongs to path `first`. Adds the errors of unreadable ones."""
+    """Decodes the existing states; result 0 belongs to path `first`. Adds the errors of others to `unreadable`."""
     there = np.flatnonzero(results.errors == 0)
     begins, ends = (np.ascontiguousarray(results.data[k, there]) for k in (0, 1))
 

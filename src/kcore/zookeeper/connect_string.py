@@ -11,7 +11,7 @@ _MOST_PORT: Final = 65_535
 
 
 def check_connect_string(text: str) -> None:
-    """Raises a ZookeeperError that says what is wrong."""
+    """Raises ZookeeperError unless `text` is a valid zookeeper.connect."""
     servers, slash, chroot = text.partition("/")
     for server in servers.split(","):
         found = _SERVER.fullmatch(server.strip())

@@ -12,13 +12,13 @@ from kcore.metadata.zookeeper.znode_operations import Create, Delete, Operation,
 from kcore.metadata.zookeeper.znode_states import Texts, texts_of
 from kcore.types import Int32s, Int64s, UInt8s
 
-MAX_OPERATIONS: Final = 1_000  # Larger requests are not faster.
+MAX_OPERATIONS: Final = 1_000  # In one request; larger requests are not faster.
 MAX_BYTES: Final = 512 * 1024  # Half of ZooKeeper's limit (jute.maxbuffer).
 MAX_TRANSACTION_BYTES: Final = 1_000_000
 
 CREATE, DELETE, GET_DATA, SET_DATA, CHECK = 1, 2, 4, 5, 13  # ZooDefs.OpCode
 ANY_VERSION: Final = -1
-END: Final = struct.pack(">i?i", -1, True, -1)  # of a multi
+END: Final = struct.pack(">i?i", -1, True, -1)  # The end of a multi request.
 
 _PERSISTENT, _EPHEMERAL, SEQUENTIAL = 0, 1, 2  # CreateMode
 _ANYONE: Final = struct.pack(">iii5si6s", 1, 31, 5, b"world", 6, b"anyone")  # ZooDefs.Ids.OPEN_ACL_UNSAFE
@@ -53,7 +53,7 @@ class Ephemeral(NamedTuple):
 
 
 class Operations(NamedTuple):
-    """Operations by row; the version of a create is its flags."""
+    """Columns of operations, one operation per row; a create has its CreateMode in `versions`."""
 
     kinds: UInt8s
     paths: Texts  # with the chroot
@@ -78,7 +78,7 @@ class Operations(NamedTuple):
         return sizes
 
     def batches(self) -> Iterator[Int64s]:
-        """The rows, in order, in batches for one request each."""
+        """All rows in order, in batches that each fit into one request."""
         ends = np.cumsum(self.sizes(np.arange(self.total)))
         begin = 0
         while begin < self.total:
@@ -117,7 +117,7 @@ def reads_of(paths: Texts) -> Operations:
 
 
 def check_of(fence: Fence, chroot: str) -> bytes:
-    """The encoded check that makes a multi fail unless the fence's znode has its version; it goes before the others."""
+    """The encoded check, the first operation of a multi, which fails unless the fence's znode has its version."""
     path, version = fence
     columns = texts_of([f"{chroot}{path}".encode()]), texts_of([b""])
     check = Operations(np.array([CHECK], np.uint8), *columns, np.array([version], np.int32))
@@ -131,7 +131,7 @@ class Results(NamedTuple):
     errors: Int32s  # o: KeeperException.Code
     data: Int64s  # 2 x o: begin and end in `answer` of the data of a read
     versions: Int32s  # o: the version of the znode that was read or set
-    zxids: Int64s  # 2 x o: its czxid, and the session that owns it
+    zxids: Int64s  # 2 x o: the czxid of the znode, and the session that owns it
     zxid: int  # The last transaction that ZooKeeper had applied.
 
 
@@ -151,7 +151,7 @@ def results_of(answer: bytes, begin: int, count: int, zxid: int = -1) -> Results
 
 
 def result_of(error: int, path: str) -> OperationResult:
-    """The result of an error code; ZookeeperError if the code is not one that operations normally have."""
+    """The result of an error code; ZookeeperError if an operation does not normally get this code."""
     if error not in RESULTS:
         raise ZookeeperError(f"{path}: ZooKeeper answers {name_of_error(error)}")
     return RESULTS[error]

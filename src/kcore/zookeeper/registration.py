@@ -45,7 +45,7 @@ NODE_TAKEN = "the broker id is registered by session"
 
 
 async def elect(client: ZookeeperClient, broker_id: int, timestamp_ms: int) -> ControllerEpoch:
-    """Creates /controller and raises /controller_epoch in one transaction; ControllerMovedError if it is taken."""
+    """Creates /controller and raises /controller_epoch at once; ControllerMovedError if another node is elected."""
     epoch, version = await _controller_epoch(client)
     results = await client.transaction(
         [
@@ -80,7 +80,7 @@ async def take_over(client: ZookeeperClient, broker_id: int, timestamp_ms: int) 
 
 
 async def _controller_epoch(client: ZookeeperClient) -> tuple[int, int]:
-    """The epoch and the version of the znode, which is created with epoch 0 if it is missing."""
+    """The epoch and the version of /controller_epoch, which is created with epoch 0 if it is missing."""
     while True:
         [node] = await client.read_nodes([znodes.CONTROLLER_EPOCH])
         if node is not None:

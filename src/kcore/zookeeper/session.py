@@ -35,13 +35,13 @@ _KINDS: Final[dict[str, Kind]] = {
     EventType.CHILD: "children",
 }
 _RECONNECT: Final = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
-_WATCHES: Final = 1_000  # Watches in a request, whose paths have 300 KB at most.
+_WATCHES: Final = 1_000  # The most watches in a request; their paths take at most 300 KB.
 
 
 class SessionEvent(Enum):
     """A change of the session's state."""
 
-    CONNECTED = "connected"  # After EXPIRED it is a new session, otherwise the same.
+    CONNECTED = "connected"  # After EXPIRED with a new session, otherwise with the same one.
     SUSPENDED = "suspended"  # The connection is lost; the session may still live.
     EXPIRED = "expired"
 
@@ -54,7 +54,7 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 class Watch:
-    """A one-shot watch. Watches with the same path and reader are equal, so that kazoo's set has one of them."""
+    """A one-shot watch. Watches with the same path and reader are equal, so that kazoo's set keeps only one."""
 
     __slots__ = ("fire", "is_there", "key", "path", "reader")
 
@@ -131,7 +131,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SetWatches:
-    """Sets many watches; those of znodes that changed after `zxid` fire at once."""
+    """Sets many watches; watches of znodes that changed after `zxid` fire at once."""
 
     zxid: int
     watches: Sequence[Watch]
@@ -169,7 +169,7 @@ MULTI_READ: Final = 22
 
 
 class Session:
-    """The session of a client; kazoo opens a new one when it expires."""
+    """A client's session with ZooKeeper; when the session expires, kazoo opens a new one."""
 
     def __init__(
         self, hosts: str, timeout_s: float, on_event: Callable[[SessionEvent], None] | None, options: dict[str, Any]
@@ -182,8 +182,8 @@ class Session:
         self._kazoo.add_listener(self._state_changed)
         self.chroot: str = self._kazoo.chroot
         self.past_ids: set[int] = set()  # The ids of this client's expired sessions.
-        self._number = 0  # Counts sessions, in the loop,
-        self._number_sent = 0  # and in kazoo's thread, which changes first.
+        self._number = 0  # The number of expired sessions, as the loop knows it.
+        self._number_sent = 0  # The same number in kazoo's thread, which counts earlier.
         self._lost_watches: set[Watch] = set()
         self._waiting: set[asyncio.Future[Any]] = set()
         self._ready = asyncio.Event()
@@ -200,7 +200,7 @@ class Session:
         return f"{self.chroot}{path}".rstrip("/") or "/"
 
     async def open(self, within_s: float) -> None:
-        """Connects. RequestTimeoutError if no server responds; AuthenticationError if one refuses the client."""
+        """Connects. RequestTimeoutError if no server responds; AuthenticationError if a server refuses it."""
         self._loop = asyncio.get_running_loop()
         self._kazoo.start_async()
         try:
@@ -224,8 +224,8 @@ class Session:
     async def ask(self, request: Any) -> Any:
         """The response to a request, which is sent again after a lost connection while the session may live.
 
-        So a write may be made twice; the second then gets BAD_VERSION or NODE_EXISTS. SessionExpiredError, and kazoo's
-        errors.
+        A write may thus be made twice; the second write then gets BAD_VERSION or NODE_EXISTS. Raises
+        SessionExpiredError, and kazoo's errors.
         """
         await self._ready.wait()
         number = self._number
@@ -260,7 +260,7 @@ class Session:
         return answer
 
     async def set_watches(self, zxid: int, watches: Sequence[Watch]) -> None:
-        """Sets watches of znodes that were read at `zxid`; those of znodes that changed since then fire at once."""
+        """Sets watches of znodes that were read at `zxid`; watches of znodes that changed since then fire at once."""
         for begin in range(0, len(watches), _WATCHES):
             await self.ask(SetWatches(zxid, watches[begin : begin + _WATCHES], self._add))
 
@@ -294,7 +294,7 @@ class Session:
             self._loop.call_soon_threadsafe(self._expired)
 
     def _set_watches(self) -> None:
-        """Sets lost watches first on a new connection; those of znodes that changed meanwhile fire at once."""
+        """Sets the lost watches again, before other requests; watches of znodes that changed meanwhile fire at once."""
         watches, zxid = list(self._lost_watches), self.last_zxid()
         self._lost_watches.clear()
         for begin in range(0, len(watches), _WATCHES):

@@ -1,4 +1,4 @@
-"""Records of classic and consumer groups in `__consumer_offsets`: values by record type."""
+"""Keys and values of the records of classic and consumer groups in `__consumer_offsets`."""
 
 from kcore.schema.consumer_groups import TopicPartitions
 from kcore.schema.kinds import int8, int32, int64
@@ -7,13 +7,13 @@ from kcore.types import Uuid
 
 
 class GroupKey(Data, versions="0", flexible="none"):
-    """The key of a record that a group has once."""
+    """The key of records that a group has only once: its metadata, its target assignment's epoch and others."""
 
     group_id: str
 
 
 class MemberKey(Data, versions="0", flexible="none"):
-    """The key of a record that each member has."""
+    """The key of records that a group has once per member: metadata, target assignment, current assignment."""
 
     group_id: str
     member_id: str
@@ -91,7 +91,7 @@ class PartitionMetadata(Struct):
 
 
 class TopicMetadata(Struct):
-    """A topic that a group had subscribed to."""
+    """A topic of a group's subscription."""
 
     topic_id: Uuid
     topic_name: str
@@ -100,7 +100,7 @@ class TopicMetadata(Struct):
 
 
 class ConsumerGroupPartitionMetadataValue(Data, versions="0", flexible="0+"):
-    """The topics of a group's assignment; newer versions store a hash instead."""
+    """The topics that a group's assignment was made for; newer releases store a hash of them instead."""
 
     topics: list[TopicMetadata]
 
@@ -122,8 +122,8 @@ class ClassicMemberMetadata(Data, versions="0", flexible="0+"):
 class ConsumerGroupMemberMetadataValue(Data, versions="0", flexible="0+"):
     """A member of a consumer group.
 
-    `classic_member_metadata` is Kafka's only nullable tagged struct: it begins with a varint, 0 for null, where all
-    other nullable structs begin with an int8. So it stays an unknown tag here.
+    Kafka's field `classic_member_metadata` is an unknown tag here. It is Kafka's only nullable tagged struct: it begins
+    with a varint (0 for null), while other nullable structs begin with an int8.
     """
 
     instance_id: str | None = field(nullable="0+")
@@ -178,5 +178,5 @@ class ConsumerGroupRegularExpressionValue(Data, versions="0", flexible="0+"):
     """The topics that a regular expression matched."""
 
     topics: list[str]
-    version: int64  # Version of the metadata image.
+    version: int64  # The version of the metadata image in which the topics were matched.
     timestamp: int64

@@ -7,7 +7,7 @@ from kcore.types import Uuid
 
 
 class ShareGroupMemberMetadataValue(Data, versions="0", flexible="0+"):
-    """A member."""
+    """A member of a share group."""
 
     rack_id: str | None = field(nullable="0+")
     client_id: str
@@ -23,7 +23,7 @@ class ShareGroupMetadataValue(Data, versions="0", flexible="0+"):
 
 
 class ShareGroupCurrentMemberAssignmentValue(Data, versions="0", flexible="0+"):
-    """The present assignment of a member."""
+    """The present assignment of a share group's member."""
 
     member_epoch: int32
     previous_member_epoch: int32

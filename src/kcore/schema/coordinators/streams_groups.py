@@ -15,7 +15,7 @@ class StreamsGroupMetadataValue(Data, versions="0", flexible="0+"):
 
 
 class StreamsGroupMemberMetadataValue(Data, versions="0", flexible="0+"):
-    """A member."""
+    """A member of a streams group."""
 
     instance_id: str | None = field(nullable="0+")
     rack_id: str | None = field(nullable="0+")
@@ -29,7 +29,7 @@ class StreamsGroupMemberMetadataValue(Data, versions="0", flexible="0+"):
 
 
 class StreamsGroupTargetAssignmentMemberValue(Data, versions="0", flexible="0+"):
-    """The target assignment of a member."""
+    """The target assignment of a streams group's member."""
 
     active_tasks: list[TaskIds]
     standby_tasks: list[TaskIds]
@@ -45,7 +45,7 @@ class AssignedTaskIds(Struct, kafka_name="TaskIds"):
 
 
 class StreamsGroupCurrentMemberAssignmentValue(Data, versions="0", flexible="0+"):
-    """The present assignment of a member."""
+    """The present assignment of a streams group's member."""
 
     member_epoch: int32
     previous_member_epoch: int32

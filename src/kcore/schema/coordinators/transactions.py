@@ -5,7 +5,7 @@ from kcore.schema.structure import Data, Struct, field
 
 
 class TransactionLogKey(Data, versions="0", flexible="none"):
-    """The key: a transactional id."""
+    """The key of a transaction's record: the transactional id."""
 
     transactional_id: str
 
@@ -21,7 +21,7 @@ class TransactionLogValue(Data, versions="0-1", flexible="1+"):
     """The state of the transaction of a transactional id."""
 
     producer_id: int64
-    # The ids before and after, if a client has used up its epochs (KIP-890).
+    # The producer's previous and next id, if the producer has used up its epochs (KIP-890).
     previous_producer_id: int64 = field(versions="1+", tag=0, tagged="1+", default=-1)
     next_producer_id: int64 = field(versions="1+", tag=1, tagged="1+", default=-1)
     producer_epoch: int16

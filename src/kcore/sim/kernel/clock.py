@@ -16,7 +16,7 @@ class Clock:
         self._rate = MS_A_US * (1 + drift)
 
     def ms(self, now_us: int) -> int:
-        """The clock's time at a true time."""
+        """The clock's time, in ms, at the true time `now_us`."""
         return self._base_ms + int((now_us - self._since_us) * self._rate)
 
     def when_us(self, ms: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kcore.sim.kernel.simulated_process import NEVER_US, PAUSED, STORING, Process
 
-EVENTS_TOLD: Final = 30
+EVENTS_TOLD: Final = 30  # The last events, which the description of a failure lists.
 HASH_FACTOR: Final = 0x100000001B3
 HASH_MASK: Final = (1 << 64) - 1
 THE_WORLD: Final = 63  # The place in the hash of an event without a process.
@@ -39,7 +39,7 @@ class Kernel:
         self.hash = zlib.crc32(salt.encode())
         self.heap: list[Event] = []
         self.recent: deque[Event] = deque(maxlen=EVENTS_TOLD)
-        self.handlers: Sequence[Handler] = (call,) * len(KINDS)  # By kind. A world with further kinds sets its own.
+        self.handlers: Sequence[Handler] = (call,) * len(KINDS)  # By kind of event; a world replaces them.
 
     def push(self, time_us: int, kind: int, process: Process | None, what: Any) -> None:
         """Queues an event."""
@@ -96,7 +96,7 @@ class Kernel:
         return True
 
     def unblock(self, process: Process, bit: int) -> None:
-        """Clears one bit of `blocked`. Without PAUSED the waiting events are queued again, in their order."""
+        """Clears one bit of `blocked`. If the process is not paused, queues its waiting events again, in order."""
         process.blocked &= ~bit
         if not process.blocked & PAUSED:
             waiting, process.inbox = process.inbox, type(process.inbox)()

@@ -3,15 +3,15 @@
 Every file records its changes since the last fsync, every folder its unsynced names. Each change keeps the bytes that
 it replaced, so that a power cut can undo the change. Crashes and a full disk behave as follows:
 
-- kill -9 takes the process with its descriptors and its lock. All that was written and named stays, and is no more
-  durable than it was.
+- kill -9 ends the process, closes its descriptors and releases its lock. All writes and names stay; a later power cut
+  may still lose the unsynced ones.
 - A power cut keeps a prefix of each file's unsynced changes, in the order of the writes. It may also keep the
   beginning of the next change (a torn write), or the next change with one bit flipped. A folder keeps a prefix of its
   changes of names. Files and folders are independent of each other.
 - The process, or the machine, may crash between any two operations (`crash_after`).
-- A full disk refuses writes, of which it may take a part.
+- A full disk takes the first half of a write, and refuses a write of one byte.
 
-Files are regular, names are those of files or folders; there are no links and no rights.
+There are only regular files and folders: no links and no permissions.
 """
 
 import errno
@@ -23,7 +23,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 Spans = Sequence[range]
-MayFlip = Callable[[str, bytes], Spans]  # From a file's name and a write to the bytes whose damage a reader detects.
+MayFlip = Callable[[str, bytes], Spans]  # Takes a file's name and a write; returns the bytes that may flip.
 NEVER: Final = -1
 ALL_LOST, ALL_KEPT, PART, TORN, FLIPPED = "tail lost", "tail kept", "tail lost in part", "torn write", "bit flip"
 READ, WRITE = 1, 2  # Bits: operations that a descriptor refuses.
@@ -53,9 +53,9 @@ class SimFile:
 
     def __init__(self) -> None:
         self.data = bytearray()
-        self.looked_at: Any = None  # A cache of a user of this file, such as its parsed batches.
+        self.looked_at: Any = None  # A cache that a user of this file keeps, such as the parsed batches.
         self.unsynced: list[Change] = []
-        self.count_synced = 0  # The number of durable changes, which precede these.
+        self.count_synced = 0  # The number of durable changes, all older than `unsynced`.
         self.safe = 0
 
     def append(self, data: bytes | memoryview) -> None:
@@ -104,7 +104,7 @@ class SimFolder:
 
     def __init__(self) -> None:
         self.entries: dict[str, SimFile | SimFolder] = {}
-        self.unsynced: list[list[tuple[str, SimFile | SimFolder | None]]] = []  # Names, and their files before.
+        self.unsynced: list[list[tuple[str, SimFile | SimFolder | None]]] = []  # Each name, and its entry before.
 
     def change(self, *names: tuple[str, "SimFile | SimFolder | None"]) -> None:
         """Binds these names to other files at once; None removes a name."""
@@ -149,7 +149,7 @@ class _Position:
 
 
 class _Descriptors(dict[int, "_Descriptor"]):
-    """The open descriptors."""
+    """The open descriptors by number; a lookup of a closed one raises EBADF."""
 
     def __missing__(self, file: int) -> "_Descriptor":
         raise _bad_descriptor()
@@ -166,7 +166,7 @@ class _Descriptor:
     def __init__(self, file: SimFile, flags: int, position: _Position) -> None:
         self.file, self.flags, self.position = file, flags, position
         self.refuses = READ if flags & os.O_WRONLY else 0 if flags & os.O_RDWR else WRITE
-        self.covers = NEVER  # An fsync makes this number of changes durable; NEVER: all that exist then.
+        self.covers = NEVER  # An fsync makes this number of changes durable; NEVER: all earlier changes.
 
 
 class SimFileSystem:
@@ -179,22 +179,22 @@ class SimFileSystem:
         self.is_full = False
         self.has_refused = False  # Whether an operation has failed for lack of space since this was last reset.
         self._crash_at = NEVER
-        self._folders_by_path: dict[str | Path, SimFolder] = {}  # A cache; a power cut may remove folders.
+        self._folders_by_path: dict[str | Path, SimFolder] = {}  # A cache; emptied if a power cut may remove folders.
         self._parents: dict[
             str | Path, tuple[SimFolder, str]
-        ] = {}  # By path, likewise: the folder, and the name there.
+        ] = {}  # A cache by path: the folder with the path's last name, and that name.
         self._open = _Descriptors()
         self._next = 3
 
     # Crashes.
 
     def crash_after(self, operations: int) -> None:
-        """Raises CrashError in place of the operation after the next `operations`; NEVER: never."""
+        """Makes a change fail with CrashError after `operations` more changes; NEVER: no change fails."""
         self._crash_at = NEVER if operations == NEVER else self.count + operations
 
     def _before_change(self) -> None:
         if self.count == self._crash_at:
-            raise CrashError(self)  # And so does each operation that a `finally` or an `except` then asks for.
+            raise CrashError(self)  # Later changes raise it too, such as those of a `finally` or an `except`.
         self.count += 1
 
     def end_process(self) -> None:
@@ -203,7 +203,7 @@ class SimFileSystem:
         self._crash_at = NEVER
 
     def cut_power(self, random: Random, may_flip: MayFlip = lambda _, data: (range(len(data)),)) -> list[str]:
-        """The machine is off, its process gone: what became of what was not synced, a fate a file that had such."""
+        """Ends the process and loses unsynced changes; returns the fate of each file that had unsynced changes."""
         self.end_process()
         folders = [*self._folders(self.root)]
         found = self._files(folders) if self.unsynced else []
@@ -235,7 +235,7 @@ class SimFileSystem:
         return fate
 
     def _tear(self, file: SimFile, row: int, random: Random) -> None:
-        """Leaves the beginning of the change in that row; now and then its size has come, and its bytes have not."""
+        """Keeps only the first bytes of the change `row`. Sometimes zeros stand for the lost bytes of the change."""
         change, written = file.unsynced[row], file.lose(row)
         left = bytearray(written[: random.randrange(len(written))])
         if random.random() < 0.3:
@@ -244,7 +244,7 @@ class SimFileSystem:
         file.data[change.position : change.position + len(change.before)] = left
 
     def _flip(self, name: str, file: SimFile, row: int, random: Random, may_flip: MayFlip) -> str:
-        """Flips a bit of the unsynced change in that row; the changes after it may or may not survive."""
+        """Flips a bit of the change `row`, and may lose later changes; returns FLIPPED, or PART if no bit may flip."""
         change, behind = file.unsynced[row], file.unsynced[row + 1 :]
         end = change.position + change.size
         spans = [span for span in may_flip(name, bytes(file.data[change.position : end])) if span]
@@ -280,7 +280,7 @@ class SimFileSystem:
     # For tests and checkers.
 
     def file(self, path: Path) -> SimFile:
-        """The file of that name."""
+        """The file at the path; FileNotFoundError if there is none."""
         entry = self._find(path)
         if not isinstance(entry, SimFile):
             raise FileNotFoundError(errno.ENOENT, "no file", str(path))
@@ -309,7 +309,7 @@ class SimFileSystem:
             found = self._parents[path] = self.folder(above) if above else self.root, name
         return found
 
-    # Files: as `kcore.storage.files.FileSystem` has it.
+    # Operations on files, as in `kcore.storage.files.FileSystem`.
 
     def open(self, path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
         folder, name = self._parents.get(path) or self._parent(path)
@@ -330,7 +330,7 @@ class SimFileSystem:
         return self._next - 1
 
     def _to(self, do: int, file: int) -> _Descriptor:
-        """The descriptor, if it permits the operation."""
+        """The open descriptor; raises EBADF if the descriptor does not permit the operation `do`."""
         found = self._open[file]
         if found.refuses & do:
             raise _bad_descriptor()
@@ -341,7 +341,7 @@ class SimFileSystem:
             raise _bad_descriptor()
 
     def dup(self, file: int) -> int:
-        """Duplicates a descriptor. An fsync of the copy covers the changes so far: it stands for a slow fsync."""
+        """Duplicates a descriptor. An fsync of the copy syncs only earlier changes, as a slow fsync does."""
         found = self._open[file]
         twin = _Descriptor(found.file, found.flags, found.position)
         twin.covers = found.file.count_synced + len(found.file.unsynced)
@@ -359,7 +359,7 @@ class SimFileSystem:
     def map(self, file: int, size: int) -> bytes:
         found = self._open[file]
         if len(found.file.data) < size:
-            raise ValueError(f"{size} bytes of a file that has {len(found.file.data)}")
+            raise ValueError(f"cannot map {size} bytes of a file of {len(found.file.data)}")
         if found.flags & os.O_WRONLY:
             raise PermissionError(errno.EACCES, "Permission denied")
         data = found.file.data
@@ -436,7 +436,7 @@ class SimFileSystem:
         if entry is None:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(source))
         if folder is not other:
-            raise OSError(errno.EXDEV, "only within a folder")
+            raise OSError(errno.EXDEV, "files are renamed only within their folder")
         self._before_change()
         if name != new_name:
             folder.change((new_name, entry), (name, None))
@@ -471,4 +471,4 @@ class SimFileSystem:
         found.unsynced.clear()
         for entry in replaced:
             if isinstance(entry, SimFile) and entry not in found.entries.values():
-                self.unsynced.pop(entry, None)  # No power cut can restore it.
+                self.unsynced.pop(entry, None)  # No power cut can restore the replaced file.

@@ -1,4 +1,4 @@
-"""The links between machines: each direction of each pair on its own."""
+"""The network between machines. Each direction between two machines is a link with its own faults."""
 
 from dataclasses import dataclass
 from random import Random
@@ -8,7 +8,7 @@ MOST_DELAY_US: Final = 1_000_000
 
 
 class LinkOptions(Protocol):
-    """The settings that all links of a world share; shares are fractions of all messages."""
+    """The settings that all links of a world have in common."""
 
     @property
     def latency_us(self) -> int:
@@ -16,7 +16,7 @@ class LinkOptions(Protocol):
 
     @property
     def lost(self) -> float:
-        """Never arrive."""
+        """The share of messages that never arrive."""
 
     @property
     def delayed(self) -> float:
@@ -24,7 +24,7 @@ class LinkOptions(Protocol):
 
     @property
     def duplicated(self) -> float:
-        """Arrive twice."""
+        """The share of messages that arrive twice."""
 
     @property
     def damaged(self) -> float:
@@ -32,7 +32,7 @@ class LinkOptions(Protocol):
 
     @property
     def mistaken(self) -> float:
-        """The share of leaders' answers with a wrong claim."""
+        """The share of leaders' answers that make a wrong claim."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,17 @@ class Links:
 
 
 class Network:
-    """How long a message takes, whether it arrives, and whether its bytes are damaged."""
+    """Decides how long a message takes, whether it arrives, and whether its bytes are damaged."""
 
     def __init__(self, options: LinkOptions, machines: int, random: Random, jitter: float = 1.0) -> None:
-        """`jitter`: the largest random part of the latency, as a share of it."""
+        """`jitter`: the largest random addition to the latency, as a share of `options.latency_us`."""
         self._latency_us = options.latency_us
         self._jitter_us = options.latency_us * jitter
         self._dice = random.random
         self._calm = (options.lost, options.lost + options.delayed, options.lost + options.delayed + options.duplicated)
         self._size = machines
-        self.damaged = options.damaged  # The share of answers with records.
-        self.mistaken = options.mistaken  # The share of answers that could be.
+        self.damaged = options.damaged  # The share of damaged answers, among answers with records.
+        self.mistaken = options.mistaken  # The share of wrong answers, among answers that can be made wrong.
         self.lost_more = 0.0
         self.heal()
 
@@ -70,7 +70,7 @@ class Network:
         self.lost_more = 0.0
 
     def cut(self, source: int, destination: int) -> None:
-        """Loses all messages in that direction until `restore` is called as often, or until the network heals."""
+        """Loses all messages in that direction. Each cut lasts until its own `restore`, or until `heal`."""
         self.cuts[source][destination] += 1
 
     def restore(self, source: int, destination: int) -> None:
@@ -89,7 +89,7 @@ class Network:
         return share > 0.0 and self._dice() < share
 
     def delays_us(self, source: int, destination: int) -> tuple[int, ...]:
-        """A delay for each copy that arrives: mostly one."""
+        """The delays of the message's copies: usually one; none if it is lost, two if it is duplicated."""
         if self.cuts[source][destination]:
             return ()
         dice = self._dice

@@ -1,15 +1,15 @@
-"""A process of a world: it handles events, unless it is blocked; then they wait."""
+"""A process of a world, which handles events. While the process is blocked, its events wait."""
 
 from collections import deque
 from typing import Any, Final
 
 NEVER_US: Final = 1 << 62
-PAUSED: Final = 1  # Bits of `blocked`: events wait. All of them while the process is paused,
-STORING: Final = 2  # and all but the end of the write itself while it waits for its disk.
+PAUSED: Final = 1  # A bit of `blocked`: the process is paused, and all its events wait.
+STORING: Final = 2  # A bit of `blocked`: the process waits for its disk, and all its events but STORED wait.
 
 
 class Process:
-    """`index`: the process's place in the world and in the hash of the events."""
+    """A process; `index` is its number in the world, which also enters the hash of the events."""
 
     def __init__(self, index: int) -> None:
         self.index = index

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-RAISES: Final = "Raises"  # Prefix of the name of an exception that no invariant expects.
+RAISES: Final = "Raises"  # If a node raises an exception, the invariant's name is this and the exception's class.
 
 
 class Violation(AssertionError):
-    """The name of a broken invariant, and a description."""
+    """An invariant does not hold: `invariant` is its name, `text` describes the failure."""
 
     def __init__(self, invariant: str, text: str) -> None:
         super().__init__(f"{invariant}: {text}")

@@ -2,11 +2,13 @@
 
 A seed determines the options, every event and every fault of a world, so each failure can be replayed.
 
-- `run_world`, `campaign`, `coverage`: runs one seed, or many, and counts the events that occurred
+- `run_world`, `campaign`: run one seed, or many
+- `coverage`, `answers`, `story`: count the events of a world, and describe its last events
 - `options`: the options of a world, drawn from its seed
-- `world_state`, `running_world`, `world`: the data, the calls of subjects, and the events
-- `simulated_machine`, `disk`, `log_consumer`, `processes`, `edge`: a machine, its disk and its processes
+- `world_state`, `running_world`, `world`: a world's data, the calls that act on its nodes, and its events
+- `simulated_machine`, `disk`, `log_consumer`, `processes`, `edge`: a machine, its disk, state machine and processes
 - `faults`, `crash_points`, `damage`: the faults
-- `clients`, `foreign_requests`, `upgrades`: requests from outside the quorum
-- `checkers`, `facts`, `committed`, `liveness`: invariants, the facts they use, and progress after all faults end
+- `clients`, `foreign_requests`, `upgrades`, `versions`: requests from outside the quorum, and versions of requests
+- `checkers`, `facts`, `committed`, `voters_said`: invariants, and the facts that they use
+- `liveness`: the progress that the quorum must make after all faults have ended
 """

@@ -19,7 +19,7 @@ def kind_of_answer(response: Message) -> Kind:
 
 
 def name_of(kind: Kind) -> str:
-    """For people."""
+    """The kind as one text, such as "VoteResponse granted"."""
     name, error_code, what = kind
     return " ".join(part for part in (name, Errors(error_code).name if error_code else "", what) if part)
 

@@ -39,9 +39,9 @@ SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """Seeds to run, each for so many events; `fixed` are options of the worlds.
+    """Seeds to run, the number of events of each, and the options that all worlds have in common (`fixed`).
 
-    `run` runs a seed with these options, and `command` with them replays it. Tests plant bugs by a `run` of their own.
+    `run` runs one seed; `command` is the command line that replays a seed. Tests of planted bugs pass their own `run`.
     """
 
     seeds: range
@@ -51,7 +51,7 @@ class Campaign:
     command: str = COMMAND
 
     def row(self, seed: int) -> Row:
-        """Runs one."""
+        """Runs one seed; returns its row of `SCHEMA`."""
         outcome = asdict(self.run(seed, self.events, **self.fixed))
         command = replay_command(seed, self.events, self.command, **self.fixed)
         return outcome | {"coverage": list(outcome["coverage"].items()), "replay": command}
@@ -62,7 +62,7 @@ def cores() -> int:
 
 
 def rows(campaign: Campaign, processes: int) -> Generator[Row, None, None]:
-    """The rows in the order of the seeds, as they come. If the caller stops iterating, the campaign stops."""
+    """Runs all seeds; yields their rows in order of the seeds. If the caller stops iterating, the campaign stops."""
     with rare_collections():
         if processes == 1 or len(campaign.seeds) == 1:
             yield from map(campaign.row, campaign.seeds)
@@ -73,7 +73,7 @@ def rows(campaign: Campaign, processes: int) -> Generator[Row, None, None]:
 
 @contextmanager
 def worker_processes(count: int) -> Iterator[ProcessPoolExecutor]:
-    """A pool of that many processes. They ignore Ctrl-C, which a terminal sends to all; an early exit ends them."""
+    """A pool of `count` processes, which ignore a terminal's Ctrl-C. An exception in the `with` block ends them."""
     others = set(active_children())
     pool = ProcessPoolExecutor(count, get_context("fork"), initializer=signal, initargs=(SIGINT, SIG_IGN))
     try:

@@ -15,10 +15,10 @@ from kcore.sim.raft.simulated_machine import LISTENER, Machine
 from kcore.wire.record_building import encode_values
 
 AUDIT_US: Final = 250_000
-AT_ONCE: Final = 0.5  # The share of events that decide several appends.
+AT_ONCE: Final = 0.5  # The share of cases with several appends in which one event decides all of these.
 PAD_BYTES: Final = 300  # The size of a snapshot's second record.
-SLICE_US: Final = 20_000  # Between two slices of a snapshot.
-MOST_WRITING: Final = 2  # Snapshots that one node writes at a time.
+SLICE_US: Final = 20_000  # The unit of the delays between the slices of a snapshot.
+MOST_WRITING: Final = 2  # Snapshots that one node writes at the same time.
 
 
 def begin(world: RunningWorld) -> None:
@@ -39,14 +39,14 @@ def audit(world: RunningWorld) -> None:
 
 
 def leaders(world: RunningWorld) -> list[Machine]:
-    """The running machines whose node takes itself for the leader."""
+    """The machines that are up, not blocked, and whose node is in the leader's state."""
     return [
         each for each in world.machines if each.is_up and not each.blocked and type(each.node.quorum.state) is Leader
     ]
 
 
 def append(world: RunningWorld) -> None:
-    """Appends one to three records, alone or in one batch, to a leader; to another node if none leads."""
+    """Appends one to five records, each alone or all in one batch, to a leader; to any node if none leads."""
     machines = leaders(world) or [each for each in world.machines if each.is_up and not each.blocked]
     if machines:
         machine = world.random.choice(machines)
@@ -64,7 +64,7 @@ def append(world: RunningWorld) -> None:
 
 
 def snapshot(world: RunningWorld) -> None:
-    """A node begins a snapshot of records that it knows to be committed; or cuts its log up to the latest one."""
+    """Begins a snapshot at a node's high watermark; or, if the node has this snapshot, deletes the log before it."""
     machine = world.random.choice(world.machines)
     if not machine.is_up or machine.blocked or len(machine.node.writing) >= MOST_WRITING:
         return
@@ -88,7 +88,7 @@ def snapshot(world: RunningWorld) -> None:
     incarnation = machine.incarnation
 
     def go_on() -> None:
-        """Ends the snapshot after other events of the node; nothing of it is left if the node has crashed meanwhile."""
+        """Finishes the snapshot after other events of the node; a crash of the node in between loses the snapshot."""
         if not machine.is_up or machine.incarnation != incarnation:
             world.seen["snapshot lost by a crash"] += 1
         elif machine.blocked:
@@ -110,7 +110,7 @@ def _finish(world: RunningWorld, machine: Machine, writer: SnapshotWriter) -> No
 
 
 def _move_start(world: RunningWorld, machine: Machine, snapshot: OffsetAndEpoch) -> None:
-    """Mostly a node drops the log before its snapshot."""
+    """Deletes the node's log before the snapshot, in 70% of the calls."""
     if world.dice() < 0.7 and snapshots.delete_before(machine.node, snapshot):
         world.seen["log start moved"] += 1
 
@@ -125,8 +125,8 @@ def change_voters(world: RunningWorld) -> None:
     request: Message
     if voter is not None:
         rest = leader.node.voters.without_voter(voter.key)
-        # The rest must be able to elect a leader even if none of it knows of the removal: a removed voter does not
-        # stand (KAFKA-17067), and may refuse its vote to logs that lack its removal. So a quorum of two keeps both.
+        # The other voters must be able to elect a leader even if none has the record of the removal: the removed voter
+        # does not stand (KAFKA-17067), and may refuse its vote to logs without it. So a quorum of two keeps both.
         if rest is None or len(alive(world, rest.keys)) < leader.node.voters.majority:
             return
         request = RemoveRaftVoterRequest(
@@ -146,5 +146,5 @@ def change_voters(world: RunningWorld) -> None:
 
 
 def alive(world: RunningWorld, keys: Iterable[ReplicaKey]) -> list[ReplicaKey]:
-    """Voters whose disk is not lost."""
+    """The replicas of `keys` whose disk was not replaced."""
     return [key for key in keys if world.machines[key.id].key == key]

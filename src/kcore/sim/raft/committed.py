@@ -1,4 +1,4 @@
-"""All that was ever committed in a world, once for all its nodes."""
+"""All batches that any node of a world has committed."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -14,7 +14,7 @@ ALL: Final = 1 << 40
 
 
 class Held(NamedTuple):
-    """Records that a leader has replayed, and does not know to be committed."""
+    """Records that a leader's state machine has replayed, and that are not committed yet."""
 
     offset: int
     epoch: int
@@ -26,23 +26,23 @@ class Held(NamedTuple):
 
 
 class CommittedLog:
-    """The batches below the highest high watermark, as bytes, and where each begins."""
+    """The batches below the highest high watermark, as bytes, with the position of each."""
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.end = 0
-        self.positions = {0: 0}  # Bytes before the batch that begins at an offset; the end is one, too.
-        self.checksums = {0: 0}  # Over all bytes before it.
-        self.epochs = {0: 0}  # The epoch of the record before an offset.
-        self._ends: dict[int, int] = {}  # By the epoch of the leader that committed them.
+        self.positions = {0: 0}  # By each batch's base offset, and by `end`: a position in `data`.
+        self.checksums = {0: 0}  # By the same offsets: a checksum of `data` before the position.
+        self.epochs = {0: 0}  # By the same offsets: the epoch of the record before.
+        self._ends: dict[int, int] = {}  # By leader epoch: the leader's highest high watermark.
         self._values: dict[int, bytes] = {}  # Batches by their last offset.
         self._decoded: tuple[int, dict[int, bytes | None]] = (
             -1,
             {},
-        )  # The last offset of one batch, and the batch's values.
+        )  # A cache of one batch: its last offset and its values.
 
     def extend(self, log: WatchedLog, high_watermark: int, leader_epoch: int, index: int) -> None:
-        """The leader of an epoch has committed its log up to an offset."""
+        """Adds the batches that the leader of an epoch has committed, up to its high watermark."""
         self._ends[leader_epoch] = max(high_watermark, self._ends.get(leader_epoch, 0))
         if high_watermark <= self.end:
             return
@@ -69,18 +69,18 @@ class CommittedLog:
         self.check_bytes(data, begin, end, index)
 
     def check_bytes(self, data: bytes | bytearray, begin: int, end: int, index: int) -> None:
-        """Whether these batches are the committed ones between two offsets."""
+        """Raises Violation unless these batches are the committed ones between two offsets."""
         first, last = self.positions.get(begin), self.positions.get(end)
         if first is None or last is None:
             raise Violation("SameCommittedData", f"node {index}: no batch begins at {begin if first is None else end}")
         if data != self.data[first:last]:
-            raise Violation("SameCommittedData", f"node {index} has something else between {begin} and {end}")
+            raise Violation("SameCommittedData", f"node {index} has other batches between {begin} and {end}")
 
     def check_leader(self, log: WatchedLog, epoch: int) -> None:
-        """A new leader has all records that earlier leaders committed (Leader Completeness)."""
+        """Checks that a new leader has all records that earlier leaders committed (Leader Completeness)."""
         end = max((end for known, end in self._ends.items() if known < epoch), default=0)
         if log.end_offset < end:
-            text = f"the log of epoch {epoch}'s leader ends at {log.end_offset}, and {end} was committed"
+            text = f"the log of epoch {epoch}'s leader ends at {log.end_offset}, but records up to {end} are committed"
             raise Violation("LeaderCompleteness", text)
         begin = max(log.start_offset, log.compared_to())
         if end <= begin:
@@ -109,11 +109,11 @@ class CommittedLog:
 
 
 def _is_of_one(batch: bytes | None, offset: int, value: bytes) -> bool:
-    """Whether the batch has only that record, byte for byte, as most have. False if that is not clear at once."""
+    """Whether the batch has one record, with this value. False also if only a slower comparison can decide."""
     size = len(value)
     if batch is None or size > FEW or int.from_bytes(batch[:8]) != offset:
         return False
-    # Size, attributes, both deltas, no key, size of the value, value, no headers; sizes are zigzag varints of a byte.
+    # Size, attributes, both deltas, no key, size of the value, value, no headers; sizes are zigzag varints of one byte.
     return batch[HEADER_END:] == b"%c\0\0\0\1%c%b\0" % (2 * size + 12, 2 * size, value)
 
 

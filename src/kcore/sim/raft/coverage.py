@@ -40,7 +40,7 @@ def counted(worlds: Iterable[Iterable[tuple[str, int]]]) -> tuple[Counter[str], 
 
 
 def never_seen(seen: Collection[str]) -> list[str]:
-    """The unseen state transitions (of every release and option), faults and moments of a crash."""
+    """The state transitions (of every release and option), faults and moments of a crash that `seen` lacks."""
     ways = [
         _way(*way[:3])
         for pre_vote in (True, False)

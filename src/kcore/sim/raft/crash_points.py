@@ -1,7 +1,7 @@
-"""Crashes machines at moments that matter: between two steps that belong together.
+"""Crashes machines at critical moments: between two steps such as a write and its flush, or a vote and its answer.
 
-A random crash seldom comes between two such steps: after a write and before its flush, after a vote and before its
-answer. A trap waits for such a step of the machine, and crashes it then or a little later.
+Crashes at random times seldom hit such a moment. A trap waits for a moment of the machine, and crashes the machine
+then or a little later.
 """
 
 from typing import Final
@@ -16,12 +16,12 @@ MOMENTS: Final = (
     *("VoteResponse granted", "FetchResponse records", "FetchResponse diverging", "FetchResponse snapshot"),
     *("FetchSnapshotResponse", "AddRaftVoterResponse", "RemoveRaftVoterResponse"),
 )
-SOON_US: Final = (1_000, 20_000, 200_000)
-KILL, KILL_AND_CUT, CUT = range(3)
+SOON_US: Final = (1_000, 20_000, 200_000)  # Delays of a crash after its moment, and of a power cut after a restart.
+KILL, KILL_AND_CUT, CUT = range(3)  # kill -9; kill -9, and a power cut soon after the restart; a power cut.
 
 
 def lay(world: RunningWorld, machine: Machine, restart_us: int) -> None:
-    """Sets a trap, in place of an earlier one. More than half of the traps need a machine whose disk lags behind."""
+    """Sets a trap for a random moment, in place of an earlier trap. 60% of the traps need unflushed records."""
     wanted, only_behind = world.random.choice(MOMENTS), world.dice() < 0.6
     kind, delay_us = world.random.randrange(3), world.random.choice((0, *SOON_US))
 
@@ -44,17 +44,17 @@ def lay_in_files(world: RunningWorld, machine: Machine, restart_us: int) -> None
 
 
 def crash_in_event(world: RunningWorld, machine: Machine) -> None:
-    """The crash of `lay_in_files`: the operation has come."""
+    """Performs the crash that `lay_in_files` has set, at its file operation."""
     kind, restart_us = machine.crash or (KILL, SOON_US[-1])
     world.seen["crash in recovery" if not machine.is_up else "crash between two operations on files"] += 1
     processes.crash_in_event(world, machine, is_power_cut=kind == CUT)
-    if world.dice() < 0.3:  # The recovery crashes, too.
+    if world.dice() < 0.3:  # The recovery crashes too.
         lay_in_files(world, machine, restart_us)
     restart_later(world, machine, restart_us)
 
 
 def _crash(world: RunningWorld, machine: Machine, incarnation: int, kind: int, restart_us: int) -> None:
-    """Crashes the machine, if its process still runs. A power cut may follow soon after a kill and a restart."""
+    """Crashes the machine, if its process still runs, in the way that `kind` says."""
     if not machine.is_up or machine.incarnation != incarnation or world.is_healing:
         return
     if kind == CUT:
@@ -76,7 +76,7 @@ def _crash(world: RunningWorld, machine: Machine, incarnation: int, kind: int, r
 
 
 def restart_later(world: RunningWorld, machine: Machine, restart_us: int) -> None:
-    """Restarts the machine at once, as a supervisor does, or long after."""
+    """Restarts the machine soon, as a supervisor does, or after `restart_us`."""
     boot_after(world, machine, world.random.choice((1_000, 500_000, restart_us)))
 
 

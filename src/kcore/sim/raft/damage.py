@@ -1,6 +1,6 @@
 """Damages records in flight: flipped bits, missing ends, garbage. Bytes without a checksum stay unchanged.
 
-It also makes leaders send wrong diverging epochs, within limits: a follower may lose any record that it has not yet
+`mistaken` makes leaders send wrong diverging epochs, within limits: a follower may lose any record that it has not yet
 reported to the leader.
 
 A batch's checksum does not cover the batch's offset, length and epoch. A receiver cannot detect a change of these
@@ -18,13 +18,13 @@ from kcore.schema.structure import Message
 from kcore.sim.raft.disk import WatchedLog, checksummed
 from kcore.sim.raft.simulated_machine import Machine
 
-MOST_BITS: Final = 3
-MOST_BATCHES: Final = 20  # At the end of a log.
-WHOLE: Final = 1 << 40
+MOST_BITS: Final = 3  # Flipped bits in one message.
+MOST_BATCHES: Final = 20  # A wrong diverging epoch points to one of this many last batches of the log.
+WHOLE: Final = 1 << 40  # Bytes: more than any snapshot has.
 
 
 def damaged(response: Message, log: WatchedLog, random: Random) -> Message | None:
-    """A damaged copy of what a node answered out of its `log`; None if nothing in it can be damaged."""
+    """A copy of a node's response with damaged records; None if it has none to damage. `log`: the node's log."""
     if type(response) is FetchResponse:
         return _fetched(response, random)
     if type(response) is FetchSnapshotResponse:
@@ -33,9 +33,9 @@ def damaged(response: Message, log: WatchedLog, random: Random) -> Message | Non
 
 
 def mistaken(response: Message | None, machine: Machine, random: Random) -> FetchResponse | None:
-    """The leader's answer as if the logs parted somewhere in what this follower has written and not flushed.
+    """The leader's Fetch response, but with a diverging epoch at one of the batches that the follower has not flushed.
 
-    None if it cannot be so: it has flushed all, is no follower of that leader, or is asked for nothing.
+    None if the follower has flushed all, does not follow this leader, or if the response has an error or no partition.
     """
     node, log = machine.node, machine.log
     state = node.quorum.state
@@ -98,7 +98,7 @@ def _piece(response: FetchSnapshotResponse, log: WatchedLog, random: Random) -> 
 
 
 def _flipped(data: bytes, begin: int, checked: list[range], random: Random) -> bytes:
-    """Some bits of the covered bytes turned over; `data` begins at `begin` of what `checked` counts in."""
+    """A copy of `data` with flipped bits in one range of `checked`. `begin`: the position of `data` in these ranges."""
     changed, span = bytearray(data), random.choice(checked)
     for at in {random.choice(span) - begin for _ in range(random.randint(1, MOST_BITS))}:
         changed[at] ^= 1 << random.randrange(8)

@@ -1,8 +1,7 @@
 """A machine's directory: the production storage code over a simulated file system, with hooks for checkers.
 
-`WatchedLog` is the log that a node of production has, and tells checkers what happens to it. It also keeps the
-batches that the log must have, so that checkers need not read files. The file system reports which part of the log's
-files survives any crash.
+`WatchedLog` is the log of production, and calls a watcher after each change. It also keeps the batches that the log
+must have, so that checkers need not read files. The simulated file system reports which bytes survive any crash.
 """
 
 from bisect import bisect_left
@@ -32,7 +31,7 @@ from kcore.storage.raft.raft_format import format_directory
 WHERE: Final = Path("/data")
 FEATURES: Final = {METADATA_VERSION: 25}
 _BASE_OFFSET, _LAST_OFFSET = attrgetter("base_offset"), attrgetter("last_offset")
-STORE_STEPS: Final = 5  # Make, write and sync a file beside the old one; name it; sync the name.
+STORE_STEPS: Final = 5  # Create, write and sync a new file; rename it over the old one; sync the folder.
 
 
 class LogWatcher:
@@ -52,7 +51,7 @@ class LogWatcher:
 
 
 class Looked:
-    """The batches of a segment's file at the last look, and the bytes up to the end of the last whole batch."""
+    """The parsed batches of a segment's file, and its bytes up to the end of the last whole batch."""
 
     __slots__ = ("batches", "committed", "controls", "data", "ends", "judged")
 
@@ -61,13 +60,13 @@ class Looked:
         self.batches: list[StoredBatch] = []
         self.ends: list[int] = []  # The end of each batch in the file.
         self.controls: list[StoredBatch] = []  # The batches of control records.
-        self.judged = 0  # The number of batches that were compared with the written ones.
+        self.judged = 0  # The number of batches that were compared with `Facts.written`.
         self.committed = 0  # Batches below this offset were compared with the committed ones.
 
     def again(self, data: bytes) -> None:
         """Updates the batches to the file's new data, which usually extends or shortens the old data."""
         rows = range(len(self.ends))
-        if not data.startswith(self.data):  # The ends of batches that differ from here on.
+        if not data.startswith(self.data):  # Keeps the batches before the first difference.
             self._keep(bisect_left(rows, True, key=lambda row: not data.startswith(self.data[: self.ends[row]])))
         begin = len(self.data)
         found = split_batches(data[begin:], check_crc=False)[0]
@@ -91,7 +90,7 @@ class Looked:
 
 
 def look_at(file: SimFile) -> Looked:
-    """The batches of a segment's file, cached at the file."""
+    """The parsed batches of a segment's file, which the file caches."""
     looked: Looked = file.looked_at or Looked()
     looked.again(bytes(file.data))
     file.looked_at = looked
@@ -107,24 +106,24 @@ class WatchedLog(DiskRaftLog):
         self._disk, self._watcher = files, watcher
         self.is_over = False  # Whether the process is gone.
         self.batches: list[StoredBatch] = []
-        self._files_of_batches: list[SimFile] = []  # For each batch its file,
-        self._ends: list[int] = []  # and its end in the file.
+        self._files_of_batches: list[SimFile] = []  # The file of each batch.
+        self._ends: list[int] = []  # The end of each batch in its file.
         self._is_open = False
         super().__init__(folder, settings, level=level, files=files)
         self._is_open = True
         self._names = files.folder(folder)
         self._find_segments()
-        self.found = [look_at(file) for file in self._files_of_log]  # The segments, as the log was opened.
+        self.found = [look_at(file) for file in self._files_of_log]  # By segment: its batches when the log was opened.
         for file, looked in zip(self._files_of_log, self.found, strict=True):
             self.batches += looked.batches
             self._files_of_batches += [file] * len(looked.ends)
             self._ends += looked.ends
         self._uncut = self.end_offset  # Below this offset the log has not been cut since it was opened.
-        # The file system's count of changes, the log's end, and what was durable then: of the log, and with a snapshot.
+        # The file system's count of changes, the log's end, and the durable end then: of the log, and with snapshots.
         self._known = -1, 0, 0, 0
 
     def _find_segments(self) -> None:
-        """Called after a change of the segments."""
+        """Looks up the last segment and the segments' files, after a change of the segments."""
         self._last = self._log.segments[-1]
         self._files_of_log = [self._disk.file(segment.path) for segment in self._log.segments]
 
@@ -149,7 +148,7 @@ class WatchedLog(DiskRaftLog):
         return self._known
 
     def _flushed_end(self) -> int:
-        # An append in which the process crashed has moved the end of the log, and has no batch here.
+        # If the process crashed in an append, `end_offset` counts records that `batches` lacks.
         lowest = self.batches[-1].last_offset + 1 if self.batches else self.start_offset
         names = self._names
         if not self._disk.unsynced and not names.unsynced:
@@ -170,7 +169,7 @@ class WatchedLog(DiskRaftLog):
             safe = at_risk.get(file, end)
             if end > safe:
                 lowest = self.batches[row].base_offset
-            else:  # Neither is any earlier batch in this file.
+            else:  # All earlier batches of this file are safe too.
                 at_risk.pop(file, None)
         return lowest
 
@@ -191,23 +190,23 @@ class WatchedLog(DiskRaftLog):
         return (self.epochs.epoch_for_offset(end - 1) or 0) if end else 0
 
     def end_process(self) -> None:
-        """The process has ended: keeps its durable ends as they are now."""
+        """Keeps the durable ends as they are now, because the process has ended."""
         self._known = -1, 0, self.flushed_end, self.durable_end
         self.is_over = True
 
     # The batches.
 
     def batches_between(self, begin: int, end: int) -> Sequence[StoredBatch]:
-        """The batches between these offsets, which are ends of batches."""
+        """The batches between two offsets, at which batches begin or end."""
         first = bisect_left(self.batches, begin, key=_BASE_OFFSET)
         return self.batches[first : bisect_left(self.batches, end, first, key=_BASE_OFFSET)]
 
     def compared_to(self) -> int:
-        """Batches below this offset were compared with the committed ones at some start, and have not changed."""
+        """Batches below this offset equal the committed ones: an earlier start compared them, and no cut followed."""
         return min(self.found[0].committed, self._uncut) if len(self.found) == 1 else 0
 
     def were_compared(self, begin: int, end: int) -> None:
-        """The log's batches between these offsets equal the committed ones."""
+        """Remembers that the log's batches between these offsets equal the committed ones."""
         found = self.found[0]
         if len(self.found) == 1 and found.batches and begin <= max(found.committed, found.batches[0].base_offset):
             found.committed = max(found.committed, min(end, self._uncut, found.batches[-1].last_offset + 1))
@@ -261,7 +260,7 @@ class WatchedLog(DiskRaftLog):
         return True
 
     def _crashed_in_cut(self, offset: int) -> None:
-        """Keeps records below `offset` in the flushed part: the cut that crashed must not remove them."""
+        """After a crash within a cut at `offset`: flushed records below `offset` must still survive."""
         flushed, latest = min(self.flushed_end, offset) if self._is_open else 0, self._snapshots.latest
         self._known = -1, 0, flushed, flushed if latest is None else max(flushed, latest.offset)
         self.is_over = True
@@ -284,7 +283,7 @@ class WatchedLog(DiskRaftLog):
 
     @property
     def damaged_snapshots(self) -> Sequence[OffsetAndEpoch]:
-        """Snapshots that were damaged when the log was opened, and do not count."""
+        """Snapshots that the log found damaged when it was opened, and ignores."""
         return [*self._snapshots.damaged]
 
     def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
@@ -333,7 +332,7 @@ def found_election(files: SimFileSystem, node_id: int) -> ElectionState | None:
 
 
 def crash_within(files: SimFileSystem, operations: int, write: Callable[[], None]) -> bool:
-    """Runs `write` for that many file operations; returns whether it has ended before."""
+    """Runs `write` up to a number of file operations; returns whether `write` ended before that."""
     files.crash_after(operations)
     try:
         write()
@@ -343,9 +342,9 @@ def crash_within(files: SimFileSystem, operations: int, write: Callable[[], None
 
 
 def flips_noticed(name: str, data: bytes) -> list[range]:
-    """The bytes of a write that a bit may flip in: of a log those that a batch's checksum covers.
+    """The bytes of a write in which a power cut may flip a bit: in a log, those that a batch's checksum covers.
 
-    Offset and epoch stand before it, and no log of Kafka's would see that they are wrong.
+    The checksum does not cover a batch's offset and epoch, and no log of Kafka detects that these are wrong.
     """
     return checksummed(data) if name.endswith(LOG) else [range(len(data))]
 

@@ -41,8 +41,8 @@ class Edge:
         self._on_send, self._on_answer = world.checkers.on_send, world.checkers.on_answer
         self._after_event = world.checkers.after_event
         self._codec_sample = world.options.codec_sample
-        self._answered: Message | None = None  # The last answer,
-        self._kind: Kind = "", 0, ""  # and its kind.
+        self._answered: Message | None = None  # The last answer.
+        self._kind: Kind = "", 0, ""  # The kind of the last answer.
         self._performers: dict[type[Effect], Callable[[Machine, Any], None]] = {
             Send: self._send,
             SendResponse: self._answer,
@@ -131,7 +131,7 @@ class Edge:
         is_due = call.deadline_us <= world.now_us
         if is_due:
             del machine.open[call.correlation_id]
-        # One request expires an event: the event may block the machine.
+        # Each event expires only one request, because the event may block the machine.
         if machine.open:
             first_us = min([other.deadline_us for other in machine.open.values()])
             self._expire_at(machine, max(first_us, world.now_us))
@@ -170,7 +170,7 @@ class Edge:
     # Effects.
 
     def perform(self, machine: Machine, effects: list[Effect]) -> None:
-        """Performs an event's effects, and those of the state machine's outputs; then the checkers run."""
+        """Performs the effects of an event and of the state machine's outputs; then runs the checkers."""
         node, performers = machine.node, self._performers
         while True:
             state = node.quorum.state
@@ -194,13 +194,13 @@ class Edge:
             self.arm(machine)
 
     def submit(self, machine: Machine, outputs: list[AnyAppend | Resign]) -> None:
-        """Submits outputs of an event of the state machine itself."""
+        """Submits outputs that the state machine makes without a call of its driver."""
         machine.outputs += outputs
         machine.has_calls = True
         self.perform(machine, [])
 
     def _run_state_machine(self, machine: Machine) -> list[Effect]:
-        """Makes all due calls of the state machine; returns the node's effects of its outputs."""
+        """Makes all due calls of the state machine, submits its outputs to the node, and returns the node's effects."""
         driver = machine.driver
         machine.checked = None
         if machine.consumer.reader is not None:
@@ -258,7 +258,7 @@ class Edge:
         machine.open[effect.correlation_id] = call
         if deadline_us < machine.expiry_us:
             self._expire_at(machine, deadline_us)
-        if len(delays_us) == 1:  # As mostly.
+        if len(delays_us) == 1:  # The usual case.
             world.push(now_us + delays_us[0], REQUEST, destination, call)
         elif delays_us:
             world.seen["request duplicated"] += 1
@@ -270,7 +270,7 @@ class Edge:
             machine.trap(kind.__name__)
 
     def _refuse_version(self, machine: Machine, effect: Send, destination: Machine, delays_us: tuple[int, ...]) -> None:
-        """Answers in place of a node whose versions cannot express the request, as the handshake has shown."""
+        """Answers UNSUPPORTED_VERSION in place of the destination, whose versions cannot express the request."""
         world = self._world
         deadline_us = world.now_us + effect.timeout_ms * 1000
         call = Call(machine, effect.correlation_id, destination, effect.request, 0, deadline_us)
@@ -326,7 +326,7 @@ class Edge:
         return Reply(reply.call, response, is_damaged=True)
 
     def _flush(self, machine: Machine, effect: Flush) -> None:
-        """One fsync runs at a time; the next one covers all flushes that are requested meanwhile."""
+        """Begins an fsync. While one runs, no other begins; the next fsync covers all flushes requested meanwhile."""
         if machine.fsync is None:
             self._begin_fsync(machine, effect)
         else:

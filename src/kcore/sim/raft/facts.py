@@ -10,11 +10,11 @@ class Facts:
 
     def __init__(self) -> None:
         self.committed = CommittedLog()
-        self.written: dict[tuple[int, int], tuple[bytes, int]] = {}  # By offset and epoch: a batch, the epoch before.
+        self.written: dict[tuple[int, int], tuple[bytes, int]] = {}  # By offset and epoch: batch, previous epoch.
         self.epoch_starts: dict[int, int] = {}  # The offset of the first batch of each epoch.
         self.leaders: dict[int, tuple[ReplicaKey, int]] = {}  # By epoch: the leader and its incarnation.
-        self.snapshots: dict[OffsetAndEpoch, bytes] = {}
-        self.acknowledged = 0  # Appends.
+        self.snapshots: dict[OffsetAndEpoch, bytes] = {}  # The bytes of each snapshot.
+        self.acknowledged = 0  # The number of appends that leaders saw committed.
 
     @property
     def last_epoch(self) -> int:

@@ -16,11 +16,11 @@ from kcore.sim.raft.simulated_machine import Machine
 
 SLOWEST_LINK_US: Final = 1_500_000
 SLOW_FSYNCS_US: Final = (20_000, 200_000, 1_000_000, 5_000_000)
-MAY_STILL_JOIN_US: Final = 30_000_000  # A requested voter may still be added, or the change be uncommitted.
+MAY_STILL_JOIN_US: Final = 30_000_000  # After a request to add a voter: the addition may be pending or uncommitted.
 
 
 def begin(world: RunningWorld) -> None:
-    """Starts faults of the world's kinds at random times; a calm has no new ones."""
+    """Starts faults of the world's kinds at random times. Storms and calms alternate; no fault starts in a calm."""
     options, names = world.options, world.options.faults
     weights = [*accumulate([WEIGHTS.get(name, 1) for name in names])]
     is_calm = False
@@ -40,7 +40,7 @@ def begin(world: RunningWorld) -> None:
 
 
 def duration_us(world: RunningWorld) -> int:
-    """A random duration around the world's mean; sometimes around the time-outs, so that either side may be first."""
+    """A random duration around the world's mean; sometimes around a time-out, to end before or after it."""
     mean_us = world.options.fault_lasts_us if world.dice() < 0.7 else world.random.choice((1_000_000, 4_000_000))
     return int(mean_us * (0.5 + world.dice()))
 
@@ -50,7 +50,7 @@ def up(world: RunningWorld) -> list[Machine]:
 
 
 def chosen(world: RunningWorld) -> Machine | None:
-    """A machine that is up; half of the time a leader."""
+    """A random machine that is up, in half of the calls a leader; None if all are down."""
     machines = up(world)
     leading = [machine for machine in machines if type(machine.node.state) is Leader]
     if leading and world.dice() < 0.5:
@@ -75,7 +75,7 @@ def kill(world: RunningWorld) -> None:
 
 
 def power_cut(world: RunningWorld) -> None:
-    """Cuts the power of one machine, with or without a process: unflushed data may be lost."""
+    """Cuts the power of one machine, which may be down already: unflushed data may be lost."""
     behind = [machine for machine in world.machines if machine.disk.unsynced]
     machine = world.random.choice(behind) if behind and world.dice() < 0.7 else chosen(world)
     if machine is not None:
@@ -98,7 +98,7 @@ def outage(world: RunningWorld) -> None:
 
 
 def mid_write(world: RunningWorld) -> None:
-    """A process or a machine soon crashes between two file operations."""
+    """Lets a process or a machine crash soon, between two file operations."""
     machine = chosen(world)
     if machine is not None:
         note(world, "mid_write")
@@ -106,7 +106,7 @@ def mid_write(world: RunningWorld) -> None:
 
 
 def full_disk(world: RunningWorld) -> None:
-    """A disk is full for a while."""
+    """Fills a machine's disk for a while."""
     machine = chosen(world)
     if machine is None:
         return
@@ -121,7 +121,7 @@ def full_disk(world: RunningWorld) -> None:
 
 
 def trap(world: RunningWorld) -> None:
-    """Crashes some machines at moments that matter, whenever these come."""
+    """Sets traps: some machines crash at a critical moment, such as after a write and before its flush."""
     note(world, "trap")
     share = world.random.choice((0.2, 0.7))
     for machine in world.machines:
@@ -148,7 +148,7 @@ def pause(world: RunningWorld) -> None:
 
 
 def resign(world: RunningWorld) -> None:
-    """A leader's state machine resigns."""
+    """Lets a leader's state machine resign."""
     machine = chosen(world)
     if machine is not None and not machine.blocked and type(machine.node.state) is Leader:
         note(world, "resign")
@@ -159,7 +159,7 @@ def resign(world: RunningWorld) -> None:
 
 
 def clock_jump(world: RunningWorld) -> None:
-    """Moves one clock forward; all its timers fire early."""
+    """Moves the clock of one machine forward, so that the machine's timers fire early."""
     machine = chosen(world)
     if machine is not None:
         note(world, "clock_jump")
@@ -174,7 +174,7 @@ def slow_log(world: RunningWorld) -> None:
 
 
 def slow_election(world: RunningWorld) -> None:
-    """Makes the fsyncs of its quorum-state slower."""
+    """Makes the fsyncs of a machine's quorum-state slower."""
     slow_file(world, "election_fault_us", "slow_election")
 
 
@@ -193,7 +193,7 @@ def slow_file(world: RunningWorld, attribute: str, name: str) -> None:
 
 
 def cut(world: RunningWorld, links: list[tuple[int, int]]) -> None:
-    """Cuts these directions for a while; cuts add up."""
+    """Cuts these directions for a while. A direction works again when all its cuts have ended."""
     cuts = world.network.cuts
     for source, destination in links:
         cuts[source][destination] += 1
@@ -211,7 +211,7 @@ def others(world: RunningWorld, machine: Machine) -> list[int]:
 
 
 def one_way_cut(world: RunningWorld) -> None:
-    """Loses all messages from one machine, or to it, for some or all other machines."""
+    """Loses all messages in one direction, between one machine and some or all other machines."""
     machine = chosen(world)
     if machine is None:
         return
@@ -232,7 +232,7 @@ def isolate(world: RunningWorld) -> None:
 
 
 def split(world: RunningWorld) -> None:
-    """Two sides."""
+    """Splits the machines into two random sides, and loses all messages between the sides."""
     note(world, "split")
     sides = [world.dice() < 0.5 for _ in world.machines]
     size = range(len(sides))
@@ -286,7 +286,7 @@ def lossy(world: RunningWorld) -> None:
 
 
 def lost_disk(world: RunningWorld) -> None:
-    """A machine restarts with an empty disk: an observer, or a voter without which the quorum can go on."""
+    """Replaces a machine's disk by an empty one, if `may_lose_disk`, and restarts the machine."""
     machine = world.random.choice(world.machines)
     if machine.is_up and may_lose_disk(world, machine):
         note(world, "lost_disk")
@@ -303,7 +303,7 @@ def may_lose_disk(world: RunningWorld, machine: Machine) -> bool:
     if any(each != sets[0] for each in sets):
         return False
     if machine.node.voter_history.kraft_version > 0:
-        # It restarts as another replica; the quorum has lost a voter for good, which the leader may still count.
+        # The machine restarts as another replica. If it was a voter, the leader still counts the lost voter.
         left = [world.machines[key.id] for key in alive(world, sets[0].keys) if key != machine.key]
         durable = [each for each in left if holds(each.log, machine.log)]
         is_asked_for = world.now_us - machine.named_us < MAY_STILL_JOIN_US
@@ -319,7 +319,7 @@ def may_lose_disk(world: RunningWorld, machine: Machine) -> bool:
 
 
 def holds(log: WatchedLog, other: WatchedLog) -> bool:
-    """Whether a log has all records of the other, durable. The last epoch counts too: equal offsets may differ."""
+    """Whether `log` durably has all records of `other`. Epochs count too: records at equal offsets may differ."""
     end = log.end_offset_for_epoch(other.last_epoch)
     same = end.epoch == other.last_epoch and end.offset >= other.end_offset
     return other.end_offset == 0 or (same and log.durable_end >= other.end_offset)

@@ -1,4 +1,4 @@
-"""Requests of strangers, which no node of the quorum would send, or send to this node. The nodes refuse all of them.
+"""Requests of strangers: clients outside the quorum send a node requests that no other node would send to it.
 
 Strangers do not forge a node's own state, because Raft does not promise to survive such lies. Examples are a vote in an
 unused epoch, a leader without an election, and a replica that claims records it does not have.
@@ -51,20 +51,20 @@ UNDECIDED: Final = (Unattached, Prospective)
 LAST_EPOCH: Final = (1 << 31) - 1
 FAR_EPOCHS: Final = 1 << 25
 LONGEST_WAIT_MS: Final = (1 << 31) - 1
-FLOOD: Final = 5_000  # Requests.
+FLOOD: Final = 5_000  # The number of requests in a flood.
 MOST_US_BEFORE_FLOOD: Final = 30_000_000
 FLOOD_AGAIN_US: Final = 200_000
 
 
 def begin(world: RunningWorld) -> None:
-    """The requests arrive at random times; in some worlds more at once than a leader keeps state of."""
+    """Sends requests at random times; in some worlds also one flood, larger than the state that a leader keeps."""
     world.every_us(world.options.ask_every_us, lambda: ask(world))
     if world.options.flooded:
         world.after_us(world.random.randrange(MOST_US_BEFORE_FLOOD), lambda: flood(world))
 
 
 def flood(world: RunningWorld) -> None:
-    """Fetches of replicas that do not exist, at the end of a leader's log; either all wait there, or none."""
+    """Sends fetches of unknown replicas at the end of a leader's log. Either all may wait at the leader, or none."""
     machines = clients.leaders(world)
     if not machines:
         world.after_us(FLOOD_AGAIN_US, lambda: flood(world))
@@ -94,7 +94,7 @@ def plain_fetch(world: RunningWorld, machine: Machine, max_wait_ms: int) -> Fetc
 
 
 def ask(world: RunningWorld) -> None:
-    """One DescribeQuorum, or a request that no node of the quorum would send."""
+    """Sends one DescribeQuorum, or a request that no node of the quorum would send."""
     leaders, voters = clients.leaders(world), undecided(world)
     if voters and world.dice() < 0.5:
         machine = world.random.choice(voters)
@@ -118,7 +118,7 @@ def describe() -> Message:
 
 
 def any_epoch(world: RunningWorld) -> int:
-    """The latest epoch, an earlier one, or none; rarely one so far ahead that no node accepts it."""
+    """The latest epoch, an earlier one, or -1; rarely an epoch so far ahead that no node accepts it."""
     last = world.facts.last_epoch
     if world.dice() < 0.03:
         return world.random.choice((LAST_EPOCH, last + FAR_EPOCHS))
@@ -131,7 +131,7 @@ def any_id(world: RunningWorld) -> int:
 
 
 def any_replica(world: RunningWorld) -> int:
-    """A replica that does not exist; if directory ids count, sometimes a machine's id with another directory id."""
+    """The id of an unknown replica; in a dynamic quorum sometimes a machine's id, for use with a new directory id."""
     return any_id(world) if world.dice() < 0.5 or not world.options.dynamic else any_machine(world).index
 
 
@@ -140,7 +140,7 @@ def any_machine(world: RunningWorld) -> Machine:
 
 
 def wrong_directory(world: RunningWorld, machine: Machine) -> Uuid:
-    """A directory id that is not the machine's: another machine's, or none's."""
+    """A directory id that is not the machine's: another machine's, or a new one."""
     other = any_machine(world)
     return world.new_directory() if other is machine or world.dice() < 0.5 else other.key.directory_id
 
@@ -213,7 +213,7 @@ def undecided(world: RunningWorld) -> list[Machine]:
 
 
 def vote_too_late(world: RunningWorld, machine: Machine) -> Message | None:
-    """A request as of a candidate with the same log, in a past epoch; None if no epoch fits the log."""
+    """A Vote request with the machine's own log end, in a past epoch; None if no past epoch fits this log."""
     state, log = machine.node.state, machine.log
     if state.epoch <= log.last_epoch + 1:
         return None
@@ -226,11 +226,10 @@ def vote_too_late(world: RunningWorld, machine: Machine) -> Message | None:
 
 
 def vote_again(world: RunningWorld, machine: Machine) -> Message | None:
-    """As of a candidate of Kafka's that has the vote already: a crash took the end of its log, and it goes on.
+    """A Vote request, with an empty log, in the name of the candidate that the machine has voted for; None without it.
 
-    None if nobody has the vote.
-
-    No node of this quorum would ask so; the stranger only asks, and a vote that it got would count nowhere.
+    A candidate of Kafka may send this after a crash that lost the end of its log. No node of this quorum does so. A
+    vote that the stranger gets counts nowhere.
     """
     state = machine.node.state
     if state.voted is None:
@@ -285,14 +284,14 @@ def strange_add(world: RunningWorld, machine: Machine) -> Message:
 
 
 def strange_remove(world: RunningWorld, machine: Machine) -> Message:
-    """A RemoveRaftVoter request with a voter's id, but without its directory or with another one."""
+    """A RemoveRaftVoter request with a machine's id, and with no directory id or a wrong one."""
     named = any_machine(world)
     directory_id = NO_DIRECTORY if world.dice() < 0.2 else wrong_directory(world, named)
     return RemoveRaftVoterRequest(cluster_id=any_cluster(world), voter_id=named.index, voter_directory_id=directory_id)
 
 
 def strange_update(world: RunningWorld, machine: Machine) -> Message:
-    """An UpdateRaftVoter request with another directory, or with unsuitable kraft.versions."""
+    """An UpdateRaftVoter request with a wrong directory id, or with unsuitable kraft.versions."""
     named = any_machine(world)
     is_right = world.dice() < 0.3
     lowest, highest = world.random.choice(((2, 3), (1, 0), (-1, 1))) if is_right else (0, 1)

@@ -8,14 +8,17 @@ from kcore.sim.raft.committed import Held
 from kcore.sim.raft.simulated_machine import Machine
 from kcore.sim.raft.world import World
 
-WITHIN_US: Final = 60_000_000
+WITHIN_US: Final = 60_000_000  # The longest time from the end of all faults until all nodes have the new record.
 MOST_EVENTS: Final = 400_000  # A quorum that is busy without progress counts as stuck.
 STEP: Final = 100  # Events between two checks.
-KEPT_US: Final = 5_000_000  # For so long the leader must stay.
+KEPT_US: Final = 5_000_000  # The time for which the leader must then stay.
 
 
 def heal_and_demand(world: World) -> int:
-    """The simulated microseconds that it took; Violation if it takes too long, or does not last."""
+    """Ends all faults; returns the simulated us until all nodes had a new record.
+
+    Violation if this takes too long, or if the leader changes afterwards.
+    """
     world.heal()
     began_us, last = world.now_us, world.count + MOST_EVENTS
     marker: tuple[Machine, Held, int] | None = None
@@ -31,19 +34,19 @@ def heal_and_demand(world: World) -> int:
             took_us = world.now_us - began_us
             _demand_that_it_lasts(world, marker[1].epoch)
             return took_us
-    raise Violation("Liveness", f"{(world.now_us - began_us) / 1e6:.1f} s after all is well: {_state_of(world)}")
+    raise Violation("Liveness", f"{(world.now_us - began_us) / 1e6:.1f} s after all faults: {_state_of(world)}")
 
 
 def _demand_that_it_lasts(world: World, epoch: int) -> None:
-    """All machines follow without faults: no node has a reason to stand for election."""
+    """Checks that the leader stays: without faults no node has a reason to stand for election."""
     world.take(MOST_EVENTS, world.now_us + KEPT_US)
     leader = _only_leader(world)
     if leader is None or leader.node.epoch != epoch:
-        raise Violation("LeaderStays", f"of epoch {epoch}, in a quorum where all is well: {_state_of(world)}")
+        raise Violation("LeaderStays", f"the leader of epoch {epoch} changes without a fault: {_state_of(world)}")
 
 
 def _only_leader(world: World) -> Machine | None:
-    """The leader that all machines follow."""
+    """The leader that all machines follow; None if there is no such leader."""
     leading = [machine for machine in world.machines if machine.is_up and type(machine.node.state) is Leader]
     if len(leading) != 1:
         return None

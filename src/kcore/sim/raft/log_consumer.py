@@ -21,7 +21,7 @@ NOBODY = -1, 0  # The leader and the epoch before the first LeaderChanged.
 
 
 class Given(NamedTuple):
-    """Committed records; no batches if the machine had replayed all of them."""
+    """Committed records from `offset` on; no batches if the state machine had replayed them as a leader."""
 
     offset: int
     batches: bytes
@@ -29,7 +29,7 @@ class Given(NamedTuple):
 
 
 class ConsumersMachine(Protocol):
-    """The parts of a machine that a consumer uses."""
+    """The attributes of a machine that its consumer uses."""
 
     index: int
     incarnation: int
@@ -51,12 +51,12 @@ class Consumer:
         self._is_slow = machine.incarnation % 2 == 1
         # The node's effects so far.
         self.high_watermark = -1
-        self.may_repeat = False  # Whether the node was elected without a known high watermark.
+        self.may_repeat = False  # Elected since: the high watermark may be repeated.
         self.leader = NOBODY  # The leader's id and epoch.
         self.resigned = -1  # The last epoch in which this node is known to have resigned.
-        # The state by the calls of the driver.
+        # The state that the driver's calls have made.
         self.position = 0  # Records below this offset are committed, or in a loaded snapshot.
-        self.reader: SnapshotReader | None = None  # Until the snapshot is read.
+        self.reader: SnapshotReader | None = None  # Set until the snapshot is read.
         self.epoch: int | None = None  # The epoch in which the state machine leads.
         self.next_offset = -1
         self.journal: deque[Held] = deque()
@@ -65,7 +65,7 @@ class Consumer:
         self.acknowledged: list[Held] = []
 
     def decide(self, *values: bytes) -> Append | None:
-        """Replays records, and appends them where it expects them; None if it does not lead."""
+        """Replays `values`, and returns their append at the next offset; None if the state machine does not lead."""
         if self.epoch is None:
             return None
         self.journal.append(Held(self.next_offset, self.epoch, values))
@@ -75,7 +75,7 @@ class Consumer:
     # Calls of the driver.
 
     def on_leader(self, epoch: int, offset: int) -> Sequence[Append]:
-        """Like a new controller, it appends a record at once."""
+        """Starts to lead; returns the append of a first record, which a new controller makes too."""
         node = self._machine.node
         message = f"node {self._machine.index}: its state machine starts to lead epoch {epoch} from {offset} on"
         if self.epoch is not None or type(node.state) is not Leader or node.epoch != epoch:
@@ -106,14 +106,14 @@ class Consumer:
     def on_resigned(self, epoch: int) -> Sequence[Append]:
         """Reverts the uncommitted records."""
         if epoch != self.epoch:
-            message = f"node {self._machine.index}: its state machine starts to lead epoch {epoch} no more"
+            message = f"node {self._machine.index}: its state machine resigns in epoch {epoch}"
             raise Violation("LeaderIsTold", f"{message}; it leads {self.epoch}")
         self.epoch = None
         self.journal.clear()
         return ()
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Append]:
-        """Reverts the refused records and all after them, and decides the same again."""
+        """Reverts the refused records and all later records, and decides the same records again."""
         refused = []
         while self.journal and self.journal[-1].offset >= append.expected_offset:
             refused.append(self.journal.pop().values)
@@ -141,7 +141,7 @@ class Consumer:
             return
         first = next((each for each in split_batches(batches, check_crc=False)[0] if not each.is_control), None)
         if first is None:
-            return  # The snapshot with which a dynamic quorum begins.
+            return  # The first snapshot of a dynamic quorum has control records only.
         state = records_of(first.data)[0].value
         if state != self._facts.committed.checksums[self.reader.snapshot.offset].to_bytes(4):
             raise Violation("SameCommittedData", f"node {self._machine.index} reads {self.reader.snapshot}: {state!r}")

@@ -1,4 +1,4 @@
-"""The options of a simulated world, drawn from its seed, so that a thousand seeds are a thousand kinds of world."""
+"""The options of a simulated world, drawn from its seed, so that the worlds of different seeds differ in kind."""
 
 from dataclasses import dataclass, replace
 from random import Random
@@ -16,7 +16,7 @@ FAULTS: Final = (
     *("lossy", "noisy", "slow_log", "slow_election", "clock_jump", "lost_disk", "resign", "mid_write", "full_disk"),
 )
 WEIGHTS: Final = {"kill": 2, "power_cut": 2, "trap": 4, "mid_write": 2, "pause": 2, "isolate": 2, "one_way_cut": 2}
-DISK_FACTORS: Final = (1, 1, 1, 5, 30)  # A machine's factor, for each of its files.
+DISK_FACTORS: Final = (1, 1, 1, 5, 30)  # Factors of fsync times, drawn for the log and the quorum-state of a machine.
 MOST_REMEMBERED: Final = 4_096  # Observers and waiting fetches that a leader keeps; a flood of strangers exceeds this.
 NO_LIMIT: Final = 8 << 20  # Bytes of a Fetch or FetchSnapshot: more than any simulated log has.
 
@@ -34,18 +34,18 @@ class Options:
     upgraded: bool  # kraft.version is upgraded in the middle of the run.
     auto_join: bool  # As in RaftConfig: observers ask to be voters.
     append_linger_ms: int | None  # As in RaftConfig.
-    latency_us: int  # The least latency in one direction; up to as much is added.
-    lost: float  # Share of all messages.
-    duplicated: float
-    delayed: float  # Share of messages that come up to a second late, so that others overtake them.
-    damaged: float  # Share of all answers with records.
+    latency_us: int  # The least latency in one direction; a random addition is at most as large.
+    lost: float  # Share of messages that never arrive.
+    duplicated: float  # Share of messages that arrive twice.
+    delayed: float  # Share of messages that arrive up to a second late, so that others overtake them.
+    damaged: float  # Share of answers with records that arrive with damaged bytes.
     mistaken: float  # Share of a leader's answers with a wrong diverging epoch.
     log_fsync_us: int  # The disks of logs and of elections are slow or fast independently of each other.
     election_fsync_us: int
     drift: float  # The largest drift of a clock from true time.
     fault_every_us: int  # Mean interval between faults, in a storm.
     fault_lasts_us: int
-    calm_us: int  # Mean duration of storms and calms, in turn; 0: it storms always.
+    calm_us: int  # Mean duration of storms and of calms, which alternate; 0: no calms.
     faults: tuple[str, ...]
     append_every_us: int
     snapshot_every_us: int
@@ -63,7 +63,7 @@ class Options:
 
 
 def draw(seed: int, **fixed: Any) -> Options:
-    """The options of a seed; `fixed` ones that are not None replace the drawn ones, and change no others."""
+    """The options of a seed. Values of `fixed` that are not None replace drawn values, and change no other option."""
     random = Random(f"options {seed}")
     level = random.choice(("3.9", "4.3", "4.3", MIXED))
     ways = ("configuration", "upgrade", "log") if level == "4.3" else ("configuration", "log", "log")

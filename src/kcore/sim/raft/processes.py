@@ -51,9 +51,10 @@ def boot(world: RunningWorld, machine: Machine) -> None:
 
 
 def open_directory(world: RunningWorld, machine: Machine) -> None:
-    """As `kcore quorum serve` does it: the log recovered and durable, and the last election that was stored.
+    """Opens the directory as `kcore quorum serve` does: recovers and flushes the log, and reads the stored election.
 
-    Whatever crashes have left of it can be opened: a power cut may leave whole batches after a damaged one.
+    Violation if it does not open, which it must after any crash. A power cut may leave whole batches after a damaged
+    one.
     """
     options, files = world.options, machine.disk
     named = () if options.dynamic or not machine.is_configured else range(options.voters)
@@ -73,7 +74,7 @@ def open_directory(world: RunningWorld, machine: Machine) -> None:
 
 
 def empty_disk(world: RunningWorld, machine: Machine, voters: Sequence[Voter] = ()) -> None:
-    """Gives a machine a formatted disk that no process has used; `voters` are the first ones of a dynamic quorum."""
+    """Gives a machine a formatted disk that no process has used; `voters` are the first voters of a dynamic quorum."""
     machine.disk = formatted(machine.key, world.cluster_id, voters)
     open_directory(world, machine)
     machine.log.end_process()
@@ -93,7 +94,7 @@ def _config(world: RunningWorld, machine: Machine) -> RaftConfig:
         endpoints=machine.endpoints,
         jitter_ms=lambda below: int(dice() * below),
         voters=tuple(voter.as_voter(directory_known=False) for voter in named),
-        # Also with an upgrade, after which the voters may differ from the configuration.
+        # An upgraded quorum needs these too: its voters may differ from the configuration.
         bootstrap_servers=tuple(each.address for each in world.machines) if options.dynamic or options.upgraded else (),
         level=machine.level,
         auto_join=options.auto_join,
@@ -112,14 +113,14 @@ def _config(world: RunningWorld, machine: Machine) -> RaftConfig:
 
 
 def kill(world: RunningWorld, machine: Machine, *, peers_know: bool) -> None:
-    """kill -9: the process is gone. The disk keeps all writes, and none of them becomes durable by it."""
+    """Kills the process, as kill -9 does. The disk keeps all writes; a power cut may still lose the unflushed ones."""
     world.seen["kill: unflushed tail" if machine.log.end_offset > machine.log.durable_end else "kill: all flushed"] += 1
     _leave_election(world, machine, "kill")
     _end(world, machine, peers_know=peers_know)
 
 
 def _leave_election(world: RunningWorld, machine: Machine, end: str) -> None:
-    """If an election is being stored, a random number of its steps has been done."""
+    """If the process is storing an election, performs a random number of the steps before the process ends."""
     pending = machine.storing
     if pending is not None:
         steps = world.random.randint(0, STORE_STEPS)
@@ -132,7 +133,7 @@ def cut_power(world: RunningWorld, machine: Machine, *, peers_know: bool = False
     """Cuts the power: each file keeps its flushed data and a random part of the unflushed data."""
     _leave_election(world, machine, "power cut")
     if machine.is_up:
-        machine.log.end_process()  # After a power cut only durable records are sure to be there.
+        machine.log.end_process()  # After a power cut only durable records are sure to remain.
     for fate in power_cut(machine.disk, world.random):
         world.seen[f"power cut: {fate}"] += 1
     if machine.is_up:
@@ -142,7 +143,7 @@ def cut_power(world: RunningWorld, machine: Machine, *, peers_know: bool = False
 
 
 def crash_in_event(world: RunningWorld, machine: Machine, *, is_power_cut: bool) -> None:
-    """The machine's disk has crashed in the middle of an event; a stored election may be half done."""
+    """Ends the process whose file operation has crashed in the middle of an event; its writes may be incomplete."""
     if machine.is_up:
         world.checkers.on_crash_in_event(machine)
         machine.log.end_process()
@@ -156,7 +157,7 @@ def crash_in_event(world: RunningWorld, machine: Machine, *, is_power_cut: bool)
 
 
 def fail(world: RunningWorld, machine: Machine) -> None:
-    """The disk has refused a write: the process ends, as `QuorumServer` does."""
+    """Ends the process because its full disk has refused a write. `QuorumServer` ends then too."""
     world.seen["a full disk ends a process"] += 1
     machine.disk.has_refused = False
     crash_in_event(world, machine, is_power_cut=False)
@@ -173,7 +174,7 @@ def _end(world: RunningWorld, machine: Machine, *, peers_know: bool) -> None:
 
 
 def stopped(world: RunningWorld, machine: Machine) -> None:
-    """A process that ends by itself has flushed its log."""
+    """Flushes the log of a process that ends by itself, and ends the process."""
     world.seen["stopped gracefully"] += 1
     machine.log.close()
     machine.log.end_process()
@@ -183,7 +184,7 @@ def stopped(world: RunningWorld, machine: Machine) -> None:
 
 
 def end(world: RunningWorld, machine: Machine) -> None:
-    """The machine has no process any more."""
+    """Marks the machine as down, and keeps its node's state transitions for the coverage."""
     machine.is_up = False
     world.taken.update(machine.node.quorum.taken)
     machine.forget()
@@ -197,7 +198,7 @@ def _reset_connections(world: RunningWorld, machine: Machine) -> None:
 
 
 def pause(world: RunningWorld, machine: Machine, duration_us: int) -> None:
-    """Pauses the process; it goes on later without noticing."""
+    """Pauses the process for `duration_us`; the process does not notice the pause."""
     incarnation = machine.incarnation
 
     def end_of_pause() -> None:
@@ -220,5 +221,5 @@ def replace_disk(world: RunningWorld, machine: Machine) -> None:
     empty_disk(world, machine)
     if version > 0:
         machine.is_configured = False  # Otherwise it would vote as a configured voter, with nothing on its disk.
-    else:  # A voter that is known by its id alone stays the same voter, and has forgotten its vote.
+    else:  # A static voter, known only by its id, stays the same voter, but has forgotten its vote.
         world.checkers.on_forgotten(machine)

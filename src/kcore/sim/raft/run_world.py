@@ -1,4 +1,4 @@
-"""Runs a world from its seed: events with faults, then without, until the quorum has proved that it makes progress."""
+"""Runs a world from its seed: first with faults, then without faults until the quorum has made progress."""
 
 import traceback
 from collections.abc import Mapping
@@ -26,10 +26,10 @@ class Outcome:
     simulated_ms: int
     seconds: float  # CPU time.
     hash: str  # A hash of all events: the same for the same seed on any machine.
-    committed: int  # Records.
-    acknowledged: int  # Appends.
-    epochs: int  # Epochs that had a leader.
-    healed_ms: int  # How long the quorum took without faults; -1 if the world ended before.
+    committed: int  # The number of committed records.
+    acknowledged: int  # The number of appends that leaders saw committed.
+    epochs: int  # The number of epochs that had a leader.
+    healed_ms: int  # From the end of all faults until progress; -1 if the world ended before.
     invariant: str | None = None
     text: str = ""
     story: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Outcome:
 
 
 def run_seed(seed: int, events: int = EVENTS, **fixed: Any) -> Outcome:
-    """The world of the seed, with `fixed` options."""
+    """Runs the world of the seed; options in `fixed` replace the drawn options."""
     began = process_time()
     world, broken, healed_us = _live(seed, events, fixed)
     facts = world.facts

@@ -1,4 +1,4 @@
-"""A world with its checkers and its edge, for the code that acts on it: faults, clients and others."""
+"""A world with its checkers and its edge, as faults, clients, strangers and upgrades use it."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -15,7 +15,7 @@ from kcore.sim.raft.simulated_machine import Call, Machine
 from kcore.sim.raft.versions import version_between
 from kcore.sim.raft.world_state import WorldState
 
-ELSEWHERE: Final = 0.05  # The share of appends that are preceded by one at a wrong offset or epoch.
+ELSEWHERE: Final = 0.05  # The share of appends before which an append at a wrong offset or epoch is tried.
 
 
 class EdgeCalls(Protocol):
@@ -48,7 +48,7 @@ class RunningWorld(WorldState):
         return consumer.journal[-1] if machine.is_up and consumer.journal else None
 
     def _append_elsewhere(self, machine: Machine) -> None:
-        """Sometimes makes an append with a wrong offset or epoch, of which nothing may be written."""
+        """Sometimes tries an append with a wrong offset or epoch: the node must refuse it and write nothing."""
         if self.dice() >= ELSEWHERE:
             return
         node = machine.node
@@ -63,12 +63,12 @@ class RunningWorld(WorldState):
         self.seen["append elsewhere refused"] += 1
 
     def ask(self, machine: Machine, request: Message) -> None:
-        """Sends a request that comes from no node of the quorum."""
+        """Sends a node a request of a client outside the quorum."""
         version = version_between(type(request), machine.level, machine.level)
         call = Call(None, 0, machine, request, version)
         self.checkers.on_asked(call)
         self.push(self.now_us, REQUEST, machine, call)
 
     def tell(self, machine: Machine, effects: list[Effect]) -> None:
-        """Performs the effects of a call of the node that no message of a peer caused."""
+        """Performs the effects of a direct call of the node, such as an administrator's."""
         self.edge.perform(machine, effects)

@@ -20,12 +20,12 @@ from kcore.types import Uuid
 
 LISTENER: Final = "CONTROLLER"
 FIRST_PORT: Final = 9_000  # A machine's port is this plus its index.
-UNCHECKED: Final = None, None, None  # In place of compared values: equals no such values.
+UNCHECKED: Final = None, None, None  # In place of values of the last check: equals no real values.
 Trap: TypeAlias = Callable[[str], None]  # Called with the name of each moment at which a machine may crash.
 
 
 class Call:
-    """A request on its way, with the place that its answer goes to."""
+    """A request on its way, with the machine that gets the answer."""
 
     __slots__ = (
         *("arrived_us", "correlation_id", "deadline_us", "destination", "incarnation", "is_answered", "note"),
@@ -53,11 +53,11 @@ class Call:
         self.sent_ms = sent_ms  # By the source's clock.
         self.is_answered = False
         self.arrived_us = -1
-        self.served_by = -1  # The incarnation that it came to.
-        self.note: Any = None  # For a checker.
+        self.served_by = -1  # The incarnation of the destination that got the request.
+        self.note: Any = None  # A checker's own data.
 
     def again(self) -> "Call":
-        """A copy of the request on the same link."""
+        """A second copy of the request, which the network has duplicated."""
         args = self.source, self.correlation_id, self.destination, self.request, self.version
         twin = Call(*args, self.deadline_us, self.sent_ms)
         twin.note = self.note
@@ -127,7 +127,7 @@ class Machine(Process):
         self.forget()
 
     def forget(self) -> None:
-        """State that ends with the process."""
+        """Resets the state that ends with the process."""
         self.reset_blocked()
         self.open: dict[int, Call] = {}  # By correlation id.
         self.expiry_us = NEVER_US
@@ -135,21 +135,21 @@ class Machine(Process):
         self.is_stopping = False
         self.storing: PendingStore | None = None
         self.fsync: Flush | None = None  # The request that started the running fsync.
-        self.wants_fsync: Flush | None = None
+        self.wants_fsync: Flush | None = None  # The last flush that was requested during the running fsync.
         self.flush: Callable[[], None] | None = None  # Ends the running flush.
         self.has_calls = True  # The driver may have calls of the state machine to make.
         self.state: State | None = None  # The node's state that the checkers have seen last.
-        # The values that the checkers compared last, and those of the machine's files; None: they compare again.
+        # The node's and the files' values at the last check; None or UNCHECKED: the checkers run after the next event.
         self.checked: tuple[Any, Any, Any] | None = None
         self.checked_files: tuple[Any, Any, Any] = UNCHECKED
         self.outputs: list[AnyAppend | Resign] = []  # Outputs of the state machine that are not performed yet.
         self.resumed_us = 0
 
     def forget_timer(self) -> None:
-        """Without a timer; events of earlier timers are ignored."""
-        self.timer_us = NEVER_US  # When the timer is due, in true time,
-        self.timer_ms = NEVER_US  # and the node's deadline for which it was set, by the node's clock.
+        """Clears the timer; events of earlier timers are then ignored."""
+        self.timer_us = NEVER_US  # The true time at which the timer is due.
+        self.timer_ms = NEVER_US  # The deadline for which the timer was set, by the node's clock.
 
     def as_voter(self, directory_known: bool) -> Voter:
-        """Static voters have no directory ids."""
+        """The machine as a voter; a static voter has no directory id."""
         return Voter(self.key if directory_known else ReplicaKey(self.index), self.endpoints, 0, int(directory_known))

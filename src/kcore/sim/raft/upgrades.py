@@ -1,4 +1,4 @@
-"""An administrator upgrades kraft.version from 0 to 1 until it succeeds: then the log names the voters (KIP-853)."""
+"""An administrator requests kraft.version 1 instead of 0, after which the log names the voters (KIP-853)."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from kcore.sim.raft import clients, faults
 from kcore.sim.raft.running_world import RunningWorld
 
 UPGRADE_US: Final = 300_000
-CUT: Final = 0.5  # The share of upgrades whose record reaches no other node at first: it comes late, or is cut.
+CUT: Final = 0.5  # The share of upgrades whose leader is isolated at once: the record arrives late or is truncated.
 
 
 def begin(world: RunningWorld) -> None:

@@ -29,9 +29,9 @@ VERSIONS: Final[dict[str, Versions]] = {
     "3.9": {**_SAME, VoteRequest: 1, FetchRequest: 17, AddRaftVoterRequest: 0},
     "4.3": {**_SAME, VoteRequest: 2, FetchRequest: 18, AddRaftVoterRequest: 1},
 }
-PRE_VOTES: Final = 2  # From this version of Vote on there are pre-votes (KIP-996).
+PRE_VOTES: Final = 2  # The first version of Vote with pre-votes (KIP-996).
 
-# The edge answers ApiVersions without a node; a leader needs only this level of the answer.
+# The edge answers ApiVersions without a node; a leader reads only the range of kraft.version.
 WHAT_A_VOTER_CAN: Final = ApiVersionsResponse(
     api_keys=[], supported_features=[SupportedFeatureKey(name=KRAFT_VERSION, min_version=0, max_version=1)]
 )
@@ -39,17 +39,17 @@ WHAT_A_VOTER_CAN: Final = ApiVersionsResponse(
 
 @cache
 def version_between(request: type[Message], level: str, other: str) -> int:
-    """The newest version that both nodes know."""
+    """The newest version of the request that both releases have."""
     return min(VERSIONS[level][request], VERSIONS[other][request])
 
 
 def can_say(request: VoteRequest, version: int) -> bool:
-    """Whether that version can express the request: 3.9 has no pre-votes."""
+    """Whether this version can express the request: release 3.9 has no pre-votes."""
     return version >= PRE_VOTES or not request.topics[0].partitions[0].pre_vote
 
 
 def through_codec(message: Message, version: int) -> Message:
-    """The message as the other side decodes it; Violation if it differs."""
+    """Encodes and decodes the message, and returns the decoded one; Violation if it encodes to other bytes."""
     data = encode(message, version)
     read: Any = decode(type(message), version, data)
     if encode(read, version) != data:

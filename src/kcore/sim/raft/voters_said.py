@@ -13,7 +13,7 @@ from kcore.wire.records import control_message, records_of
 
 
 class Said(NamedTuple):
-    """The latest version and voters; `offset`: of the record that named the voters, None for configured ones."""
+    """The latest kraft.version and voters. `offset`: where the record of the voters is, None for static voters."""
 
     kraft_version: int
     voters: VoterSet
@@ -24,7 +24,7 @@ class Said(NamedTuple):
 def _said_in(batch: bytes) -> Sequence[tuple[int, int | VoterSet]]:
     """Versions and voters in a control batch, and the offsets of their records.
 
-    Kept: all nodes have the same batches, and read them at each start.
+    Cached, because all nodes have the same batches and read them at each start.
     """
     found: list[tuple[int, int | VoterSet]] = []
     for record in records_of(batch):
@@ -44,7 +44,7 @@ def _said_in_snapshot(data: bytes) -> Sequence[tuple[int, int | VoterSet]]:
 
 
 class VotersSaid:
-    """The version and the voters by the offset of the record that set them; static ones before the first."""
+    """kraft.version and voters by the offset of the record that set them; the static voters before any record."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class VotersSaid:
         batches: Iterable[StoredBatch],
         snapshots: Mapping[OffsetAndEpoch, bytes],
     ) -> None:
-        """Reads all of the log from its latest snapshot on.
+        """Reads the latest snapshot and the log after it.
 
-        `batches`: those of the log, or of control records alone; `snapshots`: what each has, as it was compared.
+        `batches`: all batches of the log, or only those of control records; `snapshots`: the bytes of each snapshot.
         """
         self.last = Said(0, static_voters, None)
         self._entries: list[tuple[int, Said]] = [(-2, self.last)]
@@ -69,7 +69,7 @@ class VotersSaid:
                 self.read(batch)
 
     def read(self, batch: StoredBatch) -> None:
-        """A batch after the read ones."""
+        """Reads the next batch of the log."""
         if batch.is_control:
             for offset, said in _said_in(batch.data):
                 self._say(offset, said)
@@ -86,7 +86,7 @@ class VotersSaid:
         self.last = said
 
     def cut(self, end_offset: int) -> None:
-        """The log ends at this offset."""
+        """Forgets records from `end_offset` on, because the log was cut there."""
         while self._entries[-1][0] >= end_offset:
             self._entries.pop()
         self.last = self._entries[-1][1]

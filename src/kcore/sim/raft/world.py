@@ -15,7 +15,7 @@ from kcore.sim.raft.simulated_machine import FsyncTimes, Machine
 
 
 class World(RunningWorld):
-    """The world of a seed; `take` ends with a Violation if an invariant does not hold."""
+    """The world of a seed; `take` raises Violation if an invariant does not hold."""
 
     def __init__(self, seed: int, options: Options) -> None:
         super().__init__(seed, options)
@@ -48,7 +48,7 @@ class World(RunningWorld):
         vars(self).clear()
 
     def take(self, events: int, until_us: int = NEVER_US) -> None:
-        """As `Kernel.take`; a machine that crashes in the middle of an event ends the event."""
+        """As `Kernel.take`. An event ends early if a file operation crashes the machine or finds its disk full."""
         last = self.count + events
         while True:
             try:

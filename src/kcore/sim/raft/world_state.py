@@ -12,7 +12,7 @@ from kcore.types import Uuid
 
 
 class WorldState(Kernel):
-    """A world without the code that acts on it."""
+    """The data of a world; its subclasses act on this data."""
 
     cluster_id: Final = "simulated-cluster-id00"
 
@@ -20,7 +20,7 @@ class WorldState(Kernel):
         super().__init__(seed, repr(options))
         self.options = options
         self.is_healing = False
-        self.seen: Counter[Any] = Counter()  # How often things happened, for the coverage.
+        self.seen: Counter[Any] = Counter()  # Counts of events by name, for the coverage.
         self.taken: Counter[tuple[str, Any, str]] = Counter()  # State transitions of nodes whose process has ended.
         self.facts = Facts()
         self.network = Network(options, options.voters + options.observers, self.random)

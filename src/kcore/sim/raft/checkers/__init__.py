@@ -1,15 +1,16 @@
 """The invariants that every simulated world must keep under any fault: one class per subject, with common hooks.
 
-| subject | invariants |
+| module | invariants |
 |---|---|
-| `elections` | one leader an epoch, elected by a majority; one vote an epoch, durable; nothing forgotten |
-| `votes` | who may, and who must, get a vote or a pre-vote; a leader from which a majority fetches stays (KIP-996) |
-| `commits` | the high watermark: monotone, durable at a majority, of the own epoch; the same data everywhere |
-| `consumers` | a state machine gets each committed record once, in order; and its node's leadership once |
-| `logs` | one batch an offset and epoch; what is cut, what is flushed, what a node says that its disk has |
-| `snapshots` | where a log begins; the same snapshots everywhere |
-| `voter_changes` | one voter at a time, as asked, caught up, after what is committed (KIP-853) |
-| `requests` | each answered once and in time; retries that back off; nothing grows without bound |
+| `base` | none: the hooks of all checkers |
+| `election_checker` | one leader per epoch, elected by a majority; one durable vote per epoch; nothing forgotten |
+| `vote_checker` | when a vote or pre-vote may or must be granted; a leader with a fetching majority stays (KIP-996) |
+| `log_checker` | one batch per offset and epoch; truncations, flushes, and claims about the durable log |
+| `snapshot_checker` | a log begins at a snapshot; all nodes have the same snapshots |
+| `voter_change_checker` | only requested changes, one voter at a time; a new voter is caught up (KIP-853) |
+| `commit_checker` | the high watermark: monotone, durable at a majority, of the own epoch; equal data everywhere |
+| `consumer_checker` | a state machine gets each committed record once, in order; and its node's leadership once |
+| `request_checker` | each request is answered once and in time; retries back off; nothing grows without bound |
 
 Sources: Raft's properties (figure 3.2 of the dissertation), Kafka's RaftEventSimulationTest, KIP-595, 630, 853 and 996.
 """
@@ -113,10 +114,10 @@ class Checkers:
         self._on_state(machine, before, state)
 
     def after_event(self, machine: Machine) -> None:
-        """As `Checker.after_event`, if the event changed a value that checkers read; most events change none.
+        """Calls the `after_write` and `after_event` of all checkers, if the event changed a value that these read.
 
-        Log, voters and what is stored change with operations on files, which the disk counts. A call of the
-        state machine, or a change of a checker's own notes, resets `machine.checked`.
+        The log, the voters and the stored election change only with operations on files, which the disk counts. A call
+        of the state machine, or a checker that depends on other values, resets `machine.checked`.
         """
         count, fsync, storing = machine.checked_files
         if count != machine.disk.count or fsync is not machine.fsync or storing is not machine.storing:
@@ -131,7 +132,7 @@ class Checkers:
             machine.checked = quorum.state, quorum.high_watermark, machine.storing
 
     def audit(self) -> None:
-        """Some time has passed: after its next event each machine is checked, even if nothing has changed."""
+        """Runs all audits; after the next event of each machine its checks run, even if nothing has changed."""
         for machine in self._machines:
             machine.checked, machine.checked_files = None, UNCHECKED
         self._audit()

@@ -17,7 +17,7 @@ _KINDS: Final = "kinds_of_messages"  # The attribute of a hook that lists its ki
 
 
 def only_for(*kinds: type[Message]) -> Callable[[Hook], Hook]:
-    """The hook is called for messages of these kinds alone: for requests, or, of `on_answer`, for responses."""
+    """Limits a hook to these kinds of messages: kinds of responses for `on_answer`, of requests for other hooks."""
 
     def mark(hook: Hook) -> Hook:
         setattr(hook, _KINDS, kinds)
@@ -33,9 +33,9 @@ def is_for(hook: Callable[..., None], kind: type[Any]) -> bool:
 
 
 class Checker:
-    """Judges one subject: raises Violation where an invariant does not hold. Every hook is optional.
+    """Checks the invariants of one subject, and raises Violation if one does not hold. Every hook is optional.
 
-    A checker has its own memory, by the machine's index, and reads what the world knows; it changes nothing.
+    A checker keeps its own state by the machine's index. It reads the world, and changes only the world's `Facts`.
     """
 
     def __init__(self, world: WorldState) -> None:
@@ -45,7 +45,7 @@ class Checker:
     # Processes and disks.
 
     def on_boot(self, machine: Machine) -> None:
-        """A process has started; its node has not."""
+        """A process has created its node, which has not started yet."""
 
     def on_open(self, machine: Machine) -> None:
         """A process has opened its directory; it has no node yet."""
@@ -54,7 +54,7 @@ class Checker:
         """A process has ended, by a crash or by itself; `machine.stored` is the election that it left on the disk."""
 
     def on_forgotten(self, machine: Machine) -> None:
-        """The machine's disk was replaced; the quorum knows the machine by its id alone."""
+        """The machine's disk was replaced; the quorum knows the machine only by its id."""
 
     def on_stored(self, machine: Machine, election: ElectionState) -> None:
         """An election state is durable on the disk."""
@@ -71,31 +71,31 @@ class Checker:
         """The machine is about to crash in the middle of an event; some of the event's messages may have been sent."""
 
     def after_event(self, machine: Machine) -> None:
-        """The effects are performed, up to a barrier (`machine.storing`); called again when the barrier opens.
+        """The event's effects are performed, up to a barrier (`machine.storing`); called again when the barrier opens.
 
-        It is not called after an event that changed nothing: no state, no high watermark, no stored election, and no
-        call of the state machine. A checker that depends on other values must reset `machine.checked`.
+        Not called after an event that changed nothing: no state, no high watermark, no stored election, and no call of
+        the state machine. A checker that depends on other values must reset `machine.checked`.
         """
 
     def after_write(self, machine: Machine) -> None:
-        """As `after_event`, after an event that changed a file, or began or ended a write. For checks of the log."""
+        """As `after_event`, for checks of the log: called if the event changed a file, or began or ended a write."""
 
     def on_timer(self, machine: Machine, now_ms: int) -> None:
         """The node has handled its timer."""
 
     def on_committed(self, machine: Machine, effect: Committed) -> None:
-        """An effect."""
+        """The node reports a new high watermark; its state machine does not have the records yet."""
 
     def on_leader_changed(self, machine: Machine, effect: LeaderChanged) -> None:
-        """An effect."""
+        """The node reports a leader; its state machine does not know the leader yet."""
 
     def on_snapshot_loaded(self, machine: Machine, effect: SnapshotLoaded) -> None:
-        """An effect."""
+        """The node reports a loaded snapshot; its state machine has not read the snapshot yet."""
 
     def on_notice(self, machine: Machine, effect: Notice) -> None:
-        """An effect."""
+        """The node reports a problem to its operator."""
 
-    # What happens to its log, within an event.
+    # Changes of the log, within an event.
 
     def on_appended(self, machine: Machine, batch: StoredBatch, epoch_before: int) -> None:
         """A batch is written; `epoch_before`: the epoch of the batch before it."""
@@ -107,9 +107,9 @@ class Checker:
         """The log now begins after a snapshot of the leader."""
 
     def on_frozen(self, machine: Machine, snapshot: OffsetAndEpoch) -> None:
-        """A snapshot is complete, made or loaded."""
+        """A snapshot that the node has made or loaded is complete."""
 
-    # Messages. `only_for` names the kinds that a hook needs: most messages are Fetches, which most hooks ignore.
+    # Messages. `only_for` limits a hook to the kinds that it needs: most messages are Fetches, which most hooks ignore.
 
     def on_asked(self, call: Call) -> None:
         """A client outside the quorum has sent a request."""
@@ -132,7 +132,7 @@ class Checker:
     # At intervals.
 
     def audit(self) -> None:
-        """Some time has passed."""
+        """Called at intervals of simulated time."""
 
     def at_end(self) -> None:
         """All faults are over, and all nodes have all committed records."""

@@ -14,13 +14,13 @@ UNKNOWN: int = -1
 
 
 class Commits(Checker):
-    """MonotonicHighWatermark, HighWatermarkInLog, OwnEpochCommitted, MajorityReachedHighWatermark, LeaderCompleteness,
-    ReadsBelowHighWatermark, SameCommittedData."""
+    """MonotonicHighWatermark, HighWatermarkInLog, OwnEpochCommitted, MajorityReachedHighWatermark,
+    LeaderCompleteness, ReadsBelowHighWatermark, SameCommittedData: the invariants of this checker."""
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
         # By machine.
-        self._seen: dict[int, int] = {}  # The high watermark.
+        self._seen: dict[int, int] = {}  # The last high watermark.
         self._led: dict[int, State] = {}  # The state after the last event.
 
     def on_boot(self, machine: Machine) -> None:
@@ -30,7 +30,7 @@ class Commits(Checker):
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
         if type(state) is Leader:
             self.facts.committed.check_leader(machine.log, state.epoch)
-            if before is not None:  # In this event this leader may move the high watermark.
+            if before is not None:  # The new leader may move the high watermark in this same event.
                 self._led[machine.index] = state
 
     def after_event(self, machine: Machine) -> None:
@@ -41,16 +41,16 @@ class Commits(Checker):
         self._led[machine.index] = quorum.state
 
     def on_crash_in_event(self, machine: Machine) -> None:
-        """Counts the high watermark that a leader has sent its followers, though the event did not end."""
+        """Checks the leader's high watermark although the event did not end: followers may have got it already."""
         if type(machine.node.quorum.state) is Leader:
             self.after_event(machine)
 
     def _on_high_watermark(self, machine: Machine, high_watermark: int) -> None:
         before = self._seen[machine.index]
         if high_watermark < before:
-            raise Violation("MonotonicHighWatermark", f"node {machine.index}: from {before} to {high_watermark}")
+            raise Violation("MonotonicHighWatermark", f"node {machine.index} goes from {before} to {high_watermark}")
         if high_watermark > machine.log.end_offset:
-            message = f"node {machine.index}: {high_watermark}, but the log ends at {machine.log.end_offset}"
+            message = f"node {machine.index} has {high_watermark}, but its log ends at {machine.log.end_offset}"
             raise Violation("HighWatermarkInLog", message)
         self._seen[machine.index] = high_watermark
         state, committed = machine.node.quorum.state, self.facts.committed
@@ -60,19 +60,19 @@ class Commits(Checker):
             self._check_majority(machine, high_watermark)
             committed.extend(machine.log, high_watermark, led.epoch, machine.index)
         elif high_watermark > committed.end:
-            raise Violation("SameCommittedData", f"node {machine.index} is the first at {high_watermark}")
+            raise Violation("SameCommittedData", f"node {machine.index} has {high_watermark}, which no leader had")
 
     def _check_own_epoch(self, machine: Machine, epoch: int, high_watermark: int) -> None:
         start_offset = self.facts.epoch_starts.get(epoch)
         if start_offset is None or high_watermark <= start_offset:
-            message = f"node {machine.index}: {high_watermark} with nothing of epoch {epoch} below it (KAFKA-12619)"
+            message = f"node {machine.index} has {high_watermark}, but no record of epoch {epoch} below (KAFKA-12619)"
             raise Violation("OwnEpochCommitted", message)
 
     def _check_majority(self, machine: Machine, high_watermark: int) -> None:
         voters = machine.node.voters
         ends = {voter.key.id: self._durable_end(voter.key) for voter in voters.voters.values()}
         if sum(end >= high_watermark for end in ends.values()) < voters.majority:
-            message = f"node {machine.index} says {high_watermark}; durable at its voters: {ends}"
+            message = f"node {machine.index} has {high_watermark}; its voters are durable up to {ends}"
             raise Violation("MajorityReachedHighWatermark", message)
 
     def _durable_end(self, key: ReplicaKey) -> int:
@@ -92,5 +92,5 @@ class Commits(Checker):
         for topic in response.responses:
             known = machine.node.quorum.high_watermark
             if topic.partitions[0].high_watermark > (-1 if known is None else known):
-                message = f"node {machine.index} answers {topic.partitions[0].high_watermark}, and knows {known}"
+                message = f"node {machine.index} answers {topic.partitions[0].high_watermark}, but has {known}"
                 raise Violation("ReadsBelowHighWatermark", message)

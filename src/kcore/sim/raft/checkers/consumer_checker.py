@@ -1,7 +1,7 @@
 """Checks what a node sends its state machine: all committed records, once and in order, and the current leader.
 
-Each node's state machine (`consumer.py`) checks the calls that it gets. This checker compares the node's effects and
-the state machine's records with the records that this world has committed. No committed record may be kept back.
+Each node's state machine (`log_consumer.py`) checks the calls that it gets. This checker compares the node's effects
+and the state machine's records with the committed records of the world. The node may delay no committed record.
 """
 
 from kcore.raft.effects import Committed, LeaderChanged, SnapshotLoaded
@@ -14,7 +14,7 @@ from kcore.sim.raft.simulated_machine import Machine
 
 class Consumers(Checker):
     """CommittedIsTold, ReadsBelowHighWatermark, SameCommittedData, LeaderIsTold, OwnEpochCommitted, SingleLeader,
-    LeaderNeverLoadsSnapshot, NoAckedAppendLost."""
+    LeaderNeverLoadsSnapshot, NoAckedAppendLost: the invariants of this checker."""
 
     # Committed records.
 
@@ -22,10 +22,10 @@ class Consumers(Checker):
         consumer, known = machine.consumer, machine.node.high_watermark
         high_watermark = effect.high_watermark
         if known is None or high_watermark > known:
-            raise Violation("ReadsBelowHighWatermark", f"node {machine.index} says {effect}, and knows {known}")
+            raise Violation("ReadsBelowHighWatermark", f"node {machine.index} reports {effect}, but has {known}")
         if high_watermark < max(consumer.high_watermark + (not consumer.may_repeat), consumer.position):
             after = max(consumer.high_watermark, consumer.position)
-            raise Violation("CommittedIsTold", f"node {machine.index} says {effect} again: it was at {after}")
+            raise Violation("CommittedIsTold", f"node {machine.index} reports {effect} after {after}")
         consumer.high_watermark, consumer.may_repeat = high_watermark, False
 
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
@@ -35,12 +35,12 @@ class Consumers(Checker):
     def on_snapshot_loaded(self, machine: Machine, effect: SnapshotLoaded) -> None:
         consumer = machine.consumer
         if type(machine.node.state) is Leader:
-            raise Violation("LeaderNeverLoadsSnapshot", f"node {machine.index} says {effect}")
+            raise Violation("LeaderNeverLoadsSnapshot", f"node {machine.index} leads and reports {effect}")
         latest = machine.log.latest_snapshot
         if effect.snapshot != latest:
-            raise Violation("CommittedIsTold", f"node {machine.index} says {effect}, and its log has {latest}")
+            raise Violation("CommittedIsTold", f"node {machine.index} reports {effect}, but its log has {latest}")
         if effect.snapshot.offset <= consumer.position:
-            raise Violation("CommittedIsTold", f"node {machine.index} says {effect}: it was at {consumer.position}")
+            raise Violation("CommittedIsTold", f"node {machine.index} reports {effect} after {consumer.position}")
 
     # The leader.
 
@@ -49,24 +49,24 @@ class Consumers(Checker):
         consumer, node = machine.consumer, machine.node
         leader = effect.leader_id, effect.epoch
         if leader == consumer.leader or effect.epoch < consumer.leader[1]:
-            raise Violation("LeaderIsTold", f"node {machine.index} says {effect} after {consumer.leader}")
+            raise Violation("LeaderIsTold", f"node {machine.index} reports {effect} after {consumer.leader}")
         if effect.epoch == consumer.leader[1] and effect.leader_id >= 0 and consumer.resigned == effect.epoch:
-            raise Violation("LeaderIsTold", f"node {machine.index} says {effect}, and has resigned (KAFKA-17333)")
+            raise Violation("LeaderIsTold", f"node {machine.index} reports {effect} after it resigned (KAFKA-17333)")
         if consumer.leader == (machine.index, effect.epoch):
             consumer.resigned = effect.epoch
         consumer.leader = leader
         if effect.leader_id < 0:
             return
         if effect.leader_id == machine.index and (node.high_watermark or 0) <= effect.epoch_start_offset:
-            raise Violation("OwnEpochCommitted", f"node {machine.index} says {effect} at {node.high_watermark}")
+            raise Violation("OwnEpochCommitted", f"node {machine.index} reports {effect} at {node.high_watermark}")
         known = self.facts.leaders.get(effect.epoch)
         if known is None or known[0].id != effect.leader_id:
-            raise Violation("SingleLeader", f"node {machine.index} says {effect}, and it was {known}")
+            raise Violation("SingleLeader", f"node {machine.index} reports {effect}, but {known} leads")
 
-    # Both.
+    # Committed records and the leader.
 
     def after_event(self, machine: Machine) -> None:
-        """The state machine gets exactly the committed records; the node delays none, except after a barrier."""
+        """The state machine gets exactly the committed records, without delay unless an election is being stored."""
         consumer = machine.consumer
         if consumer.given:
             self._check_given(machine, consumer)
@@ -75,10 +75,10 @@ class Consumers(Checker):
         quorum = machine.node.quorum
         high_watermark, state = quorum.high_watermark, quorum.state
         if high_watermark is not None and high_watermark != consumer.high_watermark:
-            message = f"node {machine.index} is at {high_watermark}, its state machine got {consumer.high_watermark}"
+            message = f"node {machine.index} has {high_watermark}, but its state machine got {consumer.high_watermark}"
             raise Violation("CommittedIsTold", message)
         if consumer.high_watermark > consumer.position and consumer.reader is None:
-            message = f"node {machine.index} is at {consumer.high_watermark}, its state machine at {consumer.position}"
+            message = f"node {machine.index} has {consumer.high_watermark}, but its state machine {consumer.position}"
             raise Violation("CommittedIsTold", message)
         if machine.node.is_stopped:
             return
@@ -87,16 +87,16 @@ class Consumers(Checker):
             if leads:
                 self._check_leads(machine, consumer)
         elif not leads or state.epoch != consumer.epoch:
-            message = f"node {machine.index} is {state}, its state machine leads {consumer.epoch}"
+            message = f"node {machine.index} is {state}, but its state machine leads epoch {consumer.epoch}"
             raise Violation("LeaderIsTold", message)
         if leads and high_watermark is None:
             return
         leader = -1 if type(state) is Resigned else state.leader_id, state.epoch
         if leader != consumer.leader:
-            raise Violation("LeaderIsTold", f"node {machine.index} is {state}, its state machine got {consumer.leader}")
+            raise Violation("LeaderIsTold", f"node {machine.index} is {state}, but reported {consumer.leader}")
 
     def _check_leads(self, machine: Machine, consumer: Consumer) -> None:
-        """A state machine leads with its node, as soon as it has all records of the log."""
+        """The state machine of a leading node leads as soon as it has all records of the log."""
         node = machine.node
         has_all = node.high_watermark is not None and consumer.position == node.next_offset
         if has_all and consumer.reader is None:

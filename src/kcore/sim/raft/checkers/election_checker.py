@@ -13,15 +13,15 @@ from kcore.sim.raft.world_state import WorldState
 
 class Elections(Checker):
     """MonotonicEpoch, EpochIsStoodFor, CandidacyIsNew, OnlyVotersStand, NothingForgotten, OneVoteAnEpoch,
-    VoteIsDurable, SingleLeader, ElectedByMajority, DurableIsFound."""
+    VoteIsDurable, SingleLeader, ElectedByMajority, DurableIsFound: the invariants of this checker."""
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
         self._votes: dict[tuple[ReplicaKey, int], int] = {}  # By voter and epoch: the candidate voted for.
-        # By epoch and candidate: the voters that ever granted; each with its directory id, and by its id alone.
+        # By epoch and candidate: the voters that granted, each twice: with its directory id, and with only its id.
         self._granted: dict[tuple[int, int], set[ReplicaKey]] = {}
         self._last_epoch = 0  # The highest epoch of any node so far.
-        self._stored: dict[ReplicaKey, ElectionState] = {}  # By disk: the last one reported as stored.
+        self._stored: dict[ReplicaKey, ElectionState] = {}  # By disk: the last state reported as stored.
 
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
         if before is not None and state.epoch < before.epoch:
@@ -38,24 +38,24 @@ class Elections(Checker):
             self._leads(machine, state.epoch)
 
     def _check_new_epoch(self, machine: Machine, before: State | None, state: State) -> None:
-        """Only a candidate enters a new epoch, the next one; a node that has resigned may take the one after it."""
+        """Only a candidate or a resigned node enters a new epoch, and only a resigned node may skip one epoch."""
         has_resigned = type(before) is Resigned
-        stood = isinstance(state, Candidate | Leader)  # The only voter is elected within one event.
+        stood = isinstance(state, Candidate | Leader)  # A quorum's only voter becomes leader within one event.
         if not (stood or has_resigned) or state.epoch > self._last_epoch + 1 + has_resigned:
             raise Violation("EpochIsStoodFor", f"node {machine.index} went from {before} to {state}")
 
     def _check_candidacy(self, machine: Machine, state: Candidate) -> None:
-        """A candidate's epoch is not on its disk: votes in a stored epoch may be for a log that a crash has cut."""
+        """A candidate's epoch is later than its stored one, whose votes may be for a log that a crash has cut."""
         stored = machine.stored
         if stored is not None and stored.epoch >= state.epoch:
-            raise Violation("CandidacyIsNew", f"node {machine.index} stands as {state}, its disk has {stored}")
+            raise Violation("CandidacyIsNew", f"node {machine.index} is {state}, but its disk has {stored}")
 
     def after_event(self, machine: Machine) -> None:
         if machine.storing is None:
             stored = machine.stored
             state = machine.node.quorum.state
             if state.epoch != (stored.epoch if stored is not None else 0):
-                raise Violation("MonotonicEpoch", f"node {machine.index} is in {state}, its disk has {stored}")
+                raise Violation("MonotonicEpoch", f"node {machine.index} is {state}, but its disk has {stored}")
 
     def _check_majority(self, machine: Machine, epoch: int) -> None:
         """The leader has votes of a majority of its log's latest voters, committed or not; its own vote counts too."""
@@ -82,7 +82,7 @@ class Elections(Checker):
             return
         is_older = found is None or found.epoch < stored.epoch
         if is_older:
-            raise Violation("DurableIsFound", f"node {machine.index} has stored {stored}, and finds {found}")
+            raise Violation("DurableIsFound", f"node {machine.index} has stored {stored}, but finds {found}")
 
     def on_stored(self, machine: Machine, election: ElectionState) -> None:
         self._stored[machine.key] = election
@@ -91,14 +91,14 @@ class Elections(Checker):
             raise Violation("MonotonicEpoch", f"node {machine.index} stores {election} over {before}")
         if before is not None and election.epoch == before.epoch:
             keeps_leader = -1 < before.leader_id == election.leader_id
-            keeps_vote = _is_kept(before.voted, election.voted)  # Also true of a candidate that restarts.
+            keeps_vote = _is_kept(before.voted, election.voted)  # A candidate that restarts keeps its vote too.
             finds_leader = before.leader_id < 0 <= election.leader_id
             knew_nothing = before.leader_id < 0 and before.voted is None
             if not (keeps_leader or keeps_vote or finds_leader or knew_nothing):
                 raise Violation("NothingForgotten", f"node {machine.index} stores {election} over {before}")
         if election.voted is not None:
             self._vote(machine, election.epoch, election.voted.id)
-        if election.leader_id == machine.index:  # A leader that stops resigns at once, and has led nevertheless.
+        if election.leader_id == machine.index:  # It has led, even if it stops and resigns at once.
             self._leads(machine, election.epoch)
 
     def _vote(self, machine: Machine, epoch: int, candidate_id: int) -> None:
@@ -109,7 +109,7 @@ class Elections(Checker):
         self._granted.setdefault((epoch, candidate_id), set()).update((machine.key, ReplicaKey(machine.index)))
 
     def on_end(self, machine: Machine) -> None:
-        """If the barrier has not opened, no node has seen the leader of that epoch or its records."""
+        """Forgets a leader whose election is not stored yet: no other node has seen that leader or its records."""
         if machine.storing is None:
             return
         epoch, stored = machine.node.epoch, machine.stored
@@ -147,7 +147,7 @@ class Elections(Checker):
             stored = machine.stored
             voted = None if stored is None or stored.epoch != asked.replica_epoch else stored.voted
             if voted is None or voted.id != asked.replica_id:
-                raise Violation("VoteIsDurable", f"node {machine.index} grants {asked}, its disk has {stored}")
+                raise Violation("VoteIsDurable", f"node {machine.index} grants {asked}, but its disk has {stored}")
 
 
 def _is_kept(voted: ReplicaKey | None, again: ReplicaKey | None) -> bool:

@@ -16,11 +16,12 @@ from kcore.sim.raft.world_state import WorldState
 
 
 class Logs(Checker):
-    """LogMatching, LeaderAppendOnly, CutsDivergence, WrittenIsFlushed, ClaimsAreDurable, DurableIsFound."""
+    """LogMatching, LeaderAppendOnly, CutsDivergence, WrittenIsFlushed, ClaimsAreDurable, DurableIsFound: the
+    invariants of this checker."""
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
-        self._durable: dict[ReplicaKey, tuple[int, int]] = {}  # By disk: the end and its epoch when its process ended.
+        self._durable: dict[ReplicaKey, tuple[int, int]] = {}  # By disk: the log's last durable end and epoch.
 
     def on_end(self, machine: Machine) -> None:
         self._durable[machine.key] = machine.log.durable_end, machine.log.durable_epoch
@@ -35,11 +36,11 @@ class Logs(Checker):
         if latest is not None and (latest.epoch, latest.offset) >= (epoch, end):
             return  # The snapshot covers the durable records.
         if log.end_offset < end or (end > log.start_offset and log.epoch_at(end - 1) != epoch):
-            message = f"node {machine.index} had {end} of epoch {epoch} on its disk, and finds {log.end_offset}"
+            message = f"node {machine.index} had the durable end {end} of epoch {epoch}, and finds {log.end_offset}"
             raise Violation("DurableIsFound", message)
 
     def _check_found(self, machine: Machine, looked: Looked, before: int | None) -> int | None:
-        """Each batch of a segment equals the written one, after a batch of epoch `before`; its last epoch.
+        """Checks that a segment has the written batches, after a batch of epoch `before`; returns its last epoch.
 
         Batches that an earlier start has compared are skipped while they are unchanged.
         """
@@ -82,7 +83,7 @@ class Logs(Checker):
             raise Violation("LeaderAppendOnly", f"node {machine.index} leads and cuts at {batches[0].base_offset}")
         leader = self._leader_of(node.epoch)
         if leader is not None and has(leader.log.batches, batches[0]):
-            message = f"node {machine.index} cuts at {batches[0].base_offset} what node {leader.index}, its leader, has"
+            message = f"node {machine.index} cuts at {batches[0].base_offset}; its leader {leader.index} has the batch"
             raise Violation("CutsDivergence", message)
 
     def _leader_of(self, epoch: int) -> Machine | None:
@@ -95,7 +96,7 @@ class Logs(Checker):
         return machine if is_there and type(machine.node.state) is Leader else None
 
     def after_write(self, machine: Machine) -> None:
-        """Written records are being flushed, or the node has requested a flush."""
+        """All written records are flushed, unless a flush is running."""
         if machine.fsync is not None or machine.storing is not None:
             return
         log, counted = machine.log, machine.node.flushed_end_offset
@@ -107,7 +108,7 @@ class Logs(Checker):
 
     @only_for(FetchRequest, VoteRequest)
     def on_send(self, machine: Machine, call: Call) -> None:
-        """Voters claim only durable records: the leader counts a majority by these claims."""
+        """Fetch and Vote requests claim only durable records, because majorities are counted by these claims."""
         request = call.request
         if type(request) is FetchRequest:
             partition = request.topics[0].partitions[0]
@@ -115,21 +116,21 @@ class Logs(Checker):
             if partition.log_start_offset >= 0:
                 claimed = min(claimed, partition.log_start_offset)
             if claimed > machine.log.durable_end:
-                message = f"node {machine.index} fetches from {claimed}, durable up to {machine.log.durable_end}"
+                message = f"node {machine.index} fetches from {claimed}, but is durable up to {machine.log.durable_end}"
                 raise Violation("ClaimsAreDurable", message)
         elif type(request) is VoteRequest:
             asked = request.topics[0].partitions[0]
             durable = machine.log.durable_epoch, machine.log.durable_end
             if (asked.last_offset_epoch, asked.last_offset) > durable:
-                raise Violation("ClaimsAreDurable", f"node {machine.index} has {durable} and asks by {asked}")
+                raise Violation("ClaimsAreDurable", f"node {machine.index} is durable to {durable} and sends {asked}")
 
 
 def _are_as_written(
     batches: Sequence[StoredBatch], written: Mapping[tuple[int, int], tuple[bytes, int]], before: int | None
 ) -> bool:
-    """Whether each of them is known, and is the same: mostly it is, and this is sooner known of all than of each.
+    """Whether all batches equal the written ones; usually they do, and one comparison of all is fast.
 
-    `before`: the epoch before the first of them, None where nothing is there.
+    `before`: the epoch before the first batch, None without an earlier batch.
     """
     if not batches:
         return True

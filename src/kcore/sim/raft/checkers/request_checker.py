@@ -18,21 +18,21 @@ from kcore.sim.raft.simulated_machine import Call, Machine, Reply
 from kcore.sim.raft.world_state import WorldState
 
 MOST_REFUSALS: Final = 5  # Refusals of one snapshot: several requests, or duplicates, may be in flight.
-MOST_OPEN: Final = 20  # Requests to one node: an election may send round after round until the first times out.
-MOST_IDLE_TIMERS: Final = 3
-LONGEST_WAIT_US: Final = 1_000_000  # For requests that a node delays: a Fetch waits at most half as long.
-MOST_OUTSIDE_US: Final = 4_000_000  # For a client's request: a change of the voters may take its time-out of 2 s.
-# A majority fetches within one and a half fetch time-outs, again and again (KAFKA-15489): who was the first of one such
-# span and will be the last of the next is silent for two of them; and a little.
+MOST_OPEN: Final = 20  # Open requests to one node: elections send several rounds before the first round times out.
+MOST_IDLE_TIMERS: Final = 3  # Successive timers that leave the node's deadline in the past.
+LONGEST_WAIT_US: Final = 1_000_000  # The longest wait for a node's answer; a leader lets a Fetch wait half as long.
+MOST_OUTSIDE_US: Final = 4_000_000  # The longest wait of a client: a change of the voters may take its time-out of 2 s.
+# A leader resigns unless a majority fetches in each span of 1.5 fetch time-outs (KAFKA-15489). A voter may fetch first
+# in one span and last in the next: it is then silent for two spans. 0.4 s are added.
 PROGRESS_US: Final = 6_400_000
-BURST_US: Final = 100_000
-OF_REPLICAS: Final = (FetchRequest, FetchSnapshotRequest, UpdateRaftVoterRequest)  # Show that a replica is alive.
-LONGEST_BURST: Final = 20  # Repetitions of one request to one node: the back-off permits one in 20 ms.
+BURST_US: Final = 100_000  # The time in which repetitions of one request are counted.
+OF_REPLICAS: Final = (FetchRequest, FetchSnapshotRequest, UpdateRaftVoterRequest)  # They show that a replica is alive.
+LONGEST_BURST: Final = 20  # Repetitions of one request to one node; the back-off permits one request in 20 ms.
 
 
 class Requests(Checker):
     """AnsweredOnce, AnsweredInTime, RefusalIsTaken, BacksOff, Bounded, TimersMakeProgress, LeaderProgress,
-    NoFalseAlarm."""
+    NoFalseAlarm: the invariants of this checker."""
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
@@ -77,7 +77,7 @@ class Requests(Checker):
         before, count = self._refused.get(source.index, (None, 0))
         self._refused[source.index] = wanted, count + 1 if before == wanted else 1
         if before == wanted and count >= MOST_REFUSALS:
-            raise Violation("RefusalIsTaken", f"node {source.index} asks again and again for {wanted}")
+            raise Violation("RefusalIsTaken", f"node {source.index} requests {wanted} again after {count} refusals")
 
     def on_expired(self, call: Call) -> None:
         """A request has timed out: the server must not be the cause."""
@@ -101,7 +101,7 @@ class Requests(Checker):
                 self._given_damage.add(machine.index)
 
     def _alarm(self, machine: Machine, why: str) -> None:
-        """Permits a notice until the present event, and what it stores, is done."""
+        """Permits a notice until the present event is finished, with the election that it stores."""
         self._alarmed[machine.index] = why
         machine.checked = None
 
@@ -140,7 +140,7 @@ class Requests(Checker):
         deadline_ms, count = machine.node.next_deadline_ms, self._idle_timers[machine.index]
         self._idle_timers[machine.index] = count + 1 if deadline_ms is not None and deadline_ms <= now_ms else 0
         if count >= MOST_IDLE_TIMERS:
-            message = f"node {machine.index} wants its timer at {deadline_ms} again and again, and it is {now_ms}"
+            message = f"node {machine.index} keeps its deadline {deadline_ms} after {count} timers, and it is {now_ms}"
             raise Violation("TimersMakeProgress", message)
 
     # Replicas that fetch from a leader.
@@ -169,7 +169,7 @@ class Requests(Checker):
                 self._check_waiting(call, MOST_OUTSIDE_US)
 
     def _check_bounds(self, machine: Machine) -> None:
-        """Memory is bounded, whatever requests come."""
+        """Memory is bounded under any requests."""
         size, node = len(self.world.machines), machine.node
         count, most = len(machine.open), MOST_OPEN * size
         if count > most:
@@ -194,7 +194,7 @@ class Requests(Checker):
         fetched_us = self._fetched_us.get(machine.index, {})
         fetching = sum(fetched_us.get(voter_id, -1) >= since_us or voter_id == machine.index for voter_id in voters.ids)
         if fetching < voters.majority:
-            raise Violation("LeaderProgress", f"node {machine.index} leads on, but {fetching} of {voters.ids} fetch")
+            raise Violation("LeaderProgress", f"node {machine.index} leads, but only {fetching} of {voters.ids} fetch")
 
 
 def _check_bound(machine: Machine, what: str, count: int, most: int) -> None:
@@ -209,7 +209,7 @@ def _is_answer(response: type[Message], request: type[Message]) -> bool:
 
 
 def _may_be_answered(call: Call) -> bool:
-    """Whether the request has no answer yet, and its process exists or the request has not arrived."""
+    """Whether an answer may still come: there is none, and the server has not ended since the request arrived."""
     server = call.destination
     is_served = call.arrived_us < 0 or call.served_by == server.incarnation
     return is_served and server.is_up and not call.is_answered

@@ -14,7 +14,7 @@ FIRST: Final = OffsetAndEpoch(0, 0)  # The snapshot with which a dynamic quorum 
 
 
 class Snapshots(Checker):
-    """SameSnapshots, SnapshotIsCommitted, SnapshotAtLogStart."""
+    """SameSnapshots, SnapshotIsCommitted, SnapshotAtLogStart: the invariants of this checker."""
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
@@ -22,9 +22,9 @@ class Snapshots(Checker):
         self._whole: set[OffsetAndEpoch] = set()  # Snapshots with checked batches.
 
     def on_open(self, machine: Machine) -> None:
-        """After a start each snapshot is whole and equals its copies, and the log begins at its end or before."""
+        """After a start each snapshot is whole and equals its copies, and the log begins at a snapshot or before it."""
         log = machine.log
-        for snapshot in log.damaged_snapshots:  # No crash damages a snapshot that is durable before it has its name.
+        for snapshot in log.damaged_snapshots:  # A snapshot is durable before it gets its name: no crash damages it.
             raise Violation("SameSnapshots", f"node {machine.index} finds {snapshot} damaged")
         for snapshot in log.snapshots:
             piece = log.snapshot_piece(snapshot, 0, WHOLE)
@@ -34,7 +34,7 @@ class Snapshots(Checker):
             batches, problem = split_batches(piece.data)
             is_whole = problem is None and sum(len(batch.data) for batch in batches) == len(piece.data) > 0
             if not is_whole or self.facts.snapshots.setdefault(snapshot, piece.data) != piece.data:
-                raise Violation("SameSnapshots", f"node {machine.index} finds {snapshot}, and it is another: {problem}")
+                raise Violation("SameSnapshots", f"node {machine.index} finds {snapshot} with other bytes: {problem}")
             self._whole.add(snapshot)
         self._check_start(machine, is_new=True)
 
@@ -42,18 +42,18 @@ class Snapshots(Checker):
         """All machines have the same bytes for one snapshot id, and the id is a committed offset and epoch."""
         piece = machine.log.snapshot_piece(snapshot, 0, WHOLE)
         if piece is None or self.facts.snapshots.setdefault(snapshot, piece.data) != piece.data:
-            raise Violation("SameSnapshots", f"node {machine.index} has another {snapshot}")
+            raise Violation("SameSnapshots", f"node {machine.index} has {snapshot} with other bytes")
         if snapshot != FIRST and self.facts.committed.epochs.get(snapshot.offset) != snapshot.epoch:
-            raise Violation("SnapshotIsCommitted", f"node {machine.index} has {snapshot}")
+            raise Violation("SnapshotIsCommitted", f"node {machine.index} has {snapshot}, which is not committed")
 
     def after_write(self, machine: Machine) -> None:
         if machine.log.start_offset != self._starts.get(machine.index):
             self._check_start(machine)
 
     def _check_start(self, machine: Machine, *, is_new: bool = False) -> None:
-        """The log begins at 0 or at its earliest snapshot.
+        """The log begins at 0 or at the end of its earliest snapshot.
 
-        Where a process opens it, at the first of its segments: that may have records from before the snapshot.
+        After a start (`is_new`) the log begins with its first segment, which may have records before that end.
         """
         log = machine.log
         self._starts[machine.index] = log.start_offset
@@ -64,5 +64,5 @@ class Snapshots(Checker):
             raise Violation("SnapshotAtLogStart", message)
         is_kept = earliest is not None and earliest.offset >= log.start_offset > 0
         if earliest is not None and is_kept and log.validate_offset_and_epoch(*earliest).kind != "VALID":
-            message = f"node {machine.index}: {earliest} is no valid end of its own log"
+            message = f"node {machine.index}: {earliest} does not fit the epochs of its own log"
             raise Violation("SnapshotAtLogStart", message)

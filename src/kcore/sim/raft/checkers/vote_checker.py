@@ -32,13 +32,14 @@ class Round:
 
 
 class Votes(Checker):
-    """VoteOfThisReplica, ElectionRestriction, VoteIsGranted, LeaderIsKept, CandidateHasPreVotes."""
+    """VoteOfThisReplica, ElectionRestriction, VoteIsGranted, LeaderIsKept, CandidateHasPreVotes: the invariants of
+    this checker."""
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
         # By machine.
         self._since_us: dict[int, int] = {}  # When the machine entered its state.
-        self._fetched: dict[int, tuple[State, int]] = {}  # The state in which it fetched from a leader, and since when.
+        self._fetched: dict[int, tuple[State, int]] = {}  # The state in which it fetched, and the first time.
         self._last_fetch: dict[int, Call] = {}
         self._rounds: dict[int, Round] = {}  # The last round of pre-votes, by machine.
         self._asked: dict[int, State] = {}  # The machine's state when the last request arrived.
@@ -72,10 +73,10 @@ class Votes(Checker):
         own_directory_id = machine.key.directory_id
         is_this = request.voter_id == machine.index and asked.voter_directory_id in (NO_DIRECTORY, own_directory_id)
         if request.voter_id >= 0 and not is_this:
-            raise Violation("VoteOfThisReplica", f"{machine.key} grants what {request.voter_id} was asked for: {asked}")
+            raise Violation("VoteOfThisReplica", f"{machine.key} grants a request to voter {request.voter_id}: {asked}")
         durable = machine.log.durable_epoch, machine.log.durable_end
         if (asked.last_offset_epoch, asked.last_offset) < durable:
-            raise Violation("ElectionRestriction", f"node {machine.index} has {durable} and grants {asked}")
+            raise Violation("ElectionRestriction", f"node {machine.index} is durable to {durable} and grants {asked}")
         if asked.pre_vote and self._hears_leader(machine):
             raise Violation("LeaderIsKept", f"node {machine.index}, {machine.node.state}, grants {asked}")
 
@@ -115,7 +116,7 @@ class Votes(Checker):
                 self._fetched[machine.index] = state, self.world.now_us
 
     def _counts(self, machine: Machine, reply: Reply, state: Follower) -> bool:
-        """Whether the response shows contact: undamaged, from its leader, to the last fetch, in time, for this log."""
+        """Whether a response shows contact: undamaged, in time, from the leader, to the last fetch, for this log."""
         call = reply.call
         request: Any = call.request
         if reply.is_damaged or call is not self._last_fetch.get(machine.index):
@@ -133,7 +134,7 @@ class Votes(Checker):
         return is_plain and leads and is_current
 
     def _hears_leader(self, machine: Machine, since_us: int = NEVER_US) -> bool:
-        """Whether the machine leads, or has fetched from its leader in this state, since `since_us` or before."""
+        """Whether the machine leads, or fetches from its leader in its present state, since `since_us` or longer."""
         state = machine.node.quorum.state
         if type(state) is Leader:
             return self._since_us[machine.index] <= since_us
@@ -155,7 +156,7 @@ class Votes(Checker):
             return
         tally = self._rounds.get(machine.index) if type(before) is Prospective else None
         if tally is None:
-            raise Violation("CandidateHasPreVotes", f"node {machine.index} was {before} and stands without any")
+            raise Violation("CandidateHasPreVotes", f"node {machine.index} was {before} and stands without pre-votes")
         if tally.has_older:
             return
         count = len(tally.granted & voters.ids - {machine.index}) + 1
@@ -165,9 +166,9 @@ class Votes(Checker):
         others = [self.world.machines[key.id] for key in voters.keys if key.id != machine.index]
         kept = [other.index for other in others if self._is_kept(other, tally.since_us)]
         if len(voters) - len(kept) < voters.majority:
-            message = f"node {machine.index} stands though {kept} of {voters.keys} fetch from their leader"
+            message = f"node {machine.index} stands, but {kept} of {voters.keys} fetch from their leader"
             raise Violation("LeaderIsKept", message)
 
     def _is_kept(self, machine: Machine, since_us: int) -> bool:
-        """Whether the machine has been in contact with a leader since then, and so has denied all pre-votes."""
+        """Whether the machine has had contact with a leader since `since_us`, and so has denied all pre-votes."""
         return machine.is_up and machine.level != OLDER and self._hears_leader(machine, since_us)

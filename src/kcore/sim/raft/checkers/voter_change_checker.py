@@ -28,11 +28,12 @@ Asked = tuple[type[Message], ReplicaKey]
 
 
 class VoterChanges(Checker):
-    """VotersAsInLog, VotersAreKnown, OneVoterAtATime, ChangesAreCommitted, VoterIsCaughtUp, VotersAsAsked."""
+    """VotersAsInLog, VotersAreKnown, OneVoterAtATime, ChangesAreCommitted, VoterIsCaughtUp, VotersAsAsked: the
+    invariants of this checker."""
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
-        self._said: dict[int, VotersSaid] = {}  # By machine.
+        self._said: dict[int, VotersSaid] = {}  # By machine: the voters in its log.
         self._same: dict[int, tuple[int, VoterSet, Said]] = {}  # Versions and voters that were equal in the last check.
         self._asked: set[Asked] = set()  # All requested changes of voters.
 
@@ -70,7 +71,7 @@ class VoterChanges(Checker):
             return
         version, voters, _ = now
         if (version, voters) != (said.kraft_version, said.voters):
-            raise Violation("VotersAsInLog", f"node {machine.index}: {version}, {voters}; its log: {said}")
+            raise Violation("VotersAsInLog", f"node {machine.index} has {version}, {voters}, but its log has {said}")
         self._same[machine.index] = now
 
     # Voters that a leader writes.
@@ -78,37 +79,37 @@ class VoterChanges(Checker):
     def _check_change(self, leader: Machine, said: Said, voters: VoterSet) -> None:
         before = said.voters
         if any(key.directory_id == NO_DIRECTORY for key in voters.keys) or not voters.supports(1):
-            raise Violation("VotersAreKnown", f"node {leader.index} writes {voters}")
+            raise Violation("VotersAreKnown", f"node {leader.index} writes {voters} without directory ids")
         came = [key for key in voters.keys if not before.is_voter(key)]
         went = [key for key in before.keys if not _is_in(voters, key)]
         if not came and not went:
             return
-        message = f"node {leader.index} makes {voters.keys} of {before.keys}"
+        message = f"node {leader.index} changes voters {before.keys} to {voters.keys}"
         if len(came) + len(went) > 1:
             raise Violation("OneVoterAtATime", message)
         asked = {(AddRaftVoterRequest, key) for key in came} | {(RemoveRaftVoterRequest, key) for key in went}
         if not asked <= self._asked:
-            raise Violation("VotersAsAsked", f"{message}, and nobody asked for it")
+            raise Violation("VotersAsAsked", f"{message} without a request")
         self._check_committed(leader, said.offset, message)
         for key in came:
             self._check_caught_up(leader, key)
 
     def _check_committed(self, leader: Machine, before_offset: int | None, message: str) -> None:
-        """A change follows a committed record of the own epoch and the committed change before: majorities overlap."""
+        """A record of the leader's epoch and the previous change are committed before a change: majorities overlap."""
         node = leader.node
         start_offset, known = self.facts.epoch_starts.get(node.epoch), node.high_watermark
         if start_offset is None or known is None or known <= start_offset:
-            raise Violation("ChangesAreCommitted", f"{message}, with nothing of its epoch committed: {known}")
+            raise Violation("ChangesAreCommitted", f"{message} before its epoch's first record is committed: {known}")
         if before_offset is None or known <= before_offset:
-            raise Violation("ChangesAreCommitted", f"{message}, at {known}; the change before is at {before_offset}")
+            raise Violation("ChangesAreCommitted", f"{message} at {known}, before {before_offset} is committed")
 
     def _check_caught_up(self, leader: Machine, key: ReplicaKey) -> None:
-        """An added replica has had the leader's whole log in this epoch; a replica that does not exist has no log."""
+        """An added replica has durable records of this epoch; a replica that does not exist has no records."""
         replica = next((machine for machine in self.world.machines if machine.key == key), None)
         start_offset = self.facts.epoch_starts[leader.node.epoch]
         end = replica.log.durable_end if replica is not None else -1
         if end <= start_offset:
-            message = f"node {leader.index} adds {key}, which has {end}; the epoch began at {start_offset}"
+            message = f"node {leader.index} adds {key}, durable up to {end}; the epoch began at {start_offset}"
             raise Violation("VoterIsCaughtUp", message)
 
     # Requests for voter changes and their answers.
@@ -127,7 +128,7 @@ class VoterChanges(Checker):
 
     @only_for(AddRaftVoterResponse, RemoveRaftVoterResponse, UpdateRaftVoterResponse)
     def on_answer(self, machine: Machine, call: Call, response: Any) -> None:
-        """A successful answer agrees with the log, which is committed if the request waits for that."""
+        """A successful answer agrees with the log; if the request waits for the commit, the change is committed."""
         request = call.request
         assert isinstance(request, AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest)
         if response.error_code == 0:
@@ -147,11 +148,11 @@ class VoterChanges(Checker):
         offset = said.offset
         is_committed = not waits or offset is None or offset < high_watermark
         if is_voter == isinstance(request, RemoveRaftVoterRequest) or not is_committed:
-            message = f"node {machine.index} says that {request} is done at {high_watermark}"
-            raise Violation("VotersAsAsked", f"{message}; its log says {said.voters.keys} at {offset}")
+            message = f"node {machine.index} answers {request} with success at high watermark {high_watermark}"
+            raise Violation("VotersAsAsked", f"{message}, but its log has {said.voters.keys} at {offset}")
 
 
 def _is_in(voters: VoterSet, key: ReplicaKey) -> bool:
-    """Whether the replica is a voter; without a directory id in the request its id decides."""
+    """Whether the replica is a voter; a key without a directory id is compared by its id only."""
     voter = voters.voters.get(key.id)
     return voter is not None and (key.directory_id in (NO_DIRECTORY, voter.key.directory_id))
