@@ -225,7 +225,7 @@ async def test_before_there_is_a_metadata_version() -> None:
 async def test_a_peer_that_has_no_quorum() -> None:
     """A broker in ZooKeeper mode knows no DescribeQuorum."""
     node = Controller(answer(1, 5))
-    with pytest.raises(UnsupportedVersionError, match="is no node of a KRaft cluster"):
+    with pytest.raises(UnsupportedVersionError, match="is not a node of a KRaft cluster"):
         await served([node], lambda: ask(node.address), {"DescribeCluster": (0, 1)})
 
 

@@ -84,7 +84,7 @@ class _Lane:
 
 
 class QuorumPeers:
-    """Sends the requests of a raft node; calls `on_response` once for each, never from within `send`.
+    """Sends the requests of a raft node. Calls `on_response` once for each request, never from within `send`.
 
     If the destination refuses the connection, it calls `on_refused` at once for each waiting request, and `on_response`
     after the back-off.
