@@ -30,7 +30,7 @@ TopicFilter: TypeAlias = Callable[[MetadataResponseTopic], MetadataResponseTopic
 FilterOf: TypeAlias = Callable[[MetadataRequest, int, bool], TopicFilter]  # Request, version, if it has topic ids.
 A_LOOK: Final = 2_000  # Requested topics that are scanned before other requests are served.
 A_TURN: Final = 50  # Topics and partitions that are added before other requests are served: part of a millisecond.
-TOPIC_IDS_SINCE: Final = 12  # Metadata version. 10 and 11 have the field, but Kafka refuses ids in them.
+TOPIC_IDS_SINCE: Final = 12  # A version of Metadata: 10 and 11 have the field, but Kafka refuses ids in them.
 # Bit sets of the AclOperations that AclEntry allows for each kind of resource: all are set without an authorizer.
 TOPIC_OPERATIONS: Final = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS: Final = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))

@@ -55,7 +55,7 @@ NO_TRANSACTION: Final = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 NO_GROUP: Final = Errors.GROUP_AUTHORIZATION_FAILED
 OF_BROKERS_SINCE: Final = 4  # The first version of AddPartitionsToTxn that only brokers may send.
 _DESCRIBE_TRANSACTIONS: Final = (schema.DescribeTransactionsRequest, schema.FindCoordinatorRequest)
-_OF_GROUPS: Final[Mapping[type[Message], int]] = {  # Rights to the group by request; others need DESCRIBE.
+_OF_GROUPS: Final[Mapping[type[Message], int]] = {  # The right by request; other requests: DESCRIBE.
     schema.JoinGroupRequest: READ,
     schema.SyncGroupRequest: READ,
     schema.HeartbeatRequest: READ,

@@ -42,7 +42,7 @@ class Dialer:
         return await self.connect(where, client_id)
 
     async def renew(self, connection: Connection) -> None:
-        """Reauthenticates if the session ends soon (KIP-368); called before each request. Closes it on errors."""
+        """Reauthenticates before a request if the session ends soon (KIP-368). An error closes the connection."""
         if self._security is None or not connection.ends_soon or connection.closed:
             return
         sasl = self._security().sasl
@@ -74,8 +74,8 @@ class ControllerClient:
         """The response of the active controller; retries without a time limit.
 
         `make` returns the request and its version; its argument chooses the newest version that the controller has. The
-        client calls it for every try, so that the request gets a new broker epoch. Other requests are
-        sent between two tries, so that an unanswered request does not block them.
+        client calls it for every try, so that the request gets a new broker epoch. Other requests are sent
+        between two tries, so that an unanswered request does not block them.
         """
         while True:
             async with self._lock:

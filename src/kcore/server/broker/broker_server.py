@@ -117,7 +117,10 @@ class BrokerServer(ABC):
 
     @abstractmethod
     def _may_checkpoint(self) -> bool:
-        """True once the replicas have their states. Earlier checkpoints would lose high watermarks (KAFKA-7235)."""
+        """True once the replicas have states from the controller.
+
+        An earlier checkpoint would lose the high watermarks of replicas without a state (KAFKA-7235).
+        """
 
     @abstractmethod
     def _report_failed_directories(self) -> None:

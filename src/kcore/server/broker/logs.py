@@ -177,7 +177,7 @@ class BrokerLogs:
     def _at_start(self, use: Callable[[LogDirectory], object]) -> None:
         """Calls `use` for all online directories, and takes failing ones offline.
 
-        Responses to LeaderAndIsr report them to the controller. Source: LogManager.createAndValidateLogDirs, loadLogs;
+        Responses to LeaderAndIsr report the failures. Source: LogManager.createAndValidateLogDirs, loadLogs;
         MetaPropertiesEnsemble.Loader.
         """
         for directory in self.online:

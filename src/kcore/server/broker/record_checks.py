@@ -94,7 +94,7 @@ class RecordChecks:
             _, _, following = heappop(heap)
             if heap:
                 self._waiting[address] = heap  # At the end, after the other addresses.
-            if not following.done():  # It was not cancelled.
+            if not following.done():  # The waiting task was not cancelled.
                 self._is_busy = True
                 following.set_result(None)
                 return

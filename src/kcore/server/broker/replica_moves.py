@@ -278,7 +278,7 @@ class ReplicaMoves:
             await asyncio.sleep(0 if self.copy_some() else IDLE_S)
 
     def copy_some(self) -> bool:
-        """Copies a slice of each copy that has caught up once, and of the first of the others. False if all are idle.
+        """Copies a slice of each copy that has caught up once, and of the first other copy. False if all are idle.
 
         New copies run one at a time, so that each finishes sooner (ReplicaAlterLogDirsThread).
         """

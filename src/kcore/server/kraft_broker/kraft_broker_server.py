@@ -82,7 +82,7 @@ class KraftBrokerServer(BrokerServer):
         self._running = asyncio.Event()
         self._is_ready = False  # True once the broker has asked to be unfenced.
         self._is_stopping = False
-        self._is_following = True  # False once the end has begun: the logs are about to be closed.
+        self._is_following = True  # False once the logs are about to be closed.
 
     async def __aenter__(self) -> Self:
         """StorageError for directories that are not formatted for this node, OSError for an address in use."""

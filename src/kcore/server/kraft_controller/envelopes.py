@@ -53,7 +53,7 @@ class Forwarded(NamedTuple):
 
 
 async def opened(envelope: EnvelopeRequest, most_values: int, reading: asyncio.Lock) -> Forwarded | Errors:
-    """As `unwrapped`. A request with many values is decoded in a yielding thread, one request at a time."""
+    """As `unwrapped`. Decodes a request with many values in a thread that yields to others, one at a time."""
     few = min(FEW_VALUES, most_values)
     found = unwrapped(envelope, few)
     if found is not Errors.UNSUPPORTED_VERSION or len(envelope.request_data) <= few:  # A value has at least one byte.

@@ -132,6 +132,6 @@ def counted(table: PartitionTable, first: int, end: int) -> tuple[int, int]:
 
 
 def registration_states(brokers: BrokerTable) -> Int64s:
-    """The number of BrokerRegistrationState for each row of the table."""
+    """The BrokerRegistrationState of each row of the table, by Kafka's numbers."""
     states = np.where(brokers.in_controlled_shutdown__b, CONTROLLED_SHUTDOWN, ACTIVE)
     return np.where(brokers.fenced__b, FENCED, states).astype(np.int64)

@@ -68,7 +68,7 @@ _DIRECT: Final = {FetchRequest.api_key, BrokerHeartbeatRequest.api_key, BrokerRe
 _EXEMPT: Final = frozenset(
     {*REQUEST_HANDLERS, AlterPartitionRequest, BrokerHeartbeatRequest, BrokerRegistrationRequest, EnvelopeRequest}
 )
-REGISTERED_AT_ONCE: Final = 4  # Registrations in a row; then registered brokers connect and are unfenced.
+REGISTERED_AT_ONCE: Final = 4  # Registrations begun together, before registered brokers may connect.
 NOT_ALLOWED: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
 _VOTER_CHANGES: Final = (AddRaftVoterResponse, RemoveRaftVoterResponse)
 ALREADY: Final = "SaslAuthenticate request received after successful authentication"

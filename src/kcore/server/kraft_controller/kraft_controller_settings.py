@@ -137,7 +137,7 @@ def _log_dir(given: Mapping[str, str]) -> str:
 
 
 def _addresses_of(given: Mapping[str, str], listener: str, voter: Voter | None) -> tuple[Address, Address]:
-    """The address to listen at, and the advertised one: given, or the first if it has a host, or the static voter's."""
+    """The addresses to listen at and to advertise; default of the latter: the former's host, or the static voter's."""
     places = places_of(LISTENERS, given)
     if listener not in places:
         raise SettingsError(f"{LISTENERS}={given.get(LISTENERS, '')}: {listener} is missing")

@@ -60,7 +60,7 @@ READ_OF_TOPICS: Final = """
 
 
 def _defaults_of_topics(names: Iterable[str]) -> set[str]:
-    """The settings of nodes that are the defaults of topics' settings."""
+    """The settings of nodes that give the defaults of these settings of topics."""
     known = TOPIC_CONFIGS_OF["4.3.1"]
     return {server for name in names for server, _ in synonyms(known[name])} & KNOWN_NAMES
 

@@ -267,5 +267,5 @@ def client_security_of(properties: Mapping[str, str]) -> ListenerSecurity:
     if login.own is None:
         raise SettingsError(f"{JAAS}: username and password are missing")
     if login.options.get("tokenauth", "").lower() == "true":
-        raise SettingsError(f"{JAAS}: kcore's clients do not authenticate by delegation token")
+        raise SettingsError(f"{JAAS}: kcore's clients use no delegation token")
     return ListenerSecurity(tls, logins={mechanism: login}, own_mechanism=mechanism)

@@ -115,7 +115,7 @@ def _of_records(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
 
 def _of_events(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
     manager = "kafka_controller_ControllerEventManager"
-    text = "From the begin of the event loop's turn to the handling of an event, in ms."
+    text = "From the start of the event loop's turn to the handling of an event, in ms."
     yield histogram(f"{manager}_EventQueueTimeMs", text, metrics.queue_time, metric_families.MS)
     text = "Handling of events, in ms."
     yield histogram(f"{manager}_EventQueueProcessingTimeMs", text, metrics.processing_time, metric_families.MS)

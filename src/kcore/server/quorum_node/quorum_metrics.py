@@ -29,9 +29,9 @@ class Records:
 class SnapshotMetrics:
     """Snapshots that this node wrote (SnapshotEmitter)."""
 
-    written: Duration = field(default_factory=Duration)  # From the first slice until it was durable.
+    written: Duration = field(default_factory=Duration)  # From the first slice until the snapshot is durable.
     latest_bytes: int = 0
-    latest_s: float | None = None  # When it was durable.
+    latest_s: float | None = None  # When the latest snapshot became durable.
 
     def add(self, nbytes: int, begin_s: float, end_s: float) -> None:
         """Counts a snapshot of `nbytes` bytes that was begun at `begin_s` and is durable at `end_s`."""
@@ -51,7 +51,7 @@ class QuorumMetrics:
     events: defaultdict[str, Duration] = field(default_factory=lambda: defaultdict(Duration))
     # The state machine's share of these times: it applies committed records, and the server performs the outputs.
     state_machine: Duration = field(default_factory=Duration)
-    queue_time: Duration = field(default_factory=Duration)  # From the begin of the loop's turn to the event's call.
+    queue_time: Duration = field(default_factory=Duration)  # From the start of the loop's turn to the event's call.
     processing_time: Duration = field(default_factory=Duration)  # All events together.
     flushes: Duration = field(default_factory=Duration)  # Flushes of the log, on a thread of their own.
     commits: Duration = field(default_factory=Duration)  # A leader's appends, until they were committed.
@@ -88,7 +88,7 @@ class QuorumMetrics:
 
     def _log_moved(self, end: int, leads: bool, at_s: float) -> None:
         before, self._log_end = self._log_end, end
-        if before is None or end <= before:  # It was truncated.
+        if before is None or end <= before:  # The first event, or a truncated log.
             return
         count = end - before
         if leads:

@@ -55,7 +55,7 @@ OTHERS: Final = {
 }
 # `net/security/sasl_server.py` answers these until the client has authenticated; here they are refused.
 OF_SASL: Final = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
-MOST_CONNECTIONS: Final = 4 * MAX_BROKERS  # A broker has two. Kafka's max.connections has no bound by default.
+MOST_CONNECTIONS: Final = 4 * MAX_BROKERS  # A broker has two connections. Kafka's default is no bound.
 LIMITS: Final = Limits(connections=MOST_CONNECTIONS)
 WRITTEN_AT_ONCE: Final = 64  # Responses that are written in one iteration of the event loop.
 _SASL: Final = {message_class(f"{name}Request") for name in OF_SASL}
@@ -100,7 +100,7 @@ class QuorumRequestHandlers:
     ) -> None:
         """`take` gets a request that the node answers, its version, and the reply id for `answer_to`.
 
-        `listener`: the name of the listener in the requests' context. `super_users`: the only users; None: all may.
+        `listener`: the name of the listener in the requests' context. `super_users`: the only users answered.
         """
         self.metrics = Metrics()
         self._listener, self._super_users = listener, super_users

@@ -61,7 +61,7 @@ from kcore.storage.raft.raft_dir import random_directory_id
 logger = logging.getLogger(__name__)
 STOP_MS: Final = 5_000
 PLAINTEXT: Final = ListenerSecurity()
-SNAPSHOT_SLICE: Final = "snapshot slice written"  # The kind in the metrics of event times.
+SNAPSHOT_SLICE: Final = "snapshot slice written"  # The kind of this event in the metrics.
 _ABOUT_OBSERVERS: Final = {DescribeQuorumRequest, AddRaftVoterRequest}
 
 
@@ -222,7 +222,7 @@ class QuorumServer:
         await asyncio.shield(self._failed)
 
     def submit(self, outputs: Sequence[Any]) -> None:
-        """Performs outputs that the machine made outside of an event, such as appends. It gets refused appends back."""
+        """Performs outputs that the machine made outside of an event. The machine gets refused appends back."""
         self._outputs += outputs
         self._take("submit", lambda _: [])
 
@@ -231,7 +231,7 @@ class QuorumServer:
     ) -> bool:
         """Writes a snapshot of the state at `snapshot`. `slices`: whole batches; other events run after each slice.
 
-        False if the log has this snapshot, can have none at this offset, or begins after it when the slices end.
+        False if the log has this snapshot, can have none at this offset, or begins after the offset in the end.
         """
         first_s = begin_s = time.monotonic()
         writer = self.node.begin_snapshot(snapshot, last_contained_log_timestamp, self._clock.now_ms())

@@ -88,7 +88,7 @@ class RequestThrottle:
             self._is_on = any(REQUEST_PERCENTAGE in each for each in quotas.values())
         return self._is_on
 
-    # What a server asks.
+    # Calls of the server.
 
     def used(self, session: ClientSession) -> int:
         """See `Throttle.used`."""
@@ -135,7 +135,7 @@ class RequestThrottle:
             session.watch.asker = NOBODY
 
     def watched(self, context: RequestContext, request: Message, answer: Answer, may: May) -> "WatchedAnswer":
-        """Wraps `answer` for a request without a task that may be exempt: it counts if the sender lacks the right."""
+        """Wraps `answer` for a request without a task that may be exempt: counts it if the sender lacks the right."""
         return WatchedAnswer(self, context, request, answer, may)
 
     def refused(self, context: RequestContext, request: Message, response: Message, may: May, took_ns: int) -> None:

@@ -111,7 +111,7 @@ class BrokerMigration:
     def _new_lifecycle(self) -> LifecycleTasks:
         node = self._node
         level = feature_level(node.config.inter_broker_protocol, len(node.directory_ids))
-        # The level of its protocol, not the supported range: the migration begins when all brokers have the same level.
+        # The protocol's level, not the supported range: the migration begins when all brokers have the same level.
         features = {**FEATURES[RELEASE], FEATURE_NAME: (level, level)}
         config = LifecycleConfig(
             node.config.broker_id,

@@ -87,7 +87,7 @@ class NodeAdmin:
         return [Address(each.host, each.port) for each in endpoints if each.listener == self._listener]
 
     async def _registered(self) -> list[BrokerNode]:
-        """The registered brokers that coordinate groups and transactions, which are Kafka's own."""
+        """The registered brokers that coordinate groups and transactions: Kafka's own, not kcore's."""
         if time.monotonic() - self._read_s >= KNOWN_S:
             [names] = await self._zookeeper.read_children([znodes.BROKER_IDS])
             nodes = await self._zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names or ()])

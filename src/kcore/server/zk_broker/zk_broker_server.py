@@ -358,7 +358,7 @@ class ZkBrokerServer(BrokerServer):
         self.manager.on_states_written(versions, now_ms())
 
     async def _controlled_shutdown(self) -> None:
-        """Requests controlled shutdown, with the newest broker epoch in each try (380.5).
+        """Requests controlled shutdown, with the newest broker epoch in each try (KIP-380).
 
         A quorum's controller gets the request in heartbeats.
         """

@@ -133,7 +133,7 @@ class Unacknowledged(NamedTuple):
 class BrokerChannel:
     """The outbox and the connection of one incarnation of a broker.
 
-    A channel has no task, except to connect. It sends a request when none is in flight; a response sends the next.
+    A channel has no task, except to connect. It sends a request when none is in flight: also after each response.
     The channel is the `Reply` of its requests: the connection calls `set_result` or `set_exception`.
     """
 
@@ -386,7 +386,7 @@ class BrokerChannels:
                 self._close(broker_id)
 
     def check_acknowledgements(self, now_s: float) -> None:
-        """Raises an alarm for each broker that does not respond to LeaderAndIsr in time: one until it has caught up."""
+        """Raises an alarm for a broker that does not respond to LeaderAndIsr in time: one until it has caught up."""
         late = 0
         for channel in self._channels.values():
             is_quick = channel.busy_since_s is None or now_s - channel.busy_since_s < self._alarm_s

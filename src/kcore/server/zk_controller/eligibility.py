@@ -52,7 +52,7 @@ async def check_id(zookeeper: ZookeeperClient, broker_id: int) -> None:
 
 
 async def check_may_control(zookeeper: ZookeeperClient, broker_id: int) -> None:
-    """Refuses a broker with this id, a KRaft quorum that controls the cluster, and unreadable single znodes."""
+    """Refuses a broker with this id, a KRaft quorum that controls the cluster, and unreadable znodes of `_SINGLE`."""
     await check_id(zookeeper, broker_id)
     controller, migration, *single = await zookeeper.read_nodes([znodes.CONTROLLER, znodes.MIGRATION, *_SINGLE])
     try:

@@ -57,7 +57,7 @@ OPEN: Final = ZkControllerListenerSettings()
 def endpoints_at(host: str, port: int, config: ControllerConfig, protocol: str) -> tuple[Endpoint, ...]:
     """The controller's endpoints for brokers: one port, with the name of each listener that brokers use.
 
-    A broker with a control-plane listener looks for the controller's (MetadataCacheControllerNodeProvider).
+    A broker with a control-plane listener connects to the controller's (MetadataCacheControllerNodeProvider).
     """
     names = config.inter_broker_listener_name, config.control_plane_listener_name
     code = SECURITY_PROTOCOLS[protocol]

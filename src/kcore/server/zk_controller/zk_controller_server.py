@@ -409,7 +409,7 @@ class ControllerServer:
         await self._brokers_changed()
 
     async def _may_be_replaced(self, holder: Holder) -> bool:
-        """True if this process holds `/controller` but has resigned after an error; with `take_over` for a broker."""
+        """True if this process holds `/controller` but resigned after an error, or if `take_over` replaces a broker."""
         if holder.is_here:
             return not self.active.is_active
         if not self._take_over or holder.broker_id in (None, self.config.broker_id):
