@@ -136,6 +136,6 @@ def _of_snapshots(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
     yield gauge(f"{emitter}_LatestSnapshotGeneratedBytes", text, snapshots.latest_bytes)
     if snapshots.latest_s is not None:
         age_ms = (at_s - snapshots.latest_s) * metric_families.MS
-        yield gauge(f"{emitter}_LatestSnapshotGeneratedAgeMs", "The age of that snapshot in ms.", age_ms)
+        yield gauge(f"{emitter}_LatestSnapshotGeneratedAgeMs", "The age of the latest snapshot in ms.", age_ms)
     text = "Snapshots: from the first slice until the snapshot is durable; other events run in between."
     yield histogram("kcore_snapshot_seconds", text, snapshots.written)
