@@ -1,7 +1,7 @@
-"""Fits and encodes the responses of controllers.
+"""Truncates error messages of controllers' responses that are too long for the wire, and encodes the responses.
 
-Names in error messages may be as long as a string on the wire. Kafka cannot write a response with a message that is too
-long, and its client gets no response; here the message is shortened.
+A message may quote a name from the request, which may be as long as a string on the wire can be. Kafka cannot encode
+the longer message, and its client gets no response; kcore truncates the message.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,14 +13,14 @@ from kcore.net.framed_connection import Encoded, encoded
 from kcore.net.limits.work_in_parts import next_turn
 from kcore.schema.structure import Message, Struct
 
-MOST_BYTES: Final = 32_767  # The longest string on the wire.
-KEPT: Final = 1_000  # Characters that remain of a longer message; each has four bytes at most.
+MOST_BYTES: Final = 32_767  # UTF-8 bytes in the longest string on the wire.
+KEPT: Final = 1_000  # Characters that remain of a longer message; each has at most four bytes.
 MESSAGE: Final = "error_message"
-AT_ONCE: Final = 20_000  # Messages in one step, which takes some milliseconds.
+AT_ONCE: Final = 20_000  # Structs that are checked in one step, which takes some milliseconds.
 
 
 def fitting(response: Message) -> Iterator[None]:
-    """Shorten messages of the response that are too long, in place and step by step: it may have a million messages."""
+    """Truncates error messages that are too long, in place. Each step does a part: there may be a million messages."""
     return _cut(type(response), [response])
 
 
@@ -31,14 +31,14 @@ def _has_messages(kind: type[Struct]) -> bool:
 
 @cache
 def _nested(kind: type[Struct]) -> dict[str, type[Struct]]:
-    """The struct of the elements of each list field in which error messages may occur."""
+    """The list fields of `kind` whose elements may contain error messages, each with the class of its elements."""
     elements = {each.name: each.type.element for each in kind.__fields__ if each.type.element is not None}
     structs = {name: each.struct for name, each in elements.items() if each.struct is not None}
     return {name: each for name, each in structs.items() if _has_messages(each)}
 
 
 def _cut(kind: type[Struct], nodes: Sequence[Struct]) -> Iterator[None]:
-    """Shorten the messages in all nodes of one kind together."""
+    """Truncates the messages in `nodes`, which are all of class `kind`, and in their nested lists."""
     has_message = any(each.name == MESSAGE for each in kind.__fields__)
     for begin in range(0, len(nodes), AT_ONCE):
         if begin:

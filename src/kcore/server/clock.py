@@ -14,7 +14,7 @@ def wall_ms() -> int:
 
 
 class Clock:
-    """Milliseconds since 1970 as they were at the start, and from there on by a clock that only goes forward."""
+    """Milliseconds since 1970 that never go back: the wall clock at the start, advanced by the monotonic clock."""
 
     def __init__(self) -> None:
         self._ahead_ns = time.time_ns() - time.monotonic_ns()
@@ -23,13 +23,13 @@ class Clock:
         return self.ms_of(time.monotonic_ns())
 
     def ms_of(self, monotonic_ns: int) -> int:
-        """A time of `time.monotonic_ns()`."""
+        """Converts a time of `time.monotonic_ns()` to milliseconds of this clock."""
         return (monotonic_ns + self._ahead_ns) // 1_000_000
 
     def ns_of(self, at_ms: int) -> int:
-        """A time of this clock, as `time.monotonic_ns()` has it."""
+        """Converts a time of this clock to a time of `time.monotonic_ns()`."""
         return at_ms * 1_000_000 - self._ahead_ns
 
     def seconds_of(self, at_ms: int) -> float:
-        """A time of this clock, in seconds of the event loop's clock."""
+        """Converts a time of this clock to seconds of the event loop's clock."""
         return self.ns_of(at_ms) / 1e9

@@ -1,6 +1,6 @@
-"""Responses to Metadata and DescribeCluster from a table: of a controller in ZooKeeper mode, and of brokers.
+"""Responses to Metadata and DescribeCluster from a PartitionTable: for brokers and the ZooKeeper-mode controller.
 
-Source: ZkMetadataCache and KafkaApis of 3.9.1 (handleTopicMetadataRequest, handleDescribeCluster), no authorizer.
+Source: ZkMetadataCache and KafkaApis of 3.9.1 (handleTopicMetadataRequest, handleDescribeCluster). Callers authorize.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -27,11 +27,11 @@ from kcore.schema.cluster_metadata import (
 from kcore.types import ZERO_UUID, Int32s, Uuid
 
 TopicFilter: TypeAlias = Callable[[MetadataResponseTopic], MetadataResponseTopic | None]
-FilterOf: TypeAlias = Callable[[MetadataRequest, int, bool], TopicFilter]  # Request, version, whether it has ids.
-A_LOOK: Final = 2_000  # Topics of a request, as `A_TURN`.
-A_TURN: Final = 50  # Topics and partitions, between which others are served: a fraction of a millisecond.
-TOPIC_IDS_SINCE: Final = 12  # Metadata: versions 10 and 11 have the field, and Kafka takes no ids in them.
-# A bit for each AclOperation that AclEntry allows for the kind of resource: without authorizer all are set.
+FilterOf: TypeAlias = Callable[[MetadataRequest, int, bool], TopicFilter]  # Request, version, if it has topic ids.
+A_LOOK: Final = 2_000  # Requested topics that are scanned before other requests are served.
+A_TURN: Final = 50  # Topics and partitions that are added before other requests are served: part of a millisecond.
+TOPIC_IDS_SINCE: Final = 12  # A version of Metadata: 10 and 11 have the field, but Kafka refuses ids in them.
+# Bit sets of the AclOperations that AclEntry allows for each kind of resource: all are set without an authorizer.
 TOPIC_OPERATIONS: Final = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS: Final = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
 
@@ -39,8 +39,8 @@ CLUSTER_OPERATIONS: Final = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
 class _Naming(NamedTuple):
     """How a request names its topics."""
 
-    by_id: bool = False  # Some have one; those that have none are passed over then.
-    is_incomplete: bool = False  # Some have no name.
+    by_id: bool = False  # Some topics have an id; topics without an id are then skipped.
+    is_incomplete: bool = False  # Some topics have no name.
 
 
 async def _naming(topics: Sequence[MetadataRequestTopic]) -> _Naming:
@@ -60,14 +60,14 @@ class ClusterView:
 
     table: PartitionTable
     listener: str
-    controller: LiveBroker  # Listed among the brokers, though it has no znode of its own.
+    controller: LiveBroker  # The node reported as the controller; `nodes` has it even if it is not a live broker.
     cluster_id: str | None
     hidden: Collection[str] = ()  # Topics that are being deleted.
-    # By partition row: brokers, live or not, that have its replica on a failed disk.
+    # Takes a partition row. Returns the brokers, live or not, whose replica of the partition is on a failed disk.
     offline: Callable[[int], Collection[int]] = lambda row: ()
 
     def nodes(self) -> dict[int, tuple[str, int, str | None]]:
-        """Host, port and rack by id: of the controller, and of the live brokers with the listener."""
+        """Host, port and rack by id, for the controller and the live brokers that have the listener."""
         brokers = self.table.brokers
         each = [
             (int(brokers.ids[row]), brokers.endpoints[row], brokers.racks[row]) for row in brokers.live.nonzero()[0]
@@ -80,12 +80,12 @@ class ClusterView:
         }
 
     def names(self) -> dict[Uuid, str]:
-        """The topics by id."""
+        """The names of topics by id."""
         pairs = zip(self.table.topics.ids, self.table.topics.names, strict=True)
         return {topic_id: name for topic_id, name in pairs if name}
 
     def describe(self, request: DescribeClusterRequest) -> DescribeClusterResponse:
-        """The brokers. Controllers are asked for in KRaft clusters alone (KIP-919)."""
+        """The response with the brokers; an error for a request for controllers, which only KRaft lists (KIP-919)."""
         if request.endpoint_type != 1:
             return DescribeClusterResponse(
                 error_code=Errors.UNSUPPORTED_ENDPOINT_TYPE,
@@ -104,10 +104,10 @@ class ClusterView:
     async def metadata(
         self, request: MetadataRequest, version: int, filter_of: FilterOf | None = None
     ) -> MetadataResponse:
-        """The brokers and the requested topics. Only brokers create unknown topics.
+        """The brokers and the requested topics. Does not create unknown topics.
 
-        `filter_of` makes the filter that leaves of each topic the part that the client may see; None: all of it. A
-        request may name a million topics: other requests run in between, and each topic shows its newest state.
+        `filter_of` makes a filter that removes what the client may not see of a topic; None: it may see all. A request
+        may name a million topics: other requests are served in between, and each topic has its newest state.
         """
         nodes = self.nodes()
         brokers = [
@@ -147,7 +147,7 @@ class ClusterView:
         by_id = naming.by_id
         is_by_name = version < TOPIC_IDS_SINCE or not by_id
         if (by_id and version < TOPIC_IDS_SINCE) or (is_by_name and naming.is_incomplete):
-            for each in requested:  # MetadataRequest.getErrorResponse: no name is null there.
+            for each in requested:  # As MetadataRequest.getErrorResponse, which writes "" for null.
                 yield MetadataResponseTopic(
                     error_code=Errors.INVALID_REQUEST, name=each.name or "", topic_id=each.topic_id
                 )
@@ -178,12 +178,12 @@ class ClusterView:
         return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
 
     def _has(self, name: str, topic_id: Uuid) -> bool:
-        """Whether the topic of that name still has that id; true for zeros."""
+        """True if the topic of this name still has this id; true for the zero id."""
         topics = self.table.topics
         return topic_id == ZERO_UUID or (name in topics and topics.ids[topics.row(name)] == topic_id)
 
     def _topic(self, name: str, version: int, nodes: Collection[int]) -> MetadataResponseTopic | None:
-        """None if Kafka's brokers would not know the topic: it is new, or is being deleted."""
+        """The topic; None if Kafka's brokers would not know it, because it is new or being deleted."""
         table = self.table
         if name not in table.topics or name in self.hidden:
             return None
@@ -202,7 +202,7 @@ class ClusterView:
     def partitions(
         self, rows: Int32s, version: int = 12, nodes: Collection[int] | None = None
     ) -> list[MetadataResponsePartition]:
-        """The partitions of some rows; `nodes` are the ids in `nodes()`."""
+        """The partitions in these rows; `nodes`: the ids in `nodes()`, if the caller has them."""
         table, nodes = self.table, self.nodes() if nodes is None else nodes
         ids = [*table.brokers.ids.tolist(), -1]  # Row -1 is no broker.
         live = {ids[row] for row in table.brokers.live.nonzero()[0]}

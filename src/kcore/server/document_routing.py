@@ -1,9 +1,10 @@
-"""Mutations routed as KIP-590's document has it, a form that Kafka did not ship: a dialect for clusters of kcore alone.
+"""Routes mutations as the document of KIP-590 describes. Kafka did not ship this form: all nodes must run kcore.
 
-Each mutation of the document's table has a version more, which only the active controller answers; others answer
-NOT_CONTROLLER. A broker proxies an older version once, as the new one, with the client's principal in the request
-header's tag 0 (principalName). A version that Kafka does not have is laid out as the newest that it has. A tag beside
-the document's has the client's address: ACLs by host would count the broker's, and audit logs would show it.
+Each mutation in the document's table has one new version, which only the active controller answers; other nodes answer
+NOT_CONTROLLER. A broker rewrites a request of an older version to the new version and sends it to the controller.
+The client's principal is then in tag 0 of the request header (principalName). A second tag, which the document does not
+have, carries the client's address for ACLs by host and audit logs. A new version that Kafka lacks has the fields of
+Kafka's newest version.
 """
 
 from collections.abc import Mapping
@@ -33,9 +34,9 @@ from kcore.schema.versions import Versions
 from kcore.wire.codec import decode_from, encode
 from kcore.wire.metadata_frames import varint
 
-PRINCIPAL_NAME: Final = 0  # The document's tag in the request header.
-CLIENT_ADDRESS: Final = 10_000  # Our own, far from Kafka's.
-BUMPED: Final[Mapping[type[Message], int]] = {  # The versions that always go to the controller.
+PRINCIPAL_NAME: Final = 0  # The tag of the request header in the document.
+CLIENT_ADDRESS: Final = 10_000  # A tag that only kcore has, far from Kafka's.
+BUMPED: Final[Mapping[type[Message], int]] = {  # The new versions, which only the active controller answers.
     AlterConfigsRequest: 2,
     IncrementalAlterConfigsRequest: 2,
     CreateAclsRequest: 3,
@@ -49,17 +50,17 @@ BUMPED: Final[Mapping[type[Message], int]] = {  # The versions that always go to
 
 @dataclass(frozen=True, slots=True)
 class DocumentRouting:
-    """The cluster's switch: from which inter.broker.protocol on a node routes so. The second roll raises that."""
+    """The cluster's switch: nodes route this way from the inter.broker.protocol `since` on, set in the second roll."""
 
     since: str
 
     def is_on(self, inter_broker_protocol: str) -> bool:
-        """Before, every broker handles mutations itself."""
+        """True if a node with this inter.broker.protocol routes mutations; before, each broker handles them itself."""
         return at_least(inter_broker_protocol, self.since)
 
 
 class RoutedRequest(NamedTuple):
-    """A mutation of any version. The last ones are the client's, where a broker has proxied the request."""
+    """A mutation of any version. A broker that rewrote it set its client's `principal_name` and `client_address`."""
 
     header: RequestHeader
     request: Message
@@ -68,12 +69,12 @@ class RoutedRequest(NamedTuple):
 
     @property
     def is_bumped(self) -> bool:
-        """Whether it is of the version that always goes to the controller."""
+        """True for the new version, which only the active controller answers."""
         return self.header.request_api_version == BUMPED[type(self.request)]
 
 
 def is_mutation(api_key: int, version: int, *, bumped: bool) -> bool:
-    """Whether it is a mutation, of the new version or of an older one."""
+    """True if the API is a mutation, and the version is the new one (`bumped`) or an older one."""
     kind = REQUESTS.get(api_key)
     if kind is None or kind not in BUMPED:
         return False
@@ -81,14 +82,14 @@ def is_mutation(api_key: int, version: int, *, bumped: bool) -> bool:
 
 
 def layout_of(kind: type[Message], version: int) -> int:
-    """The version of Kafka's with the same fields."""
+    """The version of Kafka that has the same fields."""
     return min(version, kind.versions.highest)
 
 
 def read_request(frame: bytes, *, is_node: bool = True) -> RoutedRequest:
-    """The request in a frame that `is_mutation`. DecodeError, also for more values than the sender may send.
+    """Decodes a frame for which `is_mutation` is true. DecodeError, also for more values than the sender may send.
 
-    `is_node`: the sender may do what nodes of the cluster do.
+    `is_node`: the sender has the rights of a cluster node.
     """
     most_values = REQUEST_VALUES if is_node else CLIENT_VALUES
     kind = REQUESTS[int.from_bytes(frame[:2])]
@@ -101,7 +102,7 @@ def read_request(frame: bytes, *, is_node: bool = True) -> RoutedRequest:
 
 
 def _text_in(tag: bytes | None) -> str | None:
-    """A compact string: its length and one more, then UTF-8."""
+    """Decodes a compact string: its length plus one, then UTF-8. DecodeError."""
     if tag is None:
         return None
     text = bytes(tag)
@@ -111,11 +112,11 @@ def _text_in(tag: bytes | None) -> str | None:
                 return text[size:].decode()
             except UnicodeDecodeError:
                 break
-    raise DecodeError("a tag about the client that is no string", 0)
+    raise DecodeError("the header's tag with the client's principal or address is not a string", 0)
 
 
 def proxied(frame: RoutedRequest, principal_name: str, client_address: str, correlation_id: int) -> tuple[bytes, bytes]:
-    """The request's header and body as of the new version, for the controller."""
+    """Encodes the header and the body of the client's request in the new version, for the controller."""
     kind = type(frame.request)
     layout = layout_of(kind, BUMPED[kind])
     tags = {PRINCIPAL_NAME: principal_name.encode(), CLIENT_ADDRESS: client_address.encode()}
@@ -130,35 +131,35 @@ def proxied(frame: RoutedRequest, principal_name: str, client_address: str, corr
 
 
 def response_bytes(header: RequestHeader, kind: type[Message], response: Message) -> bytes:
-    """The response's frame, in the version of that request. The controller's may say more than an older one can."""
+    """Encodes the response in the version of the client's request, without the fields that this version lacks."""
     layout = layout_of(kind, header.request_api_version)
     head, body = ResponseHeader(correlation_id=header.correlation_id), error_responses.in_version(response, layout)
     return bytes(encode(head, response.header_version(layout))) + bytes(encode(body, layout))
 
 
 def read_response(kind: type[Message], data: bytes) -> Message:
-    """The controller's answer to a proxied request. DecodeError."""
+    """Decodes the controller's response to a rewritten request. DecodeError."""
     response, layout = response_of(kind), layout_of(kind, BUMPED[kind])
     _, at = decode_from(ResponseHeader, response.header_version(layout), data)
     return read_response_body(kind, data, at)
 
 
 def read_response_body(kind: type[Message], data: bytes | memoryview, at: int = 0) -> Message:
-    """As `read_response`, after the header. DecodeError."""
+    """Decodes the body of the controller's response, which begins at `at`. DecodeError."""
     found: Message
     found, _ = decode_from(response_of(kind), layout_of(kind, BUMPED[kind]), data, at)
     return found
 
 
 def refused(request: Message, version: int, error: Errors) -> Message:
-    """Nothing was done: every item has the error."""
+    """The response that refuses the whole request: every item has the error."""
     if isinstance(request, tokens.OfTokens):
         return tokens.refused(request, version, ANONYMOUS, error)
     return error_responses.refused(request, error)
 
 
 def with_bumped(own: ApiVersionsResponse) -> ApiVersionsResponse:
-    """ApiVersions of a node with this routing: mutations have their new versions, other APIs those of `own`."""
+    """ApiVersions of a node with this routing: `own`, where mutations also have their new versions."""
     ours = {each.api_key for each in own.api_keys}
     mutations = {kind: Versions(kind.versions.lowest, version) for kind, version in BUMPED.items()}
     rows = {each.api_key: each for each in answer_of(mutations).api_keys}

@@ -154,7 +154,7 @@ def test_each_setting_is_honoured_or_refused_or_named(role: str, caplog: pytest.
     with caplog.at_level(logging.WARNING):
         warn_of_others(least | {"log.cleaner.threads": "2", "metric.reporters": "x.Y"}, honoured)
     assert caplog.messages == [
-        "kcore does not have what these settings are for; they have no effect: log.cleaner.threads, metric.reporters"
+        "kcore ignores settings whose features it does not have: log.cleaner.threads, metric.reporters"
     ]
 
 

@@ -60,7 +60,7 @@ def test_settings_of_raft_and_of_the_controller_go_where_they_belong() -> None:
     [
         ("no.such.setting", "1", "no.such.setting: Kafka 4.3.1 has no such setting"),
         ("zookeeper.connect", "x:1", "zookeeper.connect: Kafka 4.3.1 has no such setting"),
-        ("process.roles", "broker,controller", "kcore is a controller alone"),
+        ("process.roles", "broker,controller", "kcore runs only a controller"),
         ("node.id", "-1", "give a number from 0"),
         ("broker.session.timeout.ms", "soon", "give a number from 1"),
         ("controller.quota.window.num", "0", "controller.quota.window.num=0: give a number from 1"),
@@ -76,10 +76,14 @@ def test_settings_of_raft_and_of_the_controller_go_where_they_belong() -> None:
         ("controller.listener.names", "", "controller.listener.names=: give a value"),
         ("listeners", "PLAINTEXT://:1", "CONTROLLER is missing"),
         ("listeners", "CONTROLLER://:70000", "give NAME://HOST:PORT"),
-        ("listeners", "CONTROLLER://:1,SECURE://:2", "kcore has CONTROLLER alone"),
+        ("listeners", "CONTROLLER://:1,SECURE://:2", "kcore has only CONTROLLER"),
         ("controller.listener.names", "CONTROLLER,SECURE", "kcore has one listener"),
         ("create.topic.policy.class.name", "com.example.Mine", "kcore runs no classes of Java"),
-        ("authorizer.class.name", "com.example.Mine", "StandardAuthorizer alone"),
+        (
+            "authorizer.class.name",
+            "com.example.Mine",
+            "has only org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        ),
     ],
 )
 def test_an_invalid_setting_is_reported_in_one_line(name: str, value: str, expected: str) -> None:

@@ -32,8 +32,8 @@ def test_pieces_are_asked_for_one_after_the_other() -> None:
     ("wrong", "says"),
     [
         (answer(b"", size=10), "0 bytes at 0 of 10"),
-        (answer(b"x", position=3), "1 bytes at 3 of 10 came, where 0 was asked for"),
-        (answer(b"x", position=-1), "came, where 0 was asked for"),
+        (answer(b"x", position=3), "received 1 bytes at 3 of 10, but requested 0"),
+        (answer(b"x", position=-1), "but requested 0"),
         (answer(bytes(11), size=10), "11 bytes at 0 of 10"),
         (answer(b"x", size=MOST_BYTES + 1), "more than"),
         (answer(b"x", partitions=2), "2 partitions instead of one"),

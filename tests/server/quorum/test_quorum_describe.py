@@ -225,7 +225,7 @@ async def test_before_there_is_a_metadata_version() -> None:
 async def test_a_peer_that_has_no_quorum() -> None:
     """A broker in ZooKeeper mode knows no DescribeQuorum."""
     node = Controller(answer(1, 5))
-    with pytest.raises(UnsupportedVersionError, match="is no node of a KRaft cluster"):
+    with pytest.raises(UnsupportedVersionError, match="is not a node of a KRaft cluster"):
         await served([node], lambda: ask(node.address), {"DescribeCluster": (0, 1)})
 
 
@@ -233,7 +233,7 @@ async def test_a_peer_that_has_no_quorum() -> None:
 async def test_an_answer_about_something_else() -> None:
     for odd in (DescribeQuorumResponse(), DescribeQuorumResponse(topics=answer(1, 5).topics * 2)):
         node = Controller(odd)
-        with pytest.raises(NetworkError, match="not of __cluster_metadata-0") as raised:
+        with pytest.raises(NetworkError, match="not __cluster_metadata-0") as raised:
             await served([node], lambda where=node: ask(where.address))
         assert not isinstance(raised.value, DisconnectedError | RequestTimeoutError)
 

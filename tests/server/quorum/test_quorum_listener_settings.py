@@ -236,7 +236,7 @@ def test_a_client_in_plaintext_needs_nothing_more() -> None:
 def test_settings_that_cannot_be(authority: Authority) -> None:
     for others, why in (
         ({"super_users": ""}, "super.users is missing"),
-        ({"super_users": "controller"}, "is no principal"),
+        ({"super_users": "controller"}, "is not a principal"),
         ({"controller_listener_names": "OTHER"}, f"{NAME} is not among them"),
         ({"sasl_enabled_mechanisms": "GSSAPI"}, "GSSAPI"),
     ):

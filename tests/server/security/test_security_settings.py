@@ -166,7 +166,7 @@ def test_no_secret_is_shown(ssl: dict[str, str]) -> None:
         ({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}, "ssl.cipher.suites: kcore has PLAIN and SCRAM"),
         ({f"{OWN}ssl.engine.factory.class": "a.B"}, f"{OWN}ssl.engine.factory.class: kcore has"),
         ({"principal.builder.class": "a.B"}, "kcore runs no classes of Java"),
-        ({"ssl.principal.mapping.rules": "RULE:^CN=(.*?)$/$1/"}, "kcore has DEFAULT alone"),
+        ({"ssl.principal.mapping.rules": "RULE:^CN=(.*?)$/$1/"}, "kcore has only DEFAULT"),
         ({"connections.max.reauth.ms": "soon"}, "connections.max.reauth.ms=soon: give a number"),
         ({"sasl.server.max.receive.size": "0"}, "sasl.server.max.receive.size=0: give a number"),
     ],

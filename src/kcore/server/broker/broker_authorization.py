@@ -55,7 +55,7 @@ NO_TRANSACTION: Final = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 NO_GROUP: Final = Errors.GROUP_AUTHORIZATION_FAILED
 OF_BROKERS_SINCE: Final = 4  # The first version of AddPartitionsToTxn that only brokers may send.
 _DESCRIBE_TRANSACTIONS: Final = (schema.DescribeTransactionsRequest, schema.FindCoordinatorRequest)
-_OF_GROUPS: Final[Mapping[type[Message], int]] = {  # The other requests need DESCRIBE.
+_OF_GROUPS: Final[Mapping[type[Message], int]] = {  # The right by request; other requests: DESCRIBE.
     schema.JoinGroupRequest: READ,
     schema.SyncGroupRequest: READ,
     schema.HeartbeatRequest: READ,
@@ -68,10 +68,10 @@ _OF_GROUPS: Final[Mapping[type[Message], int]] = {  # The other requests need DE
 
 
 class BrokerAuthorization(Rights):
-    """The rights of one request's sender."""
+    """The rights of the client that sent one request."""
 
     def why_refused(self, operation: int) -> str:
-        """The error message for a request without that right to the cluster."""
+        """The error message for a request that lacks this right to the cluster."""
         return refusal(self.asking, operation)
 
     def check(self, request: Message, version: int) -> Checked | Message:
@@ -156,7 +156,7 @@ class BrokerAuthorization(Rights):
         return schema.WriteTxnMarkersResponse(markers=[_not_marked(each) for each in request.markers])
 
     def _add_partitions_to_txn(self, request: schema.AddPartitionsToTxnRequest, version: int) -> Checked | Message:
-        """Only brokers may send the newer versions."""
+        """Only brokers may send version 4 and newer ones."""
         if version < OF_BROKERS_SINCE or self.allows(CLUSTER_ACTION):
             return Checked(request)
         return schema.AddPartitionsToTxnResponse(error_code=NO_CLUSTER)
@@ -178,7 +178,7 @@ class BrokerAuthorization(Rights):
         return schema.AlterReplicaLogDirsResponse(results=rows)
 
     def _of_the_cluster(self, request: Message, version: int) -> Checked | Message:
-        """Refuses the whole request without the right to the cluster, with Kafka's message."""
+        """Refuses the whole request with Kafka's message if the sender lacks the right to the cluster."""
         operation = OF_THE_CLUSTER[api_name(type(request))]
         return Checked(request) if self.allows(operation) else refused(request, NO_CLUSTER, self.why_refused(operation))
 
@@ -201,7 +201,7 @@ class BrokerAuthorization(Rights):
         return self._alter_configs(request)
 
     def topic_filter_for_creation(self, request: schema.MetadataRequest, version: int, by_id: bool) -> TopicFilter:
-        """As `topic_filter`, with auto.create.topics.enable: refuses missing topics without the right CREATE."""
+        """As `topic_filter`; also refuses missing topics if the client lacks CREATE. For auto.create.topics.enable."""
         visible = self.topic_filter(request, version, by_id)
         if not request.allow_auto_topic_creation or self.allows(CREATE):
             return visible
@@ -228,7 +228,7 @@ class ZkBrokerAuthorization(BrokerAuthorization):
 def fetch_right(
     authorization: "BrokerAuthorization | None", request: schema.FetchRequest, version: int
 ) -> Callable[[str], bool] | None:
-    """Whether a topic may be fetched; None: all topics may be. Followers need CLUSTER_ACTION."""
+    """A function that says whether the sender may fetch a topic; None: all topics. Followers need CLUSTER_ACTION."""
     if authorization is None:
         return None
     if replica_of(request, version)[0] >= 0:
@@ -251,7 +251,7 @@ def _not_written(topic: Any, error: Errors) -> TopicProduceResponse:
 
 
 def _rows(result: type[Struct], indexes: Iterable[int], error: Errors = NO_TOPIC, **fields: Any) -> list[Any]:
-    """A result with the error for each partition."""
+    """A result with the error for each partition index."""
     return [result(partition_index=index, error_code=error, **fields) for index in indexes]
 
 

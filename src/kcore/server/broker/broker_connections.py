@@ -42,7 +42,7 @@ class Dialer:
         return await self.connect(where, client_id)
 
     async def renew(self, connection: Connection) -> None:
-        """Authenticates again before the session ends (KIP-368). Called before each request; closes on NetworkError."""
+        """Reauthenticates before a request if the session ends soon (KIP-368). An error closes the connection."""
         if self._security is None or not connection.ends_soon or connection.closed:
             return
         sasl = self._security().sasl
@@ -62,7 +62,7 @@ class ControllerClient:
     """One connection to the active controller; one request at a time."""
 
     def __init__(self, client_id: str, controller: Callable[[], Endpoint | None], dialer: Dialer | None = None) -> None:
-        """`controller`: its endpoint, None while it is unknown; `dialer`: plaintext by default."""
+        """`controller` returns the active controller's endpoint, None while unknown. `dialer`: plaintext by default."""
         self._client_id, self._controller, self._dialer = client_id, controller, dialer or Dialer()
         self._connection: Connection | None = None
         self._at: Endpoint | None = None
@@ -73,9 +73,9 @@ class ControllerClient:
     async def ask(self, make: Callable[[Callable[[type[Message]], int]], tuple[Message, int]]) -> Any:
         """The response of the active controller; retries without a time limit.
 
-        `make` returns the request and its version; its argument chooses the newest version that the controller has. It
-        is called for every try, so that a request gets a new broker epoch. Between two tries other requests are sent,
-        so that an unanswered request does not block them.
+        `make` returns the request and its version; its argument chooses the newest version that the controller has. The
+        client calls it for every try, so that the request gets a new broker epoch. Other requests are sent
+        between two tries, so that an unanswered request does not block them.
         """
         while True:
             async with self._lock:

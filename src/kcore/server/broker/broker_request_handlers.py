@@ -115,7 +115,7 @@ class BrokerRequestHandlers(ABC):
 
     @abstractmethod
     def view(self, listener: str) -> ClusterView:
-        """The cluster with the endpoints of that listener."""
+        """The cluster as clients of this listener see it."""
 
     def cordoned(self) -> Collection[Uuid]:
         """The cordoned log directories, which get no new replicas; none in ZooKeeper mode (KIP-1066)."""
@@ -140,7 +140,7 @@ class BrokerRequestHandlers(ABC):
             future.set_result(response)
 
     async def handle(self, context: RequestContext, request: Any) -> Message | None:
-        """The response; None after a Produce with acks=0. Its error messages may quote the request."""
+        """The response, with error messages that fit on the wire; None after a Produce with acks=0."""
         answer = await self._checked(context, request)
         if answer is not None:
             await made_to_fit(answer)
@@ -235,7 +235,7 @@ class BrokerRequestHandlers(ABC):
         return answer
 
     async def _waited(self, context: RequestContext, start: Callable[[int, int], None]) -> Message | None:
-        """Waits for the replicas' response; None if the client disconnects before."""
+        """Starts the request at the replicas and waits for their response; None if the client disconnects first."""
         self._requests += 1
         request_id = self._requests
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -307,7 +307,7 @@ class BrokerRequestHandlers(ABC):
     ) -> Coordinator:
         """The coordinator; without one, an error that is retriable only if there may be one later.
 
-        `may_come`: the cluster has brokers that coordinate, though none may lead this key's partition yet.
+        `may_come`: the cluster has brokers that coordinate, so that one may lead this key's partition later.
         """
         if key_type not in TOPICS:
             return _no_coordinator(key, Errors.INVALID_REQUEST, f"key type {key_type}")

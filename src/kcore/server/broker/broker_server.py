@@ -46,7 +46,7 @@ from kcore.server.security.throttled import ThrottledRelay, throttled
 from kcore.storage.log.live_log import Settings
 
 logger = logging.getLogger(__name__)
-TICK_S: Final = 0.02  # The resolution of time-outs of waiting requests.
+TICK_S: Final = 0.02  # The interval of checks for requests that have timed out.
 CHECKPOINT_S: Final = 5.0  # replica.high.watermark.checkpoint.interval.ms
 AGAIN_S: Final = 0.3
 NEVER_MS: Final = 2**62
@@ -75,7 +75,7 @@ class BrokerServer(ABC):
     ) -> None:
         """`listeners`: by default one with plaintext at a free port. `ordinary_topics`: see TopicCreation."""
         self.config, self.listeners = config, listeners or BrokerListeners()
-        self.ports: dict[str, int] = {}  # The ports by listener name, once they are open.
+        self.ports: dict[str, int] = {}  # The ports by listener name, once the listeners are open.
         self._dialer = Dialer(self.listeners.of_brokers.security.outgoing())
         self._servers: list[Server] = []
         self._rack = rack
@@ -117,7 +117,10 @@ class BrokerServer(ABC):
 
     @abstractmethod
     def _may_checkpoint(self) -> bool:
-        """Whether the replicas have their states; before, high watermarks must not be written (KAFKA-7235)."""
+        """True once the replicas have states from the controller.
+
+        An earlier checkpoint would lose the high watermarks of replicas without a state (KAFKA-7235).
+        """
 
     @abstractmethod
     def _report_failed_directories(self) -> None:
@@ -151,7 +154,7 @@ class BrokerServer(ABC):
         return self._dialer
 
     def _callbacks(self) -> dict[str, Any]:
-        """Further arguments of BrokerRequestHandlers."""
+        """The arguments of BrokerRequestHandlers that both modes share."""
         return {
             "now_ms": now_ms,
             "date_ms": wall_ms,
@@ -163,7 +166,7 @@ class BrokerServer(ABC):
     async def _listen(
         self, stack: AsyncExitStack, apis: Mapping[str, tuple[int, int]], relay: Relay, metrics: Metrics | None = None
     ) -> None:
-        """Opens all listeners, which `stack` closes. OSError for an address in use, TlsError."""
+        """Opens all listeners; `stack` closes them. OSError if an address is in use; TlsError."""
         credentials, throttle = self._credentials(), self._throttle()
         handler = throttled(audited(self.handlers.handle, self.audit, wall_ms), throttle, self.handlers.is_node)
         throttled_relay = ThrottledRelay(relay, throttle, self.handlers.is_node, self._of_nodes)
@@ -223,7 +226,7 @@ class BrokerServer(ABC):
     # Other brokers.
 
     def _endpoint(self, broker_id: int) -> Endpoint | None:
-        """The inter-broker endpoint of a live broker."""
+        """The inter-broker endpoint of a broker; None if the broker is not alive or has no such listener."""
         brokers = self.manager.cluster.table.brokers
         if not self.manager.cluster.is_alive(broker_id):
             return None
@@ -267,7 +270,7 @@ class BrokerServer(ABC):
         self.perform()
 
     def _directories_failed(self, keys: Sequence[Key] | None) -> None:
-        """Takes the replicas offline, and reports the failure. None: no directory failed."""
+        """Takes the replicas of failed directories offline, and reports the directories. None: no directory failed."""
         if keys is None:
             return
         for key in keys:
@@ -355,7 +358,7 @@ class BrokerServer(ABC):
 
 
 async def until_first(*waits: Coroutine[Any, Any, object]) -> None:
-    """Waits until one coroutine ends, raises its exception, and cancels the others."""
+    """Waits until one of the coroutines ends, raises its exception if it failed, and cancels the others."""
     ends = [asyncio.create_task(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)

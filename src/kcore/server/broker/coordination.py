@@ -1,10 +1,10 @@
 """Refuses requests to coordinators of groups and transactions, because kcore's broker coordinates neither.
 
 Kafka's controller may place partitions of __consumer_offsets and __transaction_state on this broker. The leader of a
-partition is the coordinator of the groups or transactions that hash to it. Here their requests get UNSUPPORTED_VERSION,
-as 3.9.1 answers requests of KIP-848's groups while they are disabled. The error is not retriable, so that clients raise
-it at once; after COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR they would retry for ever. A broker that verifies a
-transaction (KIP-890) passes the error to the producer. Requests for a key of another leader get NOT_COORDINATOR, so
+partition is the coordinator of the groups or transactions that hash to it. This broker answers their requests with
+UNSUPPORTED_VERSION, as 3.9.1 answers requests of KIP-848's groups while these are disabled. Clients raise this error at
+once; after COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR they would retry for ever. A broker that verifies a transaction
+(KIP-890) passes the error to the producer. If another broker leads the partition, the error is NOT_COORDINATOR, so
 that clients find that leader.
 """
 
@@ -57,11 +57,11 @@ APIS: Final = {
     "TxnOffsetCommit": (0, 4),
     "DescribeTransactions": (0, 0),
 }
-ErrorOf: TypeAlias = Callable[[str, int], Errors]  # The error for a group's or transaction's id and key type.
+ErrorOf: TypeAlias = Callable[[str, int], Errors]  # The error for an id of a group or transaction, and its key type.
 
 
 def refusal_of(manager: ReplicaManager, key: str, key_type: int) -> Errors:
-    """The error for a request about that group or transaction."""
+    """The error for a request about this group or transaction."""
     row = coordinator_row(manager.cluster.table, key, key_type)
     is_ours = row is not None and manager.cluster.table.state(row).leader == manager.broker_id
     return Errors.UNSUPPORTED_VERSION if is_ours else Errors.NOT_COORDINATOR
@@ -88,7 +88,7 @@ def refuse(
 def _of_commit(
     response: type[Message], topic_result: type[Struct], partition_result: type[Struct]
 ) -> Callable[[Any, int, ErrorOf], Message]:
-    """A refusal of a commit of offsets, in each partition."""
+    """A function that refuses a commit of offsets, with the error in each partition."""
 
     def refused(request: Any, version: int, error_of: ErrorOf) -> Message:
         error = error_of(request.group_id, GROUPS)
@@ -108,7 +108,7 @@ def _of_commit(
 
 
 def _offset_fetch(request: schema.OffsetFetchRequest, version: int, error_of: ErrorOf) -> Message:
-    """The error is in each group since version 8, at the top before, and also in each partition in versions 0 and 1."""
+    """Versions 8 and newer have the error in each group, older ones at the top; 0 and 1 also in each partition."""
     if version >= 8:
         ids = [each.group_id for each in request.groups]
         groups = [OffsetFetchResponseGroup(group_id=each, topics=[], error_code=error_of(each, GROUPS)) for each in ids]
@@ -158,7 +158,7 @@ def _not_added(topics: list[AddPartitionsToTxnTopic], error: Errors) -> list[Add
 def _of_groups(
     response: type[Message], field: str, result: type[Struct], ids: Callable[[Any], list[str]]
 ) -> Callable[[Any, int, ErrorOf], Message]:
-    """A refusal of each of several groups; `field` is the response's list of results."""
+    """A function that refuses each group of a request; `field` is the response's list of results."""
 
     def refused(request: Any, version: int, error_of: ErrorOf) -> Message:
         each = [result(group_id=group_id, error_code=error_of(group_id, GROUPS)) for group_id in ids(request)]

@@ -26,7 +26,7 @@ class BrokerFetchers:
         perform: Callable[[], None],
         dialer: Dialer | None = None,
     ) -> None:
-        """`endpoint`: the inter-broker endpoint of a broker. `perform`: performs the replicas' outputs.
+        """`endpoint` returns the inter-broker endpoint of a broker. `perform` performs the replicas' outputs.
 
         `dialer`: plaintext by default.
         """
@@ -83,7 +83,7 @@ class BrokerFetchers:
         return await self._dialer.connect_to_broker(leader_id, self._endpoint(leader_id), client_id)
 
     async def _step(self, fetcher: ReplicaFetcher, leader_id: int, connection: Connection) -> None:
-        """Sends one request and handles its response; or waits if there is none to send."""
+        """Sends one request and handles its response. If there is none to send, waits until one may be due."""
         following = fetcher.next_request(self._now_ms())
         self._perform()
         if following is None:

@@ -38,12 +38,12 @@ from kcore.wire.codec import encode
 
 WITHIN_S: Final = 60.0  # The time-out of a forwarded request, as in Kafka.
 MOST_WAITING: Final = 256  # The limit of requests in flight, of all clients together.
-_BESIDE_BYTES: Final = 256 * 1024  # Above the size of an envelope's principal, address and header.
+_BESIDE_BYTES: Final = 256 * 1024  # More than an envelope's principal, address and header need.
 MOST_BYTES: Final = Limits().frame_bytes - _BESIDE_BYTES  # The limit of a request, whose envelope must fit in a frame.
 _PRINCIPAL_VERSION: Final = 0
 _NOWHERE: Final = ip_address("127.0.0.1").packed
 _AS_IT_IS: Final[frozenset[type[Message]]] = frozenset({DescribeAclsRequest, DescribeUserScramCredentialsRequest})
-"""Forwarded without an envelope: controllers answer them to any node. Kafka's brokers answer them themselves."""
+"""Requests without an envelope: controllers answer them to any node. Kafka's brokers answer them themselves."""
 
 
 _CHECKED_HERE: Final = _AS_IT_IS | {
@@ -53,13 +53,13 @@ _NOBODY: Final = ClientSession(PLAINTEXT, "127.0.0.1")  # The session of a call 
 
 
 def forwarded_apis(release: str = DEFAULT_RELEASE) -> dict[str, tuple[int, int]]:
-    """The forwarded APIs, with the versions of the controllers."""
+    """The forwarded APIs, with the versions that controllers of this release answer."""
     names = {each.__name__.removesuffix("Request") for each in (FORWARDABLE - {AllocateProducerIdsRequest}) | _AS_IT_IS}
     return {name: versions for name, versions in APIS[release].items() if name in names}
 
 
 class ControllerRelay:
-    """Forwards the frames of requests; the connection's session has the client's principal and address."""
+    """Forwards the frames of requests. The session of the client's connection has its principal and address."""
 
     def __init__(
         self, controller: ControllerClient, authorizer: Authorizer | None = None, release: str = DEFAULT_RELEASE
@@ -78,7 +78,7 @@ class ControllerRelay:
         }
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether the controller answers the API in that version."""
+        """True if the request is forwarded: the controller answers this API in this version."""
         return api_key in self._apis and version in self._apis[api_key][1]
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
@@ -139,7 +139,7 @@ def enveloped(frame: bytes, session: ClientSession) -> EnvelopeRequest:
 
 
 def principal_bytes(session: ClientSession) -> bytes:
-    """The session's principal, after its version (DefaultKafkaPrincipalBuilder)."""
+    """Encodes the session's principal, after the version of its encoding (DefaultKafkaPrincipalBuilder)."""
     principal = session.principal
     data = DefaultPrincipalData(
         type=principal.principal_type, name=principal.name, token_authenticated=session.is_token_authenticated

@@ -6,7 +6,7 @@ from kcore.constants import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kcore.java_hash import string_hash
 from kcore.metadata.table.partition_table import PartitionTable
 
-GROUPS: Final = 0  # FindCoordinator's key types.
+GROUPS: Final = 0  # The key types of FindCoordinator.
 TRANSACTIONS: Final = 1
 TOPICS: Final = {GROUPS: GROUP_METADATA_TOPIC, TRANSACTIONS: TRANSACTION_STATE_TOPIC}
 
@@ -19,7 +19,7 @@ def java_hash(text: str) -> int:
 
 
 def coordinator_row(table: PartitionTable, key: str, key_type: int) -> int | None:
-    """The partition's row; None if the internal topic does not exist yet."""
+    """The row of the coordinator's partition of the internal topic; None if this topic does not exist yet."""
     topic = TOPICS.get(key_type)
     if topic is None or topic not in table.topics or not len(rows := table.rows_of_topic(topic)):
         return None

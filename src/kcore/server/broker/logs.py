@@ -156,7 +156,7 @@ class BrokerLogs:
         return [each for each in self.directories if each.failed is None]
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
-        """StorageError if a directory belongs to another broker, or two have one partition (LogManager.loadLog).
+        """StorageError if a directory belongs to another broker, or if two directories have the same partition.
 
         A directory with an unreadable meta.properties goes offline.
         """
@@ -177,7 +177,7 @@ class BrokerLogs:
     def _at_start(self, use: Callable[[LogDirectory], object]) -> None:
         """Calls `use` for all online directories, and takes failing ones offline.
 
-        Responses to LeaderAndIsr report them to the controller. Source: LogManager.createAndValidateLogDirs, loadLogs;
+        Responses to LeaderAndIsr report the failures. Source: LogManager.createAndValidateLogDirs, loadLogs;
         MetaPropertiesEnsemble.Loader.
         """
         for directory in self.online:
@@ -200,7 +200,7 @@ class BrokerLogs:
         return self._hold_in(self._directory(key) or self._place_for(key, is_new), key, topic_id)
 
     def create(self, key: Key, topic_id: Uuid, directory_id: Uuid) -> None:
-        """Creates the partition's log in the directory, for `hold`; used in KRaft mode. ApiException."""
+        """Creates the partition's log in the directory; in KRaft mode called before `hold`. ApiException."""
         directory = self.directory(directory_id)
         if directory is None:
             raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"{key}: log directory {directory_id} is offline")
@@ -246,7 +246,7 @@ class BrokerLogs:
 
     @contextmanager
     def _used(self, directory: LogDirectory, key: Key) -> Iterator[None]:
-        """Stores the directory of a failed operation: `fail` may not find it by the partition's log."""
+        """Stores the directory of a failed operation for `fail`, which may not find it by the partition's log."""
         try:
             yield
         except ApiException:
@@ -254,12 +254,12 @@ class BrokerLogs:
             raise
 
     def fail(self, key: Key, why: str) -> list[Key] | None:
-        """Takes the directory of the log offline. Returns its partitions; None if it is offline already."""
+        """Takes the partition's directory offline. Returns the directory's partitions; None if it was offline."""
         directory = self._directory(key) or self._refusing.get(key)
         return None if directory is None else self.fail_directory(directory, why)
 
     def fail_directory(self, directory: LogDirectory, why: str) -> list[Key] | None:
-        """As `fail`, for a directory."""
+        """As `fail`, for a known directory."""
         return None if directory.failed is not None else self._fail(directory, why)
 
     def _fail(self, directory: LogDirectory, why: str) -> list[Key]:
@@ -267,7 +267,7 @@ class BrokerLogs:
         return [tuple(each) for each in directory.fail(why)]  # type: ignore[misc]
 
     def checkpoint(self) -> list[Key] | None:
-        """Writes the high watermark checkpoints. Returns the partitions of failing directories, None without any."""
+        """Writes high watermark checkpoints. Returns the partitions of directories that failed; None if none failed."""
         failed: list[Key] | None = None
         for directory in self.online:
             try:
@@ -277,7 +277,7 @@ class BrokerLogs:
         return failed
 
     def delete_old(self, settings_of: Callable[[str], TopicSettings], date_ms: int) -> list[Key]:
-        """Deletes segments by the topics' retention settings. Returns the partitions of failing directories."""
+        """Deletes segments by the topics' retention settings. Returns the partitions of directories that failed."""
         failed: list[Key] = []
         for directory in self.online:
             for key, log in [*directory.logs.items()]:
@@ -321,7 +321,7 @@ INVALID_OFFSET_LAG: Final = -1  # The lag of a future log whose current log is o
 def describe_log_dirs(
     logs: BrokerLogs, request: DescribeLogDirsRequest, cordoned: Collection[Uuid] = ()
 ) -> DescribeLogDirsResponse:
-    """Every directory with its requested partitions. `cordoned`: the ids of directories that get no new replicas."""
+    """The directories with the requested partitions. `cordoned`: ids of directories that get no new replicas."""
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
@@ -362,7 +362,7 @@ def _described(
 
 
 def _lag(log: LiveLog, current: LiveLog | None, *, is_future: bool) -> int:
-    """The lag behind the high watermark; for a future log, behind the current log (getLogEndOffsetLag)."""
+    """How far the log's end is behind the high watermark; for a future log: behind the current log's end."""
     if not is_future:
         return max(log.high_watermark - log.end_offset, 0)
     return INVALID_OFFSET_LAG if current is None else current.end_offset - log.end_offset

@@ -1,7 +1,7 @@
 """Checks large compressed batches in a thread, so that the event loop serves other clients meanwhile.
 
-A compressed megabyte may expand to hundreds of megabytes. One batch is checked at a time, in a thread of lower
-priority: these batches take one core at most. The kernel releases the GIL.
+A compressed megabyte may expand to hundreds of megabytes. Batches are checked one after the other in a thread of lower
+priority, so that they take one core at most. The kernel releases the GIL.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from kcore.net.request_context import RequestContext
 from kcore.schema.produce import ProduceRequest
 
 GONE: Final = "the producer has disconnected before its records were checked"
-NICENESS_INCREASE: Final = 5  # Above the other threads of the process, on Linux.
+NICENESS_INCREASE: Final = 5  # Added to the niceness of the process's other threads, on Linux.
 
 
 def _lower_priority() -> None:
@@ -45,14 +45,14 @@ class RecordChecks:
     """
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[str, list[tuple[int, int, asyncio.Future[None]]]] = OrderedDict()  # Heaps.
+        self._waiting: OrderedDict[str, list[tuple[int, int, asyncio.Future[None]]]] = OrderedDict()  # By address.
         self._number = count()
         self._is_busy = False
 
     async def checked(
         self, manager: ReplicaManager, request: ProduceRequest, date_ms: int, context: RequestContext
     ) -> dict[Key, CheckedRecords]:
-        """The results for the request's large batches, for partitions that this broker leads.
+        """Checks the request's large batches for partitions that this broker leads. Returns the results by partition.
 
         DisconnectedError if the client disconnects before a batch is checked.
         """
@@ -94,7 +94,7 @@ class RecordChecks:
             _, _, following = heappop(heap)
             if heap:
                 self._waiting[address] = heap  # At the end, after the other addresses.
-            if not following.done():  # It was not cancelled.
+            if not following.done():  # The waiting task was not cancelled.
                 self._is_busy = True
                 following.set_result(None)
                 return

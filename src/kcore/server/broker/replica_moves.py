@@ -1,7 +1,7 @@
 """Moves replicas between the log directories of this broker, as `broker/directories/moves.py` decides.
 
 `perform_output` performs the outputs of BrokerDirectories in order, and `run` copies. After a disk failure, the hook
-`fail` takes the directory offline, and no more operations follow in it. Source: ReplicaManager.alterReplicaLogDirs,
+`fail` takes the directory offline, and the operation ends. Source: ReplicaManager.alterReplicaLogDirs,
 ReplicaAlterLogDirsThread, Partition.maybeReplaceCurrentWithFutureReplica, LogManager.replaceCurrentWithFutureLog of
 4.3.1.
 """
@@ -45,20 +45,20 @@ from kcore.storage.log.log_directory import LogDirectory
 from kcore.types import ZERO_UUID, Uuid
 from kcore.wire.record_batch import scan_batches
 
-SLICE_BYTES: Final = 1 << 18  # The size of a slice, which blocks the event loop.
-SYNC_BYTES: Final = 1 << 24  # The copy is synced after so many bytes, so that the promotion has little to sync.
+SLICE_BYTES: Final = 1 << 18  # The bytes that are copied in one step, which blocks the event loop.
+SYNC_BYTES: Final = 1 << 24  # Bytes after which the copy is synced, so that the promotion has little left to sync.
 
 
 class FutureCopy:
     """Copies the log of a partition to its future log, a slice at a time (ReplicaAlterLogDirsThread).
 
-    After a KafkaStorageException, `at` is the directory whose disk failed.
+    `at` is the directory in use: after a KafkaStorageException, the one whose disk failed.
     """
 
     def __init__(self, key: TopicPartition, source: LogDirectory, target: LogDirectory) -> None:
         """KeyError unless the source has the current log, and the target a future one."""
         self.key, self.source, self.target = key, source, target
-        self.is_near = False  # Whether it has caught up once.
+        self.is_near = False  # True once the future log has caught up.
         self.not_before_ms = 0  # The time of the next try after an error.
         self.at = target
         self._log, self._future = source.logs[key], target.futures[key]
@@ -76,7 +76,7 @@ class FutureCopy:
         return self._log.end_offset - self._future.end_offset
 
     def begin(self) -> None:
-        """Truncates the future log to the common records: the current log may have been truncated meanwhile.
+        """Truncates the future log to the records that both logs have: the current log may have been truncated before.
 
         The common end is found by leader epochs, as between brokers. Source: ReplicaAlterLogDirsThread.truncate.
         """
@@ -85,7 +85,7 @@ class FutureCopy:
         self._cut(common_end(self._log, self._future))
 
     def step(self) -> bool:
-        """Copies a slice. Returns whether both logs end at the same offset. StorageError for a corrupt batch."""
+        """Copies a slice. Returns True if both logs then end at the same offset. StorageError for a corrupt batch."""
         source, future = self._log, self._future
         self.at = self.target
         if source.lowest_cut < NOTHING_CUT:
@@ -94,7 +94,7 @@ class FutureCopy:
         start_offset = source.start_offset
         is_empty_there = future.start_offset == future.end_offset == start_offset
         if future.end_offset <= start_offset and not is_empty_there:
-            future.truncate_fully_and_start_at(start_offset)  # The current log no longer has any of its records.
+            future.truncate_fully_and_start_at(start_offset)  # The current log has none of its records any more.
         if future.end_offset < source.end_offset:
             self.at = self.source
             data = source.read(future.end_offset, SLICE_BYTES, source.end_offset, at_least_one=True)
@@ -128,7 +128,7 @@ class FutureCopy:
 
 
 def common_end(one: LiveLog, other: LiveLog) -> int:
-    """The offset up to which two logs of a partition have the same records, by leader epochs; -1 if unknown."""
+    """The offset below which two logs of a partition have the same records, by leader epochs; -1 if unknown."""
     end_offset = other.end_offset
     for epoch, start_offset in reversed(other.epochs.entries):
         known = EpochCache(one.epochs.entries).end_offset_for(epoch, one.end_offset)
@@ -153,20 +153,20 @@ class Hooks(NamedTuple):
 
 
 class ReplicaMoves:
-    """The moves of one broker. Every method but `run` has finished its disk operations when it returns."""
+    """The moves of one broker. All methods except `run` return after their disk operations are done."""
 
     def __init__(self, logs: BrokerLogs, manager: ReplicaManager, directories: BrokerDirectories, hooks: Hooks) -> None:
         self._logs, self._manager, self._directories, self._hooks = logs, manager, directories, hooks
         self._copies: dict[TopicIdPartition, FutureCopy] = {}
         self._has_copies = asyncio.Event()
-        self._keys: dict[TopicIdPartition, Key] = {}  # The names of future logs, also of deleted topics.
+        self._keys: dict[TopicIdPartition, Key] = {}  # The partitions of future logs, also of deleted topics.
         self._log = BoundedLog(logger)
 
     def found_futures(self, topic_ids: Mapping[Key, Uuid]) -> dict[Key, list[FoundLog]]:
-        """The future logs in the online directories at the start, for `settle_found`.
+        """The future logs that the online directories have at the start, for `settle_found`.
 
-        `topic_ids`: the topic ids of this broker's partitions in its first image. Future logs of deleted topics, and
-        those without a topic id after a crash, are deleted.
+        `topic_ids`: the topic ids of this broker's partitions in its first image. Future logs are deleted if their
+        topic is deleted, or if they have no topic id after a crash.
         """
         found: dict[Key, list[FoundLog]] = {}
         for directory in self._logs.online:
@@ -224,7 +224,7 @@ class ReplicaMoves:
             self._has_copies.set()
 
     def _promote(self, partition: TopicIdPartition, source_id: Uuid | None, target_id: Uuid) -> None:
-        """Renames the future log if it ends where the current one does: the first of Kafka's two renamings."""
+        """Renames the future log if it ends at the offset of the current log: the first of Kafka's two renamings."""
         key, target, now_ms = self._key(partition), self._online(target_id), self._hooks.now_ms()
         if key is None or target is None or key not in target.futures:
             return
@@ -253,7 +253,7 @@ class ReplicaMoves:
         return log.end_offset == future.end_offset and log.lowest_cut > future.end_offset
 
     def _drop_source(self, partition: TopicIdPartition, directory: Uuid) -> None:
-        """Renames the source and deletes it; also used for the second current log that was found at the start."""
+        """Renames the old log and deletes it; also a second current log that was found at the start."""
         key, source = self._key(partition), self._online(directory)
         if key is not None and source is not None:
             with self._reporting(source):
@@ -278,7 +278,7 @@ class ReplicaMoves:
             await asyncio.sleep(0 if self.copy_some() else IDLE_S)
 
     def copy_some(self) -> bool:
-        """Copies a slice of each copy that has caught up before, and of the first other one. False if all are idle.
+        """Copies a slice of each copy that has caught up once, and of the first other copy. False if all are idle.
 
         New copies run one at a time, so that each finishes sooner (ReplicaAlterLogDirsThread).
         """
@@ -292,7 +292,7 @@ class ReplicaMoves:
         return is_more
 
     def _copy_slice(self, partition: TopicIdPartition, copy: FutureCopy, now_ms: int) -> bool:
-        """Copies a slice; True if this copy or a waiting one has more to copy."""
+        """Copies a slice. True if this copy has more to copy, or another copy may now start."""
         if not copy.is_there:
             self._copies.pop(partition, None)  # A log was deleted, or its directory has failed.
             return False
@@ -353,7 +353,7 @@ class ReplicaMoves:
     # Look-ups.
 
     def _key(self, partition: TopicIdPartition) -> TopicPartition | None:
-        """The name of a partition that has a future log or is in the image; None otherwise."""
+        """The topic name and index of a partition with a future log or in the image; None for other partitions."""
         if (key := self._keys.get(partition)) is not None:
             return TopicPartition(*key)
         image = self._hooks.image()
@@ -368,7 +368,7 @@ class ReplicaMoves:
 
     @contextmanager
     def _reporting(self, directory: LogDirectory, at: Callable[[], LogDirectory] | None = None) -> Iterator[None]:
-        """Takes the directory offline after a disk failure. `at`: finds the directory after the failure."""
+        """Takes the directory offline after a disk failure. `at`: returns the one of two that failed."""
         try:
             yield
         except ApiException as error:

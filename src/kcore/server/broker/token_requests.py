@@ -18,9 +18,9 @@ API: Final = {"DescribeDelegationToken": (1, 3)}
 
 
 def may_ask(session: ClientSession) -> bool:
-    """Whether the session may send token requests.
+    """True if the session may send token requests.
 
-    It may not over PLAINTEXT, over TLS without a client certificate, or if it authenticated with a token.
+    Kafka allows none over PLAINTEXT, over TLS without a client certificate, or after authentication with a token.
     """
     if session.is_token_authenticated or session.security_protocol == PLAINTEXT:
         return False

@@ -22,7 +22,7 @@ _COMPRESSION_TYPES: Final = (PRODUCER_CHOOSES, UNCOMPRESSED, *CODECS[1:])
 def settings_of(topic: str, config: Mapping[str, str], defaults: BrokerConfig) -> TopicSettings:
     """The settings of a topic. A value that AlterConfigs would refuse is logged and ignored."""
     read = _Reader(topic, config)
-    # message.timestamp.difference.max.ms is both limits until they have their own settings (LogConfig of 3.6 to 3.9).
+    # message.timestamp.difference.max.ms sets both limits that have no setting of their own (LogConfig of 3.6 to 3.9).
     difference_ms = read.integer("message.timestamp.difference.max.ms", NO_LIMIT_MS)
     before_ms, after_ms = (
         read.integer(f"message.timestamp.{side}.max.ms", NO_LIMIT_MS) for side in ("before", "after")
@@ -65,13 +65,13 @@ class _Reader:
         return default
 
     def level(self, compression: str) -> int | None:
-        """The compression level; None for the codec's default, which is -1 for gzip."""
+        """The compression level; None for the codec's default. -1 is gzip's default."""
         text = self._config.get(f"compression.{compression}.level", "")
         level = _number(text)
         return level if level and level in LEVELS.get(compression, ()) else None
 
     def choice(self, name: str, among: tuple[str, ...]) -> str:
-        """The value; the first of `among` if it is missing or not in `among`."""
+        """The value; the first of `among` if the value is missing or invalid."""
         value = self._config.get(name, among[0])
         if value not in among:
             logger.warning("topic %s: %s=%.40r is none of %s", self._topic, name, value, ", ".join(among))
@@ -80,5 +80,5 @@ class _Reader:
 
 
 def _number(text: str) -> int | None:
-    """The number as ConfigDef.parseType reads an INT or a LONG, of any size; None for other text."""
+    """The integer that ConfigDef.parseType would read for an INT or a LONG, of any size; None for other text."""
     return int(text) if _NUMBER.fullmatch(text.strip()) else None

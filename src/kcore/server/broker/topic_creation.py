@@ -28,7 +28,7 @@ from kcore.wire.codec import decode_from, encode
 logger = logging.getLogger(__name__)
 WITHIN_S: Final = 60.0  # The time-out of a creation, as in Kafka.
 REQUEST_TIMEOUT_MS: Final = 30_000  # request.timeout.ms
-MOST_IN_FLIGHT: Final = 1_000  # The limit of topics in creation; further topics wait for a client's retry.
+MOST_IN_FLIGHT: Final = 1_000  # The limit of topics in creation; the rest are created when clients retry.
 
 
 AUTO_CREATE: Final = "auto.create.topics.enable"
@@ -50,7 +50,7 @@ def ordinary_topics_of(given: Mapping[str, str]) -> OrdinaryTopics:
 
 
 class TopicCreation:
-    """Sends CreateTopics to the controller; one request at a time for each topic."""
+    """Sends CreateTopics to the controller. A topic that is in creation is not requested again."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class TopicCreation:
         ordinary: OrdinaryTopics | None = None,
         knows_envelopes: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`ordinary`: None if Metadata creates no topics. `close` also closes the connection.
+        """`ordinary`: settings of the topics that Metadata creates; None: Metadata creates no topics.
 
         `knows_envelopes`: whether the controller accepts envelopes. Without them it checks the broker's rights.
         """
@@ -75,9 +75,9 @@ class TopicCreation:
         return self._ordinary.is_on
 
     def create(self, names: Iterable[str], context: RequestContext | None = None) -> None:
-        """Starts the creation of topics that are not in creation. Invalid names are ignored.
+        """Starts the creation of those topics that are not in creation yet. Invalid names are ignored.
 
-        `context`: the request of the client whose rights the controller checks; None: the broker's rights.
+        `context`: the request of the client whose rights the controller checks; None: it checks the broker's rights.
         """
         wanted = [name for name in dict.fromkeys(names) if name not in self._in_flight and not reason_invalid(name)]
         wanted = wanted[: MOST_IN_FLIGHT - len(self._in_flight)]
@@ -117,7 +117,7 @@ class TopicCreation:
             self._in_flight.difference_update(names)
 
     def _log_refusals(self, names: list[str], answer: CreateTopicsResponse | Errors) -> None:
-        """Logs the errors of topics that were not created, for which clients wait in vain."""
+        """Logs the errors of topics that the controller did not create: clients retry for them without success."""
         if isinstance(answer, Errors):
             self._log.warning("the controller refused to create %s: %s", ", ".join(names), answer.name)
             return
@@ -153,7 +153,7 @@ class TopicCreation:
 
 
 def _in_envelope(request: CreateTopicsRequest, version: int, context: RequestContext) -> EnvelopeRequest:
-    """The envelope with the client's principal (KAFKA-12294), its client id and its request's correlation id."""
+    """The envelope of the request, with the client's principal (KAFKA-12294), client id and correlation id."""
     header = RequestHeader(
         request_api_key=request.api_key,
         request_api_version=version,

@@ -1,4 +1,4 @@
-"""Verifies with coordinators that transactions have partitions (KIP-890; AddPartitionsToTxnManager of 3.9.1)."""
+"""Asks coordinators whether transactions include partitions (KIP-890; AddPartitionsToTxnManager of 3.9.1)."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ VERIFY_SINCE: Final = 4  # The first version of AddPartitionsToTxn with verifyOn
 
 
 class TransactionVerifier:
-    """A task and a connection for each coordinator; one request at a time to each."""
+    """Sends AddPartitionsToTxn with verifyOnly: a task and a connection for each coordinator, one request at a time."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class TransactionVerifier:
         on_verified: Callable[[int, Mapping[Key, Errors]], None],
         dialer: Dialer | None = None,
     ) -> None:
-        """`endpoint`: the inter-broker endpoint of a broker. `on_verified`: gets the request's id and its errors.
+        """`endpoint` returns the inter-broker endpoint of a broker. `on_verified` takes a request's id and its errors.
 
         `dialer`: plaintext by default.
         """
@@ -141,7 +141,7 @@ class TransactionVerifier:
             self._on_verified(verify.request_id, refused)
 
     def _finish(self, verify: list[Verify], error: Errors) -> None:
-        """Reports the same result for all partitions of the verifications."""
+        """Reports `error` for all partitions of these verifications; NONE: all are verified."""
         for each in verify:
             self._on_verified(each.request_id, {} if error is Errors.NONE else dict.fromkeys(each.keys, error))
 

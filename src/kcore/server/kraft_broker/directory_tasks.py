@@ -1,7 +1,7 @@
 """Performs the outputs of a KRaft broker's BrokerDirectories, and sends its requests.
 
-`broker/directories/` chooses the directory of a replica. Here logs are created and deleted, disk failures are reported,
-and AssignReplicasToDirs is sent. Source: AssignmentsManager, ReplicaManager of 4.3.1.
+`broker/directories/` chooses the directory of a replica. This module creates and deletes logs, reports disk failures,
+and sends AssignReplicasToDirs. Source: AssignmentsManager, ReplicaManager of 4.3.1.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ ANSWER_S: Final = 30.0  # request.timeout.ms
 
 
 class Hooks(NamedTuple):
-    """Callbacks of the directories to the broker process."""
+    """What the directories call in the broker process."""
 
     now_ms: Callable[[], int]
     failed: Callable[[Sequence[Key] | None], None]  # BrokerServer's `_directories_failed`.
@@ -50,14 +50,14 @@ class Moves(Protocol):
     """The disk operations of moves; `ReplicaMoves` implements it."""
 
     def found_futures(self, topic_ids: Mapping[Key, Uuid]) -> dict[Key, list[FoundLog]]:
-        """The future logs of these partitions in the directories at the start."""
+        """The future logs of these partitions that the directories have at the start."""
 
     def perform_output(self, output: Output) -> bool:
         """Performs an output about moves; False for other outputs."""
 
 
 class DirectoryTasks:
-    """The log directories of one broker: the ReplicaDirectories of its MetadataPublisher."""
+    """The log directories of one broker; implements ReplicaDirectories for its MetadataPublisher."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class DirectoryTasks:
         self.moves: Moves | None = None  # Set before the first image; None: replicas cannot move.
         self._logs, self._placements, self._channel, self._hooks = logs, placements, channel, hooks
         self._keys: dict[TopicIdPartition, Key] = {}  # The names of the broker's partitions in the image.
-        self._refused: set[TopicIdPartition] = set()  # Partitions with several logs, of which none is known as valid.
-        self._migrating: list[TopicIdPartition] | None = None  # Partitions that were in MIGRATING at the last check.
+        self._refused: set[TopicIdPartition] = set()  # Partitions with several logs and no rule for which is valid.
+        self._migrating: list[TopicIdPartition] | None = None  # Partitions in MIGRATING at the last check; None before.
         self._has_begun = self._is_performing = self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._asking: asyncio.Task[None] | None = None
@@ -96,14 +96,14 @@ class DirectoryTasks:
     # Changes of the cluster.
 
     def registered(self, broker_epoch: int) -> None:
-        """Sets the broker epoch of requests; without one, none is sent."""
+        """Sets the broker epoch of requests. No request is sent before the first registration."""
         self.machine.queue.broker_epoch = broker_epoch
         self.perform()
 
     def follow(self, image: ClusterImage, cordoned: Sequence[Uuid], *, is_supported: bool) -> None:
-        """Takes a new image, before the replicas follow it.
+        """Takes a new image; called before the replicas follow it.
 
-        `is_supported`: whether the metadata.version has directories (KAFKA-16131).
+        `is_supported`: true if the metadata.version has log directories (KAFKA-16131).
         """
         self._placements.follow(image)
         self.machine.cordoned = cordoned
@@ -115,7 +115,7 @@ class DirectoryTasks:
     # ReplicaDirectories.
 
     def begin(self, topic_ids: Mapping[Key, Uuid]) -> None:
-        """Sorts out the logs that are in the directories at the start. Two logs with equal claims stop the broker."""
+        """Decides which logs found at the start are valid. Two logs with equal claims stop the broker."""
         if self._has_begun:
             return
         self._has_begun = True
@@ -137,7 +137,7 @@ class DirectoryTasks:
         self.perform()
 
     def _logs_found(self, topic_ids: Mapping[Key, Uuid]) -> dict[Key, list[FoundLog]]:
-        """The logs of these partitions. Strays of a partition with several logs are renamed."""
+        """The logs of these partitions. A log of another topic id becomes a stray if the partition has several logs."""
         by_key: dict[TopicPartition, list[LogDirectory]] = {}
         for directory in self._logs.online:
             for key in directory.logs:
@@ -160,7 +160,7 @@ class DirectoryTasks:
         *,
         is_alone: bool,
     ) -> None:
-        """Adds the partition's log to `found`, also without a topic id (KAFKA-16814) or after a failure."""
+        """Adds the log to `found` if it is valid; also without a topic id (KAFKA-16814), or if its directory failed."""
         assert directory.directory_id is not None
         is_there = key in directory.logs
         if topic_id is not None and (not is_there or directory.topic_id(key) in (topic_id, ZERO_UUID)):
@@ -169,7 +169,7 @@ class DirectoryTasks:
             directory.set_stray(key)
 
     def prepare(self, topic_ids: Mapping[Key, Uuid]) -> None:
-        """Creates new logs, and queues assignments where the image has another directory."""
+        """Creates new logs, and queues an assignment for each log that is in another directory than in the image."""
         partitions = {(topic_id, key[1]): key for key, topic_id in topic_ids.items()}
         self._keys.update(partitions)
         self.machine.catch_up([each for each in partitions if each not in self._refused], self._hooks.now_ms())
@@ -191,9 +191,9 @@ class DirectoryTasks:
             self._hooks.failed(self._logs.fail(key, str(error)))
 
     def are_migrated(self) -> bool:
-        """Whether the image has the directory of each serving replica that came from ZooKeeper (KIP-858).
+        """True once the image has the directory of each serving replica that came from ZooKeeper (KIP-858).
 
-        Until then the broker stays fenced. It is called after each image, until it is True.
+        Before that the broker stays fenced. Called after each image, until it returns True.
         """
         if not self.machine.queue.is_supported:
             return True
@@ -276,7 +276,7 @@ class DirectoryTasks:
             machine.on_created(partition, chosen, self._hooks.now_ms())
 
     def _drop(self, partition: TopicIdPartition, directory_id: Uuid) -> None:
-        """Deletes the invalid one of two logs."""
+        """Deletes the partition's log in this directory: a log in another directory is the valid one."""
         directory, key = self._logs.directory(directory_id), TopicPartition(*self._keys[partition])
         if directory is not None:
             try:
@@ -302,7 +302,7 @@ class DirectoryTasks:
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._wake)
 
     async def _ask(self, request: AssignReplicasToDirsRequest) -> None:
-        """Sends a request, and closes a connection that gives no answer."""
+        """Sends a request. Closes the connection if no response comes within ANSWER_S."""
         response = None
         try:
             async with asyncio.timeout(ANSWER_S):

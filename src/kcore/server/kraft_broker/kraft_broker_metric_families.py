@@ -21,7 +21,7 @@ SERVER: Final = "kafka_server"
 REPLICAS: Final = f"{SERVER}_ReplicaManager"
 LOGS: Final = "kafka_log_LogManager"
 SESSIONS: Final = f"{SERVER}_FetchSessionCache"
-PARTITIONS_AT_ONCE: Final = 2_000  # Counted before the event loop serves others: a few milliseconds.
+PARTITIONS_AT_ONCE: Final = 2_000  # Partitions that are counted before other events are handled: a few milliseconds.
 STATES: Final = {  # Kafka's numbers of BrokerState.
     BrokerState.STARTING: 1,
     BrokerState.RECOVERY: 2,
@@ -32,7 +32,7 @@ STATES: Final = {  # Kafka's numbers of BrokerState.
 
 
 def collector(server: KraftBrokerServer) -> Collect:
-    """Collects the metrics of one broker. It blocks the event loop for milliseconds at a time."""
+    """A function that collects the metrics of one broker. It blocks the event loop for milliseconds at a time."""
 
     async def collect() -> Sequence[Family]:
         replicas = await _of_replicas(server)
@@ -53,7 +53,7 @@ def _of_broker(server: KraftBrokerServer) -> Iterable[Family]:
     text = "1: starting, 2: recovery, 3: running, 6: pending controlled shutdown, 7: shutting down."
     yield gauge(f"{SERVER}_KafkaServer_BrokerState", text, STATES[server.state])
     yield metric_families.ready(server.state is BrokerState.RUNNING)
-    text = "The last record of the metadata log that the broker has applied."
+    text = "The offset of the last record of the metadata log that the broker has applied."
     yield gauge(f"{SERVER}_broker_metadata_metrics_last_applied_record_offset", text, server.applied_offset)
 
 
@@ -69,11 +69,11 @@ async def _of_replicas(server: KraftBrokerServer) -> Iterable[Family]:
         gauge(f"{REPLICAS}_{name}", text, count)
         for name, text, count in (
             ("PartitionCount", "Replicas on this broker.", len(partitions)),
-            ("LeaderCount", "Partitions that it leads.", counts["led"]),
+            ("LeaderCount", "Partitions that this broker leads.", counts["led"]),
             ("OfflineReplicaCount", "Replicas in log directories that are offline.", counts["offline"]),
             (
                 "UnderReplicatedPartitions",
-                "Partitions that it leads and that have replicas out of sync.",
+                "Partitions that this broker leads and that have replicas out of sync.",
                 counts["under replicated"],
             ),
             ("UnderMinIsrPartitionCount", "Partitions with an ISR below min.insync.replicas.", counts["under min"]),
@@ -83,7 +83,7 @@ async def _of_replicas(server: KraftBrokerServer) -> Iterable[Family]:
 
 
 def _counted(partition: Partition, image: ClusterImage | None) -> Iterable[str]:
-    """The keys of the counts that include the partition."""
+    """The keys in `counts` of `_of_replicas` for the counts that include the partition."""
     if partition.role is Role.OFFLINE:
         yield "offline"
     if partition.role is not Role.LEADER or partition.received is None:
@@ -97,7 +97,7 @@ def _counted(partition: Partition, image: ClusterImage | None) -> Iterable[str]:
 
 
 def _adding(partition: Partition, image: ClusterImage | None) -> Sequence[int]:
-    """The replicas that a reassignment adds, which do not count yet (OngoingReassignmentState.replicationFactor)."""
+    """The replicas that a reassignment adds: they do not count yet (OngoingReassignmentState.replicationFactor)."""
     topic, index = partition.key
     if image is None or topic not in image.topics or (row := image.table.row_at(image.topics.row(topic), index)) < 0:
         return ()

@@ -57,7 +57,8 @@ def describe_topic_partitions(
 ) -> DescribeTopicPartitionsResponse:
     """A page of topics in the order of their names, from the cursor on, with the cursor of the next page.
 
-    `rights`: a requested topic without the right DESCRIBE is refused; other topics are left out. None: no checks.
+    `rights`: a requested topic without the right DESCRIBE is refused; a topic that is not requested is left out. None:
+    no checks.
     """
     cursor = request.cursor or Cursor(topic_name="", partition_index=0)
     asked = [each.name for each in request.topics]
@@ -79,7 +80,7 @@ def describe_topic_partitions(
 def _page(
     view: ClusterView, request: DescribeTopicPartitionsRequest, cursor: Cursor, names: Collection[str]
 ) -> DescribeTopicPartitionsResponse:
-    """The page with these topics."""
+    """The page from the topics of these names."""
     response, asked = DescribeTopicPartitionsResponse(), bool(request.topics)
     left = max(1, min(MOST, request.response_partition_limit))
     for name in sorted(each for each in names if each >= cursor.topic_name):
@@ -151,7 +152,7 @@ OF_TOPICS: Final = {"DescribeTopicPartitions": (0, 0)}
 
 
 def apis(release: str) -> dict[str, tuple[int, int]]:
-    """The APIs that a broker of that release answers or forwards to the controller."""
+    """The APIs, with their versions, that a broker of this release answers or forwards to the controller."""
     return {
         **handlers.APIS,
         **OF_BROKERS,
@@ -166,7 +167,7 @@ APIS: Final = apis(DEFAULT_RELEASE)
 
 
 class KraftBrokerRequestHandlers(BrokerRequestHandlers):
-    """Handles requests once the broker has an image; before, it closes connections so that clients try another one."""
+    """Handles requests once the broker has an image; before, closes connections so that clients try other brokers."""
 
     def __init__(
         self,

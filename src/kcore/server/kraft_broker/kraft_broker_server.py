@@ -80,7 +80,7 @@ class KraftBrokerServer(BrokerServer):
         )
         self.network = Metrics()  # The metrics of the listeners.
         self._running = asyncio.Event()
-        self._is_ready = False  # Whether it has asked to be unfenced.
+        self._is_ready = False  # True once the broker has asked to be unfenced.
         self._is_stopping = False
         self._is_following = True  # False once the logs are about to be closed.
 
@@ -123,7 +123,7 @@ class KraftBrokerServer(BrokerServer):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Waits until the controller has moved the leaders away, unless the disks failed; then closes the logs."""
+        """Waits until the controller has moved the leaderships away, unless the disks failed; then closes the logs."""
         self._is_stopping = True
         if not self._failed.is_set():
             self._lifecycle.take(ShutdownAsked())
@@ -175,7 +175,7 @@ class KraftBrokerServer(BrokerServer):
         return RequestThrottle(KnownByImage(lambda: self._image), now_ms, is_exempt, *windows)
 
     def _known(self) -> ClusterImage:
-        """The complete image; DisconnectedError before, because clients do not retry after a failed authentication."""
+        """The image; DisconnectedError until it is complete, because clients do not retry a failed authentication."""
         if self._image is None:
             raise DisconnectedError(NOT_YET)
         return self._loader.image
@@ -223,7 +223,7 @@ class KraftBrokerServer(BrokerServer):
         self._forwarding.close()
 
     async def wait_failed(self) -> None:
-        """Returns when log directories or the registration failed. Raises a failure of the metadata log."""
+        """Returns when log directories or the registration failed. Raises the error if the metadata log failed."""
         await until_first(super().wait_failed(), self._lifecycle.ended.wait(), self._observer.wait_failed())
 
     async def until_running(self) -> None:
@@ -336,7 +336,7 @@ class KraftBrokerServer(BrokerServer):
         self._configs.learn(self._image, key[0])
 
     def _on_held(self, key: Key, replica: Replica) -> None:
-        """Applies the topic's settings to the log of a replica after its order."""
+        """Applies the topic's settings to the log of a replica that has followed the image without an error."""
         self.logs.configure(key, self.manager.settings_of(key[0]))
 
     def _version_of(self, image: ClusterImage) -> MetadataVersion | None:

@@ -83,7 +83,7 @@ class KraftBrokerSettings(NamedTuple):
     release: str = DEFAULT_RELEASE  # The release of Kafka whose features and APIs the broker has.
 
     def __repr__(self) -> str:
-        """Omits the settings, which may have passwords."""
+        """Omits the settings, because they may contain passwords."""
         return f"KraftBrokerSettings(node_id={self.node_id}, log_dirs={self.log_dirs})"
 
     def node_config(self, cluster_id: str) -> KraftControllerConfig:
@@ -100,7 +100,7 @@ class KraftBrokerSettings(NamedTuple):
 
 
 def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
-    """The settings; SettingsError, one line, for an unknown name or an invalid value."""
+    """The settings; SettingsError with a message of one line for an unknown name or an invalid value."""
     given = checked(properties, OF_AUTHORIZER, has_security=True)
     if given.get("process.roles") != "broker":
         raise SettingsError(f"process.roles={given.get('process.roles', '')}: it must be broker for kcore's broker")
@@ -147,5 +147,5 @@ def _log_dirs(given: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def _fields(given: Mapping[str, str], names: Mapping[str, str]) -> dict[str, Any]:
-    """The given settings, by field names."""
+    """The values of the given settings, by field name."""
     return {field: value_of(name, given[name]) for name, field in names.items() if name in given}

@@ -45,7 +45,7 @@ def features_of(supported: Mapping[str, tuple[int, int]]) -> list[Feature]:
 
 
 class LifecycleTasks:
-    """Runs one BrokerLifecycle. `on_effect` gets the effects that are neither sent nor logged here."""
+    """Runs one BrokerLifecycle. `on_effect` gets the effects that this class does not perform itself."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class LifecycleTasks:
         on_effect: Callable[[Registered | StateChanged], None],
     ) -> None:
         self.machine = machine
-        self.ended = asyncio.Event()  # The state is SHUTTING_DOWN.
+        self.ended = asyncio.Event()  # Set once the state is SHUTTING_DOWN.
         self._channel, self._now_ms, self._on_effect = channel, now_ms, on_effect
         self._timer: asyncio.TimerHandle | None = None
         self._asking: asyncio.Task[None] | None = None
@@ -100,7 +100,7 @@ class LifecycleTasks:
             self._timer = asyncio.get_running_loop().call_later(delay_s, self.take, Timer())
 
     async def _ask(self, request: BrokerRegistrationRequest | BrokerHeartbeatRequest) -> None:
-        """Sends a request with the heartbeat interval as time-out, as Kafka does; then closes the connection."""
+        """Sends a request. Closes the connection if no response comes within the heartbeat interval, as Kafka does."""
 
         def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
             version = choose(type(request))

@@ -26,7 +26,7 @@ SNAPSHOT_CHECK_S: Final = 1.0
 
 
 class LogEnd(ObserverMachine):
-    """The state machine of a node that needs the leader and the committed end of the log, but no records."""
+    """The state machine of a node that needs only the leader and the committed end of the log, and reads no records."""
 
     reads_batches: ClassVar = False
 
@@ -121,7 +121,7 @@ class MetadataObserver(BrokerObserver):
         self._loader, self._on_image, self._need, self._release = loader, on_image, need, release
 
     async def write_snapshots(self) -> None:
-        """Writes snapshots when they are due (SnapshotGenerator). After a failure, the next due one is written."""
+        """Writes snapshots when they are due (SnapshotGenerator). A failed snapshot is not repeated."""
         need, loader, counted = self._need, self._loader, 0
         while True:
             await asyncio.sleep(SNAPSHOT_CHECK_S)
@@ -156,4 +156,4 @@ class MetadataObserver(BrokerObserver):
 
 
 def _nothing() -> None:
-    """Does nothing: only the snapshot uses the copy of the image."""
+    """The `on_frozen` of a snapshot: does nothing, because only the snapshot uses the copy of the image."""

@@ -83,7 +83,7 @@ RAFT_LEVELS: Final[Mapping[str, tuple[str, Level]]] = {
     "4.1.2": ("4.3", "4.1.2"),
     "3.9.1": ("3.9", "3.9.1"),
 }
-"""By release: what a node of the quorum speaks, and whose rules its log has."""
+"""By release: the level of a node's raft requests, and the level of the rules for its log."""
 
 APIS: Final = {"4.3.1": _OF_4_3, "4.1.2": _OF_4_1, "3.9.1": _OF_3_9}
 """By release: the lowest and the highest version of each API."""

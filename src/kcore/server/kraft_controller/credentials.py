@@ -18,16 +18,19 @@ _CODES: Final = {mechanism.name: code for code, mechanism in MECHANISMS.items()}
 
 
 class LogCredentials:
-    """The credentials of the image at the moment of a look-up (`Credentials` of `sasl_mechanisms.py`).
+    """Looks credentials up in the current image; implements `Credentials` of `sasl_mechanisms.py`.
 
-    A client that is refused as unknown does not retry. So while the image lacks committed records, a client that is
-    not found in it gets no answer, and its connection is closed: DisconnectedError.
+    A client that is refused as unknown does not retry. So while the image lacks committed records, the connection of an
+    unknown client is closed without an answer: DisconnectedError.
     """
 
     def __init__(
         self, image: Callable[[], ClusterImage], secret_key: str | None, has_loaded: Callable[[], bool]
     ) -> None:
-        """`secret_key`: this node's `delegation.token.secret.key`; None: it takes no tokens."""
+        """`secret_key`: this node's `delegation.token.secret.key`; None: no token is valid.
+
+        `has_loaded`: whether the image has had all committed records once.
+        """
         self._image, self._secret_key = image, None if secret_key is None else secret_key.encode()
         self._has_loaded = has_loaded
 
@@ -42,11 +45,11 @@ class LogCredentials:
         return ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
 
     def secret(self) -> bytes | None:
-        """The value of `delegation.token.secret.key`, which all nodes have."""
+        """A secret that all nodes derive from `delegation.token.secret.key`; None without this setting."""
         return None if self._secret_key is None else secret_of(self._secret_key, "unknown users")
 
     def token(self, token_id: str) -> Token | None:
-        """The token; none where this node has no `delegation.token.secret.key`."""
+        """The token; None if it is unknown, or if this node has no `delegation.token.secret.key`."""
         if self._secret_key is None:
             return None
         record = self._image().tokens.get(token_id)

@@ -53,10 +53,10 @@ class Forwarded(NamedTuple):
 
 
 async def opened(envelope: EnvelopeRequest, most_values: int, reading: asyncio.Lock) -> Forwarded | Errors:
-    """As `unwrapped`; a request of many values is read in a thread that gives way, one request at a time."""
+    """As `unwrapped`. Decodes a request with many values in a thread that yields to others, one at a time."""
     few = min(FEW_VALUES, most_values)
     found = unwrapped(envelope, few)
-    if found is not Errors.UNSUPPORTED_VERSION or len(envelope.request_data) <= few:  # A value takes a byte at least.
+    if found is not Errors.UNSUPPORTED_VERSION or len(envelope.request_data) <= few:  # A value has at least one byte.
         return found
     async with reading:
         return await asyncio.to_thread(unwrapped, envelope, most_values, gives_way=True)
@@ -67,7 +67,8 @@ def unwrapped(
 ) -> Forwarded | Errors:
     """The forwarded request, or the error for an empty EnvelopeResponse (EnvelopeUtils.handleEnvelopeRequest).
 
-    One of more than `most_values` values counts as one that cannot be read. `gives_way`: in a thread, to others.
+    A request of more than `most_values` values gets the error of one that cannot be decoded. `gives_way`: the caller is
+    in a thread, which yields to other threads.
     """
     try:
         principal = _principal_of(envelope.request_principal)
@@ -100,7 +101,7 @@ def unwrapped(
 
 
 def _principal_of(data: bytes | None) -> DefaultPrincipalData:
-    """The principal, which its version precedes (DefaultKafkaPrincipalBuilder.deserialize)."""
+    """Decodes the principal, after the version of its encoding (DefaultKafkaPrincipalBuilder.deserialize)."""
     if data is None or len(data) < _VERSION.size:
         raise DecodeError("an envelope without a principal", 0)
     [version] = _VERSION.unpack_from(data)
@@ -113,9 +114,9 @@ def _principal_of(data: bytes | None) -> DefaultPrincipalData:
 
 
 async def wrapped(forwarded: Forwarded, response: Message) -> Message | Encoded:
-    """The response in an envelope; a large one is not copied into it.
+    """The response in an EnvelopeResponse; a large response is not copied.
 
-    NOT_CONTROLLER in it becomes the envelope's error: the broker then retries.
+    A response with NOT_CONTROLLER becomes an envelope with this error, so that the broker retries.
     """
     if names_another_controller(response):
         return EnvelopeResponse(error_code=Errors.NOT_CONTROLLER.value)
@@ -125,15 +126,15 @@ async def wrapped(forwarded: Forwarded, response: Message) -> Message | Encoded:
     size = len(head) + sum(map(len, body))
     if size <= PIECE_BYTES:
         return EnvelopeResponse(response_data=b"".join((head, *body)))
-    empty = encode(EnvelopeResponse(response_data=b""), 0)  # The first byte is a length, and one more.
+    empty = encode(EnvelopeResponse(response_data=b""), 0)  # Its first byte is the encoded length 0.
     return Encoded(EnvelopeResponse(), [varint(size + 1) + head, *body, empty[1:]])
 
 
 def is_refused_change_of_voters(response: Message) -> bool:
-    """Whether a node that does not lead refused to change the voters.
+    """True for the refusal of a change of voters by a node that does not lead.
 
-    Without NOT_CONTROLLER in the envelope a broker forwards that answer and stays with this node: its client asks the
-    same node again until its time-out. Kafka's standby does so ("standbys-name-no-leader").
+    Unless the envelope has NOT_CONTROLLER, a broker passes this refusal on and stays with this node: its client asks
+    this node again until its time-out. Kafka's standby lets this happen ("standbys-name-no-leader").
     """
     if isinstance(response, AddRaftVoterResponse | RemoveRaftVoterResponse):
         return bool(response.error_code == Errors.NOT_LEADER_OR_FOLLOWER)
@@ -141,10 +142,10 @@ def is_refused_change_of_voters(response: Message) -> bool:
 
 
 def names_another_controller(response: Message) -> bool:
-    """Whether the node that answered is not the active controller.
+    """True if the response says that its node is not the active controller.
 
     DescribeQuorum says so by NOT_LEADER_OR_FOLLOWER, all others by NOT_CONTROLLER as an `error_code` of the response or
-    of its items. Either all items have it or none, except those of CreateAcls (`kcore.controller.kraft.standby`).
+    of its items. Only the items of CreateAcls may differ in this (`kcore.controller.kraft.standby`).
     Source: RequestChannel.Request.shouldReturnNotController.
     """
     if isinstance(response, DescribeQuorumResponse):

@@ -1,7 +1,7 @@
-"""Lets the answer loop answer brokers' heartbeats that change nothing, and passes these contacts to the controller.
+"""Lets the answer loop answer brokers' heartbeats that change nothing, and passes their times to the controller.
 
-The loop answers a heartbeat that would only extend its broker's session, and records its time and its offset. The
-controller takes these contacts over before its next event, so that it fences no broker whose heartbeats the loop
+The loop answers a heartbeat that only extends its broker's session, and records the time and the offset: a contact.
+The controller takes over all contacts before its next event, so that it fences no broker whose heartbeats the loop
 answered. Once the broker's registration changes, the controller answers its heartbeats.
 """
 
@@ -22,14 +22,14 @@ from kcore.server.quorum_node.follower_feed import FollowerFeed
 from kcore.wire.frame_places import frame, is_made_of, with_places
 
 FIELDS: Final = {"correlation_id": 4, "current_metadata_offset": 8}
-_CONTACT: Final = Struct("=3q")  # The loop's key, the offset, when it came.
+_CONTACT: Final = Struct("=3q")  # The loop's key of the connection, the offset, the time of arrival in ns.
 
 Incarnation = tuple[int, int]
 """Broker id and epoch."""
 
 
 class HeartbeatFeed:
-    """A feed of BrokerHeartbeat requests (`compiled.Feed`)."""
+    """The feed of the answer loop for BrokerHeartbeat requests; implements `Feed`."""
 
     def __init__(
         self,
@@ -39,16 +39,16 @@ class HeartbeatFeed:
         clock: Clock,
         may_beat: Callable[[Direct], bool],
     ) -> None:
-        """`may_beat`: whether the sender of a request has the right to it now."""
+        """`may_beat`: whether the sender of a request has the right to send heartbeats now."""
         self._answer_loop, self._followers, self._controller, self._clock = answer_loop, followers, controller, clock
         self._may_beat = may_beat
-        self._incarnations: dict[int, Incarnation] = {}  # By the loop's key.
-        self._keys: dict[int, set[int]] = {}  # By broker id.
+        self._incarnations: dict[int, Incarnation] = {}  # By the loop's key of the connection.
+        self._keys: dict[int, set[int]] = {}  # The loop's keys by broker id.
         self._contacts: list[Contact] = []  # Contacts that the controller has not taken over.
-        self._rules: object = None  # The state that the rights and rules of heartbeats are made from.
+        self._rules: object = None  # The image, features and ACLs on which rights and rules of heartbeats depended.
 
     def follow(self) -> None:
-        """Has the connections handed back of brokers that have changed; all, where rights or rules have."""
+        """Recalls the connections of brokers that have changed; all connections if rights or rules have changed."""
         controller, heartbeats = self._controller, self._controller.context.heartbeats
         if heartbeats.changed:
             for broker_id in heartbeats.changed:
@@ -113,9 +113,9 @@ class HeartbeatFeed:
 
 
 def heartbeat_pattern(direct: Direct, request: BrokerHeartbeatRequest) -> tuple[bytes, tuple[int, int]] | None:
-    """The frame of that request with its size, and the places of FIELDS; None for bytes that kcore would not write.
+    """The request's frame with its size, and the positions of FIELDS; None if kcore would encode the request otherwise.
 
-    The request is used up.
+    The request's fields are changed and set back.
     """
     header, version = direct.context.header, direct.context.version
     values = [header.correlation_id, request.current_metadata_offset]
@@ -135,7 +135,7 @@ def heartbeat_pattern(direct: Direct, request: BrokerHeartbeatRequest) -> tuple[
 
 
 def _answer(direct: Direct, response: BrokerHeartbeatResponse) -> tuple[bytes, int]:
-    """Its frame, and the place of the correlation id."""
+    """The response's frame, and the position of its correlation id."""
 
     def build(correlation_id: int) -> bytes:
         return frame(ResponseHeader(correlation_id=correlation_id), response, direct.context.version)

@@ -1,4 +1,4 @@
-"""A KRaft controller's figures as families of a page, with Kafka's names where Kafka has them.
+"""Converts a KRaft controller's counters to families of the metrics page, with Kafka's names where Kafka has them.
 
 Source: ControllerMetadataMetrics, QuorumControllerMetrics, BrokerRegistrationState of 4.3.1.
 """
@@ -25,12 +25,12 @@ FENCED, CONTROLLED_SHUTDOWN, ACTIVE = 10, 20, 30  # BrokerRegistrationState
 
 
 def collector(server: KraftServer) -> Collect:
-    """The page of one controller."""
+    """A function that collects the metrics of one controller."""
     return KraftFamilies(server).collect
 
 
 class KraftFamilies:
-    """What the page consists of."""
+    """The metric families of one controller."""
 
     def __init__(self, server: KraftServer) -> None:
         self._server = server
@@ -38,12 +38,12 @@ class KraftFamilies:
         self._offline = self._imbalanced = 0
 
     async def collect(self) -> Sequence[Family | Callable[[], Family]]:
-        """All families, as they are now. The event loop is held for milliseconds, however many partitions there are."""
+        """All current families. One step blocks the event loop for milliseconds, however many partitions there are."""
         await self._count()
         return [*self._of_controller(), *self._of_state(), *self._of_brokers(), *quorum_families(self._server)]
 
     async def _count(self) -> None:
-        """Partitions without a leader, and without the preferred one, unless the state is as it was."""
+        """If the image has changed, counts partitions without a leader, and those not led by the preferred one."""
         image = self._server.controller.image
         at = image.epoch, image.end_offset
         if at == self._counted_at:
@@ -58,25 +58,26 @@ class KraftFamilies:
     def _of_controller(self) -> Iterable[Family]:
         controller, metrics = self._server.controller, self._server.metrics
         is_active = controller.epoch is not None
-        yield gauge(f"{CONTROLLER}_ActiveControllerCount", "1 on the active controller, or else 0.", is_active)
+        yield gauge(f"{CONTROLLER}_ActiveControllerCount", "1 on the active controller, otherwise 0.", is_active)
         applied = controller.image.end_offset - 1
-        text = "The last record that is applied to this controller's state, committed or not."
+        text = "The offset of the last record that is applied to this controller's state, committed or not."
         yield gauge(f"{CONTROLLER}_LastAppliedRecordOffset", text, applied)
         if (timestamp_ms := self._timestamp(applied)) is not None:
-            yield gauge(f"{CONTROLLER}_LastAppliedRecordTimestamp", "When it was appended, in ms.", timestamp_ms)
+            text = "Time of the last applied record, in ms."
+            yield gauge(f"{CONTROLLER}_LastAppliedRecordTimestamp", text, timestamp_ms)
             lag_ms = self._server.wall_ms() - timestamp_ms
-            yield gauge(f"{CONTROLLER}_LastAppliedRecordLagMs", "How long ago that was, in ms.", lag_ms)
-        text = "The last record that is committed, as this controller knows."
+            yield gauge(f"{CONTROLLER}_LastAppliedRecordLagMs", "Age of the last applied record, in ms.", lag_ms)
+        text = "The offset of the last committed record that this controller knows."
         yield gauge(f"{CONTROLLER}_LastCommittedRecordOffset", text, controller.committed - 1)
-        text = "Times that a controller became the active one, as this one saw it."
+        text = "How often this controller has seen a controller become active."
         yield gauge(f"{CONTROLLER}_NewActiveControllersCount", text, metrics.new_leaders)
-        text = "Events that this controller began."
+        text = "Events that this controller has begun to handle."
         yield gauge(f"{CONTROLLER}_EventQueueOperationsStartedCount", text, metrics.processing_time.count)
-        text = "Requests and tasks that failed by a fault of the controller's, and wrote nothing."
+        text = "Requests and tasks that failed because of a bug of the controller, and wrote nothing."
         yield gauge(f"{CONTROLLER}_MetadataErrorCount", text, metrics.faults)
 
     def _timestamp(self, offset: int) -> int | None:
-        """The epoch of the batch with that record; None where the log has it no more, or not yet."""
+        """The timestamp in ms of the batch with the record at this offset; None if the log does not have the record."""
         log = self._server.node.log
         if not log.start_offset <= offset < log.end_offset:
             return None
@@ -100,7 +101,7 @@ class KraftFamilies:
         yield gauge(f"{CONTROLLER}_PreferredReplicaImbalanceCount", text, self._imbalanced)
 
     def _of_brokers(self) -> Iterable[Callable[[], Family]]:
-        """Families with a sample for each broker; the figures are copied here."""
+        """Functions that make families with a sample for each broker; the figures are copied before."""
         controller = self._server.controller
         self._server.deliver_heartbeats()
         brokers, heartbeats = controller.image.brokers, controller.context.heartbeats
@@ -114,7 +115,7 @@ class KraftFamilies:
         last_ms = np.array([contacts.get(each, NEVER) for each in ids.tolist()], np.int64)
         longest_ms = heartbeats.session_timeout_ms
         since_ms = np.where(last_ms == NEVER, longest_ms, np.minimum(self._server.now_ms() - last_ms, longest_ms))
-        text = "How long ago the broker's last heartbeat came, in ms; at most its session."
+        text = "Time since the broker's last heartbeat, in ms; at most the session time-out."
         yield partial(_by_broker, f"{CONTROLLER}_TimeSinceLastHeartbeatReceivedMs", text, ids, since_ms)
 
 
@@ -123,7 +124,7 @@ def _by_broker(name: str, what: str, ids: Int32s, values: Int64s) -> Family:
 
 
 def counted(table: PartitionTable, first: int, end: int) -> tuple[int, int]:
-    """Counts partitions without a leader, and those not led by the first replica (hasPreferredLeader)."""
+    """Counts partitions in these rows without a leader, and those not led by the first replica (hasPreferredLeader)."""
     leader__p, preferred__p = table.leader__p[first:end], table.replicas__ps[first:end, :1].ravel()
     is_partition__p = preferred__p >= 0
     offline = np.count_nonzero(is_partition__p & (leader__p < 0))
@@ -131,6 +132,6 @@ def counted(table: PartitionTable, first: int, end: int) -> tuple[int, int]:
 
 
 def registration_states(brokers: BrokerTable) -> Int64s:
-    """By row, of registered brokers, as BrokerRegistrationState numbers them."""
+    """The BrokerRegistrationState of each row of the table, by Kafka's numbers."""
     states = np.where(brokers.in_controlled_shutdown__b, CONTROLLED_SHUTDOWN, ACTIVE)
     return np.where(brokers.fenced__b, FENCED, states).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The server of a KRaft controller: raft's requests go to the node, the others to the controller.
+"""Handles the requests of a KRaft controller: passes raft's requests to the node, all others to the controller.
 
 Source: ControllerApis.
 """
@@ -63,12 +63,12 @@ NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, Rem
 LOOPBACK: Final = "127.0.0.1"
 CONNECTION_RATE: Final = "connection_creation_rate"
 _DIRECT: Final = {FetchRequest.api_key, BrokerHeartbeatRequest.api_key, BrokerRegistrationRequest.api_key}
-# Not throttled: requests of cluster nodes, and raft's (sendResponseExemptThrottle). Kafka throttles brokers by their
-# heartbeats and registrations, too; they are answered before all else here, and most by the compiled loop.
+# Request quotas exempt raft's requests and those of cluster nodes (sendResponseExemptThrottle). Kafka also throttles
+# heartbeats and registrations; kcore answers these first, and most heartbeats in the compiled loop.
 _EXEMPT: Final = frozenset(
     {*REQUEST_HANDLERS, AlterPartitionRequest, BrokerHeartbeatRequest, BrokerRegistrationRequest, EnvelopeRequest}
 )
-REGISTERED_AT_ONCE: Final = 4  # Brokers, before those that were registered have a turn to connect and to be unfenced.
+REGISTERED_AT_ONCE: Final = 4  # Registrations begun together, before registered brokers may connect.
 NOT_ALLOWED: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
 _VOTER_CHANGES: Final = (AddRaftVoterResponse, RemoveRaftVoterResponse)
 ALREADY: Final = "SaslAuthenticate request received after successful authentication"
@@ -77,7 +77,7 @@ TakeControl = Callable[[Message, RequestInfo, Hashable], None]
 
 
 class _Asked(NamedTuple):
-    """A request, its principal and its connection."""
+    """A request with its client: the sender, or the client in the envelope."""
 
     request: Message
     version: int
@@ -100,12 +100,12 @@ def _asked_of(context: RequestContext, request: Message) -> _Asked:
 
 
 def _senseless(asked: _Asked) -> NetworkError:
-    """Closes the connection, as where Kafka's parser of requests throws."""
-    return NetworkError(f"{api_name(type(asked.request))} of {asked.client_address} makes no sense")
+    """The error that closes the connection, where Kafka's parser of requests would throw."""
+    return NetworkError(f"{api_name(type(asked.request))} of {asked.client_address} is invalid")
 
 
 def _without_leader(response: Message | None) -> Message | None:
-    """As Kafka's raft answers where it does not lead ("standbys-name-no-leader")."""
+    """Removes the leader from the response of a node that does not lead, as Kafka does ("standbys-name-no-leader")."""
     if isinstance(response, DescribeQuorumResponse):
         for partition in (each for topic in response.topics for each in topic.partitions):
             if partition.error_code == Errors.NOT_LEADER_OR_FOLLOWER:
@@ -116,7 +116,7 @@ def _without_leader(response: Message | None) -> Message | None:
 
 
 def _listed(names: list[str]) -> list[str]:
-    """Finalized features in the order of Kafka's answer: each copy of the map is as large as it needs to be.
+    """Sorts finalized features as Kafka's response does, which copies a HashMap: each copy has the least capacity.
 
     Source: FinalizedFeatures, whose constructor adds metadata.version, and setFinalizedLevel.
     """
@@ -134,10 +134,10 @@ def _capacity(names: list[str]) -> int:
 
 
 class KraftControllerRequestHandlers(QuorumRequestHandlers):
-    """The server of a controller."""
+    """The request handlers of a KRaft controller."""
 
     _urgent = frozenset({BrokerHeartbeatRequest.api_key})
-    _audits_itself = True  # The principal may be that of an envelope.
+    _audits_itself = True  # The line has the principal of an envelope, if there is one.
 
     def __init__(
         self,
@@ -151,14 +151,14 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         leader_id: Callable[[], int],
         has_loaded: Callable[[], bool],
     ) -> None:
-        """`take`: of raft's requests; `control`: of the controller's. `clocks`: forward-only time and wall time, ms.
+        """`take` begins raft's requests, `control` the controller's. `clocks`: monotonic time and wall time, in ms.
 
-        `has_loaded`: whether the image has been as far as the log is committed, ACLs included.
+        `has_loaded`: whether the image has reached the high watermark once, so that it has all ACLs.
         """
         super().__init__(level, take, DescribeClusterResponse, listener)
         self._release, self._control, self._context = release, control, context
         self._clocks, self._leader_id, self._has_loaded = clocks, leader_id, has_loaded
-        self._decided = -1, -1  # How many records of features, and the offset after the last one's batch.
+        self._decided = -1, -1  # The number of feature records, and the end offset of the last one's batch.
         self._advertised: tuple[dict[str, int], int] | None = None
         self._heartbeat_receiver: tuple[KraftController, Clock] | None = None
         self._heartbeats: HeartbeatFeed | None = None
@@ -176,7 +176,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         return APIS[self._release]
 
     def _rate_of(self, address: str) -> float | None:
-        """connection_creation_rate of the address, or of all others (KIP-612)."""
+        """connection_creation_rate of the address, or the one for all other addresses (KIP-612); None if not set."""
         quotas = self._context().image.quotas
         if not quotas:
             return None
@@ -185,17 +185,17 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         return next((rate for rate in found if rate is not None), None)
 
     def show_decided(self, controller: KraftController) -> None:
-        """The finalized levels in ApiVersions responses from now on, once they are committed (FeaturesPublisher).
+        """Puts the finalized levels into ApiVersions responses, once they are committed (FeaturesPublisher).
 
-        Their epoch is the end of the batch with the last FeatureLevelRecord, even if the record changes nothing.
-        Before the first record the epoch is -1, and metadata.version is the release's oldest.
+        finalized_features_epoch is the last offset of the batch with the last FeatureLevelRecord, even if this record
+        changes nothing. Before the first record it is -1, and metadata.version is the release's oldest.
         """
         image, (count, end_offset) = controller.image, self._decided
         if image.feature_records != count or end_offset > image.end_offset:
             self._decided = image.feature_records, image.end_offset
         if controller.stable >= self._decided[1]:
             level = controller.raft.kraft_version
-            if self._release == "3.9.1":  # It takes its own record for raft's level (KAFKA-18979).
+            if self._release == "3.9.1":  # 3.9.1 shows the level in its record if raft's level is 0 (KAFKA-18979).
                 level = level or image.written_kraft_version
             oldest = {} if image.features else {FEATURE_NAME: controller.context.version.feature_level}
             self._show({**oldest, **image.features, KRAFT_VERSION: level}, -1 if oldest else self._decided[1] - 1)
@@ -221,7 +221,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         return [followers, self._heartbeats]
 
     def deliver_heartbeats_to(self, controller: KraftController, clock: Clock) -> None:
-        """Sets, before `compile`, the controller for whose brokers the loop answers heartbeats, and its clock."""
+        """Sets the controller that gets the heartbeats which the loop answers, and its clock; before `compile`."""
         self._heartbeat_receiver = controller, clock
 
     def _may_go_on(self, direct: Direct) -> bool:
@@ -245,7 +245,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         await super().close()
 
     def takes(self, api_key: int) -> bool:
-        """Fetches, heartbeats and registrations: they come from all brokers at once."""
+        """True for Fetch, heartbeats and registrations: all brokers send them at once, so they run without a task."""
         return api_key in _DIRECT
 
     def begin(self, context: RequestContext, request: Message, answer: Answer) -> None:
@@ -272,7 +272,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
             self._telling(asked, answer)(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
 
     def _check(self, asked: _Asked) -> None:
-        """Closes the connection where a request makes no sense, or where it is not known yet what its sender may do.
+        """Raises the error that closes the connection if the request is invalid, or if the ACLs are not loaded yet.
 
         Before the ACLs are loaded, the rule for resources without ACLs could admit any client. Source:
         StandardAuthorizerData.findAclRule, AuthorizerNotReadyException.
@@ -289,9 +289,9 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
             asyncio.get_running_loop().call_soon(self._register_some)
 
     def _register_some(self) -> None:
-        """Begins a few registrations at a time: registered brokers can fetch and send heartbeats meanwhile.
+        """Begins some waiting registrations. Before the next ones, registered brokers can fetch and send heartbeats.
 
-        With thousands at once the last registration ends as soon as it would otherwise.
+        With thousands of registrations, the last one does not end later than it would if all began at once.
         """
         for _ in range(REGISTERED_AT_ONCE):
             if self._registrations:
@@ -310,7 +310,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         return None if response is None else await in_turns(response, version)
 
     async def _enveloped(self, context: RequestContext, envelope: EnvelopeRequest, outer: _Asked) -> Message | Encoded:
-        """Handles a forwarded request as its client's; the sender of the envelope needs CLUSTER_ACTION."""
+        """Handles a forwarded request with its client's rights; the sender of the envelope needs CLUSTER_ACTION."""
         found = await self._opened(envelope, outer)
         if isinstance(found, Errors):
             answer = EnvelopeResponse(error_code=found.value)
@@ -351,7 +351,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         return found if is_known else Errors.UNSUPPORTED_VERSION
 
     async def _asked(self, context: RequestContext, asked: _Asked, through: _Asked | None = None) -> Message | None:
-        """With a line in the audit log; `through`: the envelope that the request came in."""
+        """The response to a request; writes its audit log line. `through`: the envelope that the request came in."""
         response = await self._response_to(context, asked)
         self._tell(asked, response, through)
         return response
@@ -363,7 +363,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
             self.audit.write(wall_ms, asked.principal, asked.client_address, asked.request, response, *via)
 
     def _telling(self, asked: _Asked, answer: Answer) -> Answer:
-        """The answer to a request without a task, with its line."""
+        """Wraps `answer` for a request without a task: it also writes the audit log line."""
 
         def audited_answer(response: Message | None) -> None:
             self._tell(asked, response)
@@ -413,7 +413,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         )
 
     def _right_of(self, asked: _Asked) -> May:
-        """Whether the sender may ask what no quota is for: whose request went well had the right."""
+        """A function that says if the sender has the right of a cluster node: a response without an error proves it."""
 
         def may(response: Message) -> bool:
             if getattr(response, "error_code", None) == Errors.NONE:

@@ -45,13 +45,13 @@ from kcore.server.quorum_node.quorum_request_handlers import LIMITS, QuorumReque
 from kcore.server.quorum_node.quorum_server import PLAINTEXT, STOP_MS, Elections, QuorumServer
 from kcore.storage.raft.raft_dir import random_directory_id
 
-import_module("numpy.ma")  # np.unique imports it at its first call: that would be in the middle of an event.
+import_module("numpy.ma")  # np.unique imports it at its first call, which would delay an event.
 logger = logging.getLogger(__name__)
 SNAPSHOT_CHECK_S: Final = 1.0
 
 
 class KraftServer(QuorumServer):
-    """`async with` it: then it is a voter of the quorum, and controls the cluster while it leads."""
+    """A controller's process. Within `async with` it is a voter of the quorum, and controls the cluster if it leads."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class KraftServer(QuorumServer):
             random_directory_id,
         )
         self._has_loaded = False
-        self._faults = BoundedLog(logger)  # Any client may ask again for what fails.
+        self._faults = BoundedLog(logger)  # Bounded, because a client can repeat a request that fails.
         self._control_timer: asyncio.TimerHandle | None = None
         self._tasks: list[asyncio.Task[None]] = []
         super().__init__(
@@ -103,18 +103,18 @@ class KraftServer(QuorumServer):
         self.controller.raft.kraft_version_problem = self._why_no_kraft_version
 
     def _why_no_kraft_version(self, version: int) -> str | None:
-        """Why the voters do not support that level of kraft.version, or None."""
+        """Why the voters do not support this level of kraft.version; None if they do."""
         if not self.node.leads:
             return "this node does not lead"
         problem = kraft_version.upgrade(self.node, version, self._own_clock.now_ms(), validate_only=True)
         return None if problem is None else problem[1]
 
     def now_ms(self) -> int:
-        """By the controller's clock."""
+        """Milliseconds of the controller's clock, which never goes back."""
         return self._own_clock.now_ms()
 
     def wall_ms(self) -> int:
-        """By the wall clock, since 1970."""
+        """Milliseconds since 1970 of the wall clock."""
         return wall_ms()
 
     async def __aenter__(self) -> "KraftServer":
@@ -126,7 +126,7 @@ class KraftServer(QuorumServer):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Ends background work first; a leader then resigns."""
+        """Ends the background tasks, then the node: a leader resigns."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -149,7 +149,7 @@ class KraftServer(QuorumServer):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the node has also all that the leader had committed; the active controller, whether it decides."""
+        """True if the node is ready and its image has loaded. On the leader, the controller must also be active."""
         leads = self.node.leads
         return super().is_ready and self.has_loaded() and leads == (self.controller.epoch is not None)
 
@@ -173,16 +173,16 @@ class KraftServer(QuorumServer):
     def _asked(self, request: Message, info: RequestInfo, reply_to: Hashable) -> None:
         is_registration = isinstance(request, BrokerRegistrationRequest)
         if is_registration and self.controller.context.is_authorized(info, CLUSTER_ACTION):
-            self._foreign_clusters.look(request, self.node.cluster_id)  # Strangers write no advice into the log.
+            self._foreign_clusters.look(request, self.node.cluster_id)  # Only an authorized sender causes a log line.
         self._control(api_name(type(request)), partial(self.controller.on_request, request, info, reply_to))
 
     def deliver_heartbeats(self) -> None:
-        """Gives the controller the heartbeats that the answer loop has answered, before it reads brokers' contacts."""
+        """Gives the controller the heartbeats that the loop answered; call it before reading brokers' contacts."""
         self._control("heartbeats delivered", tuple)
 
     def _control(self, kind: str, event: Callable[[], Sequence[Any]]) -> None:
         def taken(_: int) -> list[Effect]:
-            if contacts := self._own_handlers.contacts():  # They came before.
+            if contacts := self._own_handlers.contacts():  # They arrived before the event.
                 self.controller.context.on_contacts(contacts)
             self._outputs += event()
             return []
@@ -195,7 +195,7 @@ class KraftServer(QuorumServer):
         self._control("controller timer" if task is None else task.name, self.controller.on_timer)
 
     def _taken(self) -> None:
-        """Sets the timer of the periodic tasks, and shows clients the finalized features."""
+        """After an event: sets the timer of the periodic tasks, and shows clients the finalized features."""
         if not self._has_loaded and self.has_loaded():
             logger.info("caught up at offset %d", self.controller.committed)
         self._wake_controller()
@@ -245,7 +245,7 @@ class KraftServer(QuorumServer):
     # Snapshots.
 
     async def _write_snapshots(self) -> None:
-        """Writes snapshots of the committed state when one is due; a failed one is tried again when the next is due."""
+        """Writes snapshots of the committed state when they are due. A failed one is not repeated before the next."""
         while True:
             await asyncio.sleep(SNAPSHOT_CHECK_S)
             controller, time_ms = self.controller, wall_ms()
@@ -266,7 +266,7 @@ class KraftServer(QuorumServer):
                 controller.snapshots.has_size(self.metrics.snapshots.latest_bytes)
 
     def _why_a_better_one(self) -> str | None:
-        """Kafka's followers cannot go on from a snapshot that ends within a batch."""
+        """Why a new snapshot is due: Kafka's followers cannot go on if the last one ends within a batch. Or None."""
         latest, controller = self.node.log.latest_snapshot, self.controller
         if latest is None or controller.epoch is None or controller.stable <= controller.snapshots.offset:
             return None

@@ -32,7 +32,7 @@ from kcore.storage.log.segmented_log import Settings
 
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 OF_QUOTAS: Final = ("quota.window.num", "quota.window.size.seconds")
-"""Fields of KraftControllerConfig, which brokers have, too."""
+"""Quota settings: fields of KraftControllerConfig that controllers and brokers have."""
 
 _OF_CONTROLLER: Final = (
     "default.replication.factor",
@@ -57,7 +57,7 @@ OF_AUTHORIZER: Final = ("super.users", EVERYONE)
 
 
 class KraftSettings(NamedTuple):
-    """The settings of the process."""
+    """The settings of a KRaft controller's process."""
 
     node_id: int
     directory: Path  # metadata.log.dir
@@ -73,7 +73,7 @@ class KraftSettings(NamedTuple):
     limits: Limits
 
     def __repr__(self) -> str:
-        """Without the settings themselves: passwords are among them."""
+        """Omits the settings, because they may contain passwords."""
         return f"KraftSettings(node_id={self.node_id}, listener={self.listener}, listen={self.listen})"
 
     def controller_config(self, cluster_id: str, release: str, kafka_way: frozenset[str]) -> KraftControllerConfig:
@@ -89,10 +89,10 @@ class KraftSettings(NamedTuple):
 
 
 def settings_of(properties: Mapping[str, str]) -> KraftSettings:
-    """The settings; SettingsError, one line, for a name that Kafka does not know or an invalid value."""
+    """The settings; SettingsError with a message of one line for an unknown name or an invalid value."""
     given = checked(properties, OF_AUTHORIZER, has_security=True)
     if given.get("process.roles") != "controller":
-        raise SettingsError(f"process.roles={given.get('process.roles', '')}: kcore is a controller alone")
+        raise SettingsError(f"process.roles={given.get('process.roles', '')}: kcore runs only a controller")
     if "node.id" not in given:
         raise SettingsError("node.id is missing")
     node_id = value_of("node.id", given["node.id"])
@@ -119,13 +119,13 @@ def _controller(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def authorizer_fields(given: Mapping[str, str]) -> dict[str, Any]:
-    """Fields of KraftControllerConfig: who may do what, besides what the ACLs say. Brokers have the same settings."""
+    """The fields of KraftControllerConfig for the authorizer, which controllers and brokers have. SettingsError."""
     found: dict[str, Any] = {}
     if EVERYONE in given:
         found["allow_everyone_if_no_acl_found"] = boolean_of(EVERYONE, given[EVERYONE])
     if authorizer := given.get("authorizer.class.name"):
         if authorizer != AUTHORIZER:
-            raise SettingsError(f"authorizer.class.name={authorizer}: kcore has {AUTHORIZER} alone")
+            raise SettingsError(f"authorizer.class.name={authorizer}: kcore has only {AUTHORIZER}")
         found["has_authorizer"] = True
     found["super_users"] = tuple(each.strip() for each in given.get("super.users", "").split(";") if each.strip())
     return found
@@ -137,12 +137,12 @@ def _log_dir(given: Mapping[str, str]) -> str:
 
 
 def _addresses_of(given: Mapping[str, str], listener: str, voter: Voter | None) -> tuple[Address, Address]:
-    """Listening and advertised address; without a host, the advertised one is the static voter's."""
+    """The addresses to listen at and to advertise; default of the latter: the former's host, or the static voter's."""
     places = places_of(LISTENERS, given)
     if listener not in places:
         raise SettingsError(f"{LISTENERS}={given.get(LISTENERS, '')}: {listener} is missing")
     if len(places) > 1:
-        raise SettingsError(f"{LISTENERS}={given[LISTENERS]}: kcore has {listener} alone")
+        raise SettingsError(f"{LISTENERS}={given[LISTENERS]}: kcore has only {listener}")
     listen = places[listener]
     if advertised := places_of(ADVERTISED, given).get(listener):
         return listen, advertised if advertised.host else Address("localhost", advertised.port)

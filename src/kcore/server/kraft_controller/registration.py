@@ -1,4 +1,4 @@
-"""A controller registers itself with the active one, with its listeners and features (KIP-919).
+"""Registers this controller with the active controller, with its listeners and features (KIP-919).
 
 Source: ControllerRegistrationManager of 4.3.1.
 """
@@ -65,10 +65,10 @@ class Registration:
             await asyncio.sleep(next(delays))
 
     def is_wanted(self) -> bool:
-        """Whether the log lacks this incarnation, at a metadata.version that has registrations of controllers.
+        """True if the log lacks this incarnation, and the metadata.version has registrations of controllers.
 
-        False for a standby that has not yet applied all commits that it knows: Kafka registers from its first
-        published image.
+        False on a standby that has not applied all records that it knows to be committed: Kafka registers from its
+        first published image.
         """
         controller = self._controller
         image, high_watermark = controller.image, self._node.high_watermark

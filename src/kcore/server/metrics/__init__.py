@@ -1,8 +1,9 @@
-"""Metrics for an operator: of the process's event loop, and of each server, on a page for Prometheus.
+"""Metrics for an operator: of each server and of its event loop, on a page for Prometheus.
 
-An event costs one addition. Each server has its own counters (`server/quorum_node/quorum_metrics.py`,
-`server/zk_controller/zk_controller_metrics.py`, `net/connection_metrics.py`). A request for the page converts the
-counters to `prometheus-client` families on the event loop's thread, which owns them. The converters are
-`server/quorum_node/quorum_metric_families.py`, `server/kraft_controller/kraft_controller_metric_families.py` and
-`server/zk_controller/zk_controller_metric_families.py`. Other threads write and send the page (`page.py`).
+- `watched_loop.py`: an event loop that measures its turns.
+- `metric_families.py`: makes `prometheus-client` families. Each server's `*_metric_families.py` uses it.
+- `page.py`: threads that write the page and send it over HTTP.
+
+Each server has its own counters, such as `server/quorum_node/quorum_metrics.py`; an event costs one addition. For each
+page the event loop's thread, which owns the counters, converts them to families.
 """

@@ -17,23 +17,23 @@ with needs("metrics"):
 
 Family: TypeAlias = Metric
 Collect: TypeAlias = Callable[[], Awaitable[Sequence[Family | Callable[[], Family]]]]
-"""A server's figures, called on the event loop. The thread of the page calls callable values: these take long."""
+"""Returns a server's families, on the event loop. The page's thread calls functions in the result: these are slow."""
 READY: Final = "kcore_ready"
-MS: Final = 1000.0  # For Kafka's histograms of milliseconds.
+MS: Final = 1000.0  # Kafka's histograms count milliseconds.
 
 
 def gauge(name: str, what: str, value: float) -> Family:
-    """As it is now."""
+    """A gauge: the current value."""
     return GaugeMetricFamily(name, what, value=value)
 
 
 def ready(is_ready: bool) -> Family:
-    """Whether the server does its work: the status of `/ready`."""
-    return gauge(READY, "Whether the server is ready, as /ready says it.", is_ready)
+    """A gauge: whether the server does its work, which is the status of `/ready`."""
+    return gauge(READY, "1 if the server is ready: the status of /ready.", is_ready)
 
 
 def gauges(name: str, what: str, label: str, values: Mapping[str, float]) -> Family:
-    """As they are now, by the value of a label."""
+    """A gauge with the current values by the value of a label."""
     family = GaugeMetricFamily(name, what, labels=[label])
     for key, value in values.items():
         family.add_metric([key], value)
@@ -41,12 +41,12 @@ def gauges(name: str, what: str, label: str, values: Mapping[str, float]) -> Fam
 
 
 def counter(name: str, what: str, value: float) -> Family:
-    """Since the process was started; the page adds `_total` to the name."""
+    """A counter since the start of the process; the page adds `_total` to the name."""
     return CounterMetricFamily(name, what, value=value)
 
 
 def counters(name: str, what: str, label: str, values: Mapping[str, float]) -> Family:
-    """Since the process was started, by the value of a label."""
+    """A counter since the start of the process, by the value of a label."""
     family = CounterMetricFamily(name, what, labels=[label])
     for key, value in values.items():
         family.add_metric([key], value)
@@ -54,12 +54,12 @@ def counters(name: str, what: str, label: str, values: Mapping[str, float]) -> F
 
 
 def histogram(name: str, what: str, duration: Duration, scale: float = 1.0) -> Family:
-    """How often, how long in all, and how many up to each length; in seconds times `scale`."""
+    """A histogram of durations: their number, their sum, and the number up to each bound, in seconds times `scale`."""
     return HistogramMetricFamily(name, what, buckets=_buckets(duration, scale), sum_value=duration.total_s * scale)
 
 
 def histograms(name: str, what: str, label: str, durations: Mapping[str, Duration]) -> Family:
-    """The same by the value of a label, in seconds."""
+    """A histogram of durations by the value of a label, in seconds."""
     family = HistogramMetricFamily(name, what, labels=[label])
     for key, duration in durations.items():
         family.add_metric([key], _buckets(duration, 1.0), duration.total_s)
@@ -72,7 +72,7 @@ def _buckets(duration: Duration, scale: float) -> list[tuple[str, float]]:
 
 
 def longest(name: str, what: str, label: str, durations: Mapping[str, Duration], at_s: float) -> Iterable[Family]:
-    """Two gauges, in seconds: the longest since the start, and of late."""
+    """Two gauges in seconds: the longest duration since the start, and the longest of the last 30 to 60 s."""
     yield gauges(f"{name}_longest_seconds", f"{what}: the longest since the start.", label, _longest(durations))
     recent = {key: duration.recent.longest(at_s) for key, duration in durations.items()}
     yield gauges(f"{name}_longest_recent_seconds", f"{what}: the longest of the last 30 to 60 s.", label, recent)
@@ -83,10 +83,10 @@ def _longest(durations: Mapping[str, Duration]) -> dict[str, float]:
 
 
 def of_loop(loop: WatchedLoop | None, at_s: float) -> Iterable[Family]:
-    """How long the event loop's turns take."""
+    """Metrics of the event loop: how long its turns take."""
     if loop is None:
         return
-    what = "Turns of the event loop: between two of them no socket is read"
+    what = "Turns of the event loop: no socket is read while one lasts"
     yield histogram("kcore_loop_turn_seconds", f"{what}.", loop.turns)
     yield gauge("kcore_loop_turn_longest_seconds", f"{what}: the longest since the start.", loop.turns.longest_s)
     recent_s = loop.turns.recent.longest(at_s)
@@ -95,16 +95,16 @@ def of_loop(loop: WatchedLoop | None, at_s: float) -> Iterable[Family]:
 
 
 def of_network(network: Metrics) -> Iterable[Family]:
-    """What clients of the server's listener did."""
+    """Metrics of the connections and requests of a server's clients."""
     opened, closed = network.connections_opened, network.connections_closed
     yield gauge("kcore_connections", "Connections of clients that are open.", opened - closed)
     yield counter("kcore_connections_opened", "Connections of clients that were opened.", opened)
-    text = "Connections that ended by an error, or that were refused or evicted."
+    text = "Connections that ended by an error, were refused or were evicted."
     yield counters("kcore_connections_ended_by", text, "reason", network.errors)
     yield counter("kcore_received_bytes", "Bytes from clients.", network.bytes_in)
     yield counter("kcore_sent_bytes", "Bytes to clients.", network.bytes_out)
-    yield counter("kcore_requests", "Requests of all APIs that were taken up.", network.requests)
-    text = "Requests answered: from the whole request to its response, with what it waited for."
+    yield counter("kcore_requests", "Requests of all APIs that the server began to handle.", network.requests)
+    text = "Time from the last byte of a request to its response, with the time that the request waited."
     yield histograms("kcore_request_seconds", text, "api", {_api(key): each for key, each in network.apis.items()})
     yield _request_errors(network)
 

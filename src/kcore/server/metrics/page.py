@@ -1,7 +1,7 @@
 """Serves a server's metrics over HTTP for Prometheus.
 
-A thread writes the page from the event loop's figures. Clients are limited to a few connections and threads, some
-seconds and kilobytes each, and ten pages a second, which all waiting clients share. When there are too many
+Threads write the page from figures that the event loop collects. Connections, threads, and the seconds and bytes of a
+connection are bounded. All clients together get at most ten pages a second, and share them. If there are too many
 connections, the address with the most connections loses its oldest one. So a client at another address cannot keep out
 an orchestrator that requests `/ready`. A connection counts until its thread is free and its descriptor is closed.
 """
@@ -31,30 +31,30 @@ with needs("metrics"):
     from prometheus_client.openmetrics import exposition as openmetrics
     from prometheus_client.registry import Collector
 
-MOST_CONNECTIONS: Final = 16  # A descriptor each. A quarter of them wait for a thread.
-CONNECTION_S: Final = 10.0  # To wait for a thread, and then to the last byte sent.
-LEAST_S: Final = 0.3  # A connection with a thread has this long before it gives way to one that waits.
-MOST_BYTES: Final = 8192  # A request: Python's parser makes hundreds of bytes of objects from three bytes.
-BACKLOG: Final = 128  # Connections that the kernel keeps meanwhile.
+MOST_CONNECTIONS: Final = 16  # Each has a descriptor. A quarter of them may wait for a thread.
+CONNECTION_S: Final = 10.0  # The longest wait for a thread, and then until the last byte is sent.
+LEAST_S: Final = 0.3  # A connection keeps its thread at least this long if another connection waits.
+MOST_BYTES: Final = 8192  # The limit of a request: Python's parser makes hundreds of bytes of objects from three bytes.
+BACKLOG: Final = 128  # Connections that the kernel queues until they are accepted.
 READY_PATH: Final = "/ready"
-PAUSE_S: Final = 0.1  # Between two pages.
+PAUSE_S: Final = 0.1  # From the beginning of one collection of figures to the next.
 GIVES_WAY_S: Final = 0.0002
 LOOP_ANSWERS_S: Final = 2.0
 POLL_S: Final = 0.2
 
 
 class MetricsPage:
-    """A page at `port` of `host`. Within `serving` it is answered."""
+    """The metrics page of a server, at `port` of `host`. Within `serving` it answers requests."""
 
     def __init__(self, host: str, port: int) -> None:
-        """Port 0 takes a free one. NetworkError if the address cannot be had."""
+        """Port 0 stands for any free port. NetworkError if the address is not available."""
         with network_errors(address_text(host, port), CONNECTION_S, failed="cannot listen at"):
             self._http = _Server(host, port)
         self.port = self._http.server_port
 
     @asynccontextmanager
     async def serving(self, collect: Collect) -> AsyncIterator[None]:
-        """Answers with what `collect` returns, and with the process's own figures; at the end the port is free."""
+        """Serves the families that `collect` returns, and those of the process; at the end closes the port."""
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_FromLoop(asyncio.get_running_loop(), collect))
         ProcessCollector(registry=registry)
@@ -68,15 +68,15 @@ class MetricsPage:
 
 
 class _Pages:
-    """Collects the figures once at a time."""
+    """The WSGI application, which collects the figures for one thread at a time."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry, self._lock = registry, Lock()
-        self._begun_s = float("-inf")  # When the last figures were begun.
+        self._begun_s = float("-inf")  # When the last collection began.
         self._last = _Figures(())
 
     def answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
-        """The WSGI application: readiness at `/ready`, and the page at any other path."""
+        """Answers a request: readiness at `/ready`, the page at any other path."""
         if environ["REQUEST_METHOD"] != "GET":
             start_response("405 Method Not Allowed", [("Allow", "GET")])
             return [b"use GET\n"]
@@ -93,7 +93,7 @@ class _Pages:
         return [page]
 
     def _figures(self) -> "_Figures":
-        """Figures whose collection began after this call; threads that wait share them."""
+        """Figures whose collection began after this call; threads that wait share one collection."""
         called_s = time.monotonic()
         with self._lock:
             if self._begun_s < called_s:
@@ -104,7 +104,7 @@ class _Pages:
 
 
 class _Figures(Collector):
-    """The families of one moment: the page of each kind is written once, and readiness costs no page."""
+    """The families of one collection. The page of each format is written once; readiness needs no page."""
 
     def __init__(self, families: Sequence[Family]) -> None:
         self._families, self._lock = families, Lock()
@@ -115,11 +115,11 @@ class _Figures(Collector):
 
     @property
     def is_ready(self) -> bool:
-        """False also for a server that does not say."""
+        """False also if there is no family READY."""
         return any(each.name == READY and each.samples[0].value == 1 for each in self._families)
 
     def page(self, write: Callable[[Collector], bytes]) -> bytes:
-        """In the format that `write` makes."""
+        """The page in the format of `write`."""
         with self._lock:
             if write not in self._pages:
                 self._pages[write] = write(_GivesWay(self))
@@ -127,7 +127,7 @@ class _Figures(Collector):
 
 
 class _GivesWay(Collector):
-    """Gives the same figures, and lets the event loop have the interpreter's lock between two families."""
+    """Passes families on; lets the event loop take the interpreter's lock after each."""
 
     def __init__(self, registry: Collector) -> None:
         self._registry = registry
@@ -139,7 +139,7 @@ class _GivesWay(Collector):
 
 
 class _FromLoop(Collector):
-    """Asks the event loop for its figures, from another thread."""
+    """Collects the families of the event loop from another thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, collect: Collect) -> None:
         self._loop, self._collect = loop, collect
@@ -163,10 +163,10 @@ class _FromLoop(Collector):
 
 
 class _Handler(WSGIRequestHandler):
-    """One request a connection."""
+    """Answers one request, then closes the connection."""
 
     def handle(self) -> None:
-        """A longer request than MOST_BYTES ends the connection."""
+        """Reads and answers the request. A request longer than MOST_BYTES ends the connection."""
         head = bytearray()
         with self.rfile:
             while len(head) <= MOST_BYTES and (line := self.rfile.readline(MOST_BYTES)):
@@ -178,11 +178,11 @@ class _Handler(WSGIRequestHandler):
             super().handle()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Scrapes are not logged, nor what strangers send."""
+        """Logs nothing: pages are requested all the time, and clients may send anything."""
 
 
 class _Client:
-    """A connection until its descriptor is closed."""
+    """A connection, counted until its descriptor is closed."""
 
     __slots__ = ("address", "begun_s", "connection", "has_thread", "host", "is_ended")
 
@@ -192,21 +192,21 @@ class _Client:
         self.has_thread = self.is_ended = False
 
     def end(self) -> None:
-        """Wakes its thread, which closes the connection."""
+        """Shuts the connection down: its thread wakes up and closes it."""
         self.is_ended = True
         with suppress(OSError):  # The client has closed it.
             self.connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Server(WSGIServer):
-    """Threads that each answer one connection at a time. Accepting never waits for them."""
+    """Accepts connections, and never waits for its threads, which each answer one connection at a time."""
 
     request_queue_size = BACKLOG
 
     def __init__(self, host: str, port: int) -> None:
         [family, *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         self.address_family = family
-        # A quarter of the descriptors that are kept for files, at most; one with a thread, and one that waits.
+        # At most a quarter of the descriptors kept for files; at least two: one with a thread, and one that waits.
         self._most = max(2, min(MOST_CONNECTIONS, kept_for_files() // 4))
         self._most_threads = self._most - max(1, self._most // 4)
         self._threads: list[Thread] = []
@@ -216,7 +216,7 @@ class _Server(WSGIServer):
         super().__init__((host, port), _Handler)
 
     def server_bind(self) -> None:
-        """Without HTTPServer's look-up of the host's name, which may ask a name server."""
+        """Binds without HTTPServer's look-up of the host's name, which may ask a name server."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
@@ -232,7 +232,7 @@ class _Server(WSGIServer):
             self._changed.notify_all()
 
     def get_request(self) -> tuple[Any, Any]:
-        """Without a descriptor to spare the connection waits in the kernel."""
+        """Accepts a connection. If no descriptor is free, the connection waits in the kernel."""
         try:
             return super().get_request()
         except OSError:
@@ -249,9 +249,10 @@ class _Server(WSGIServer):
             self._changed.notify()
 
     def _make_room(self) -> None:
-        """If there are too many clients, ends the one of the busiest address that has waited longest.
+        """If there are too many clients, ends the one that has waited longest at the address with the most connections.
 
-        Its oldest ones with threads give way to those that wait, unless all of these are of addresses that have more.
+        Then ends clients with threads for those that wait: each has had LEAST_S, and its address has at least as many
+        connections as the address of a waiting client.
         """
         counts = Counter(each.host for each in self._clients)
         waiting = [each for each in self._clients if not each.has_thread]
@@ -267,7 +268,7 @@ class _Server(WSGIServer):
             self._drop(victim)
 
     def _drop(self, client: _Client) -> None:
-        """Ends one: at once where it has no thread."""
+        """Ends a client: its thread closes the connection; without a thread this call does."""
         if client.is_ended:
             return
         client.end()
@@ -276,7 +277,7 @@ class _Server(WSGIServer):
             client.connection.close()
 
     def _work(self) -> None:
-        """One thread: a connection after the other."""
+        """Runs in each thread: answers one connection after the other."""
         while (client := self._next()) is not None:
             try:
                 self.finish_request(client.connection, client.address)
@@ -289,7 +290,7 @@ class _Server(WSGIServer):
                 del client
 
     def _next(self) -> _Client | None:
-        """The oldest that waits, of those whose address has fewest connections; None at the end."""
+        """Waits for the oldest client without a thread at the address with the fewest connections; None at the end."""
         with self._changed:
             while not self._is_closed:
                 counts = Counter(each.host for each in self._clients)
@@ -302,7 +303,7 @@ class _Server(WSGIServer):
             return None
 
     def service_actions(self) -> None:
-        """Several times a second."""
+        """Ends clients after CONNECTION_S; called several times a second."""
         with self._changed:
             for each in [*self._clients]:
                 if time.monotonic() - each.begun_s > CONNECTION_S:
@@ -310,4 +311,4 @@ class _Server(WSGIServer):
             self._make_room()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has gone, or was sent away."""
+        """Ignores the error: the client has disconnected, or the server has ended it."""

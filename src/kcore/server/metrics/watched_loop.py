@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class _WatchedSelector(selectors.DefaultSelector):
-    """Between two calls of `select` the loop runs what is ready; within a call it waits for sockets and timers."""
+    """Measures turns: between two calls of `select` the loop runs callbacks, within a call it waits for events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class _WatchedSelector(selectors.DefaultSelector):
 
 
 class WatchedLoop(asyncio.SelectorEventLoop):
-    """asyncio's own loop. While a turn lasts, no socket is read: a heartbeat that comes waits until it ends."""
+    """asyncio's own loop, with measured turns. A heartbeat that arrives during a turn is read after the turn."""
 
     def __init__(self) -> None:
         self._watched = _WatchedSelector()
@@ -40,12 +40,12 @@ class WatchedLoop(asyncio.SelectorEventLoop):
 
     @property
     def turns(self) -> Duration:
-        """The turns so far, and how long each took, all its events together."""
+        """The number of turns and their durations; a turn includes all events that the loop handles in it."""
         return self._watched.turns
 
     @property
     def idle_s(self) -> float:
-        """Seconds that it waited for something to do."""
+        """Seconds that the loop has waited for events."""
         return self._watched.idle_s
 
     @property
@@ -62,12 +62,12 @@ class WatchedLoop(asyncio.SelectorEventLoop):
 
 
 def run_watched(main: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`, on such a loop."""
+    """As `asyncio.run`, on a WatchedLoop."""
     with asyncio.Runner(loop_factory=WatchedLoop) as runner:
         return runner.run(main)
 
 
 def current_watched_loop() -> WatchedLoop | None:
-    """The running loop, if it is one of these."""
+    """The running loop if it is a WatchedLoop; None otherwise."""
     loop = asyncio.get_running_loop()
     return loop if isinstance(loop, WatchedLoop) else None

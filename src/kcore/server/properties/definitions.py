@@ -158,7 +158,7 @@ _POSITIVE: Final = """
 STRICTER: Final[Mapping[str, tuple[int, int | None]]] = dict.fromkeys(_POSITIVE.split(), (1, None)) | {
     "default.replication.factor": (1, 2**15 - 1)
 }
-"""Bounds that are tighter than Kafka's: beyond them a node of Kafka starts and then does not work."""
+"""Tighter bounds than Kafka's: a Kafka node starts with a value beyond them, but does not work."""
 
 
 def _definitions() -> dict[str, TopicConfig]:
@@ -177,4 +177,4 @@ def _definitions() -> dict[str, TopicConfig]:
 
 
 DEFINITIONS: Final = _definitions()
-"""By name, for all names of Kafka 4.3.1."""
+"""The definitions by name, of all settings of Kafka 4.3.1."""

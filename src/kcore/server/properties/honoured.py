@@ -60,7 +60,7 @@ READ_OF_TOPICS: Final = """
 
 
 def _defaults_of_topics(names: Iterable[str]) -> set[str]:
-    """The settings of nodes that are the defaults of topics' settings."""
+    """The settings of nodes that give the defaults of these settings of topics."""
     known = TOPIC_CONFIGS_OF["4.3.1"]
     return {server for name in names for server, _ in synonyms(known[name])} & KNOWN_NAMES
 
@@ -76,18 +76,18 @@ BY_BROKERS: Final = _OF_ALL | frozenset(_OF_BROKERS.split()) | _defaults_of_topi
 
 
 def without_effect(given: Mapping[str, str], honoured: Collection[str], besides: Collection[str] = ()) -> list[str]:
-    """The names that kcore does not honour; `besides`: names that Kafka does not define, and kcore reads."""
+    """The given names that kcore does not honour. `besides`: names that only kcore defines and reads."""
     return sorted(name for name in given if plain_name(name) not in honoured and name not in besides)
 
 
 def warn_of_others(given: Mapping[str, str], honoured: Collection[str], besides: Collection[str] = ()) -> None:
-    """One log line, if there are any."""
+    """Logs a line with the given names that kcore does not honour, if there are any."""
     if names := without_effect(given, honoured, besides):
-        logger.warning("kcore does not have what these settings are for; they have no effect: %s", ", ".join(names))
+        logger.warning("kcore ignores settings whose features it does not have: %s", ", ".join(names))
 
 
 def plain_name(name: str) -> str:
-    """The name without the prefixes of a listener and of a SASL mechanism."""
+    """The name without the prefixes `listener.name.NAME.` and of a SASL mechanism."""
     if not name.startswith(LISTENER_PREFIX):
         return name
     plain = name.split(".", 3)[-1]

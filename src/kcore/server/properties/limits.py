@@ -1,4 +1,4 @@
-"""server.properties: the limits of a listener's connections.
+"""Reads the limits of a listener's connections from server.properties.
 
 Source: SocketServerConfigs, AbstractKafkaConfig, ConnectionQuotas of 4.3.1.
 """
@@ -23,7 +23,7 @@ LONGEST_IDLE_S: Final = 10 * 365 * 24 * 3600.0  # In place of an unlimited idle 
 
 
 def limits_of(given: Mapping[str, str], listener: str, default: Limits) -> Limits:
-    """The default with the given settings; a listener's own MOST and RATE hold beside the server's. SettingsError."""
+    """`default` with the given settings; MOST and RATE: the lower of the listener's and the server's. SettingsError."""
     prefix = f"listener.name.{listener.lower()}."
     found: dict[str, Any] = {}
     for field, name in {"connections": MOST, "connections_a_second": RATE}.items():
@@ -47,13 +47,13 @@ def limits_of(given: Mapping[str, str], listener: str, default: Limits) -> Limit
 
 
 def _overrides(given: Mapping[str, str]) -> dict[str, int]:
-    """Limits by address; a name stands for its first one (InetAddress.getByName)."""
+    """The limits by address; a host name stands for its first address (InetAddress.getByName)."""
     found = {}
     for each in listed(given, OVERRIDES):
         host, _, count = each.rpartition(":")
         try:
             [(*_, (address, *_)), *_] = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
-            raise SettingsError(f"{OVERRIDES}={each}: give HOST:NUMBER,... of hosts that there are") from None
+            raise SettingsError(f"{OVERRIDES}={each}: give HOST:NUMBER,... of known hosts") from None
         found[plain_address(str(address))] = count_of(OVERRIDES, count)
     return found

@@ -1,4 +1,4 @@
-"""server.properties: the listeners of a broker, each by its name, and which of them brokers use among themselves.
+"""Reads from server.properties the listeners of a broker, and which of them brokers use among themselves.
 
 Source: AbstractKafkaConfig (interBrokerListenerNameAndSecurityProtocol), SocketServerConfigs,
 KafkaConfig.validateValues of 4.3.1.
@@ -21,10 +21,10 @@ OF_PROTOCOL: Final = "security.inter.broker.protocol"
 
 
 class BrokerListener(NamedTuple):
-    """One listener."""
+    """One listener of a broker."""
 
     name: str = PLAINTEXT
-    listen: Address = Address("127.0.0.1", 0)  # Port 0: any.
+    listen: Address = Address("127.0.0.1", 0)  # Port 0: any free port.
     advertised: Address | None = None  # None: `listen`.
     security: ListenerSecurity = ListenerSecurity()
     is_advertised: bool = True
@@ -53,7 +53,7 @@ class BrokerListeners(NamedTuple):
 
 
 def listeners_of(given: Mapping[str, str], controllers: str | None = None) -> BrokerListeners:
-    """The listeners of a broker; SettingsError, one line. `controllers`: the controllers' own listener."""
+    """The listeners of a broker; SettingsError. `controllers`: the name of the controllers' listener, if it has one."""
     places = places_of(LISTENERS, given) or {PLAINTEXT: Address("", 9092)}
     if controllers is not None and controllers.upper() in places:
         raise SettingsError(f"{LISTENERS}={given.get(LISTENERS, '')}: {controllers} is the controllers'")
@@ -83,7 +83,7 @@ def listeners_of(given: Mapping[str, str], controllers: str | None = None) -> Br
 
 
 def _inter_broker(given: Mapping[str, str], names: list[str]) -> str:
-    """By its name, or the one that is named as its protocol; the one listener of a broker is it without either."""
+    """The inter-broker listener: the given name, or the given protocol as name; else the only one, or PLAINTEXT."""
     name, protocol = given.get(INTER_BROKER), given.get(OF_PROTOCOL)
     if name and protocol:
         raise SettingsError(f"give either {INTER_BROKER} or {OF_PROTOCOL}")

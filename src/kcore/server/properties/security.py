@@ -1,4 +1,4 @@
-"""server.properties: TLS and SASL of a listener, whose own settings (`listener.name.NAME.`) come before the others.
+"""Reads TLS and SASL of a listener from server.properties. `listener.name.NAME.` settings override the others.
 
 Source: ChannelBuilders, BrokerSecurityConfigs, SslConfigs, SaslConfigs, DefaultSslEngineFactory of 4.3.1.
 """
@@ -39,31 +39,31 @@ _CONVERT: Final = (
 
 
 class _Given:
-    """The settings as one listener sees them."""
+    """The settings that apply to one listener, or to a client."""
 
     def __init__(self, given: Mapping[str, str], listener: str | None) -> None:
-        """`listener`: None for a client, which has none."""
+        """`listener`: its name; None for a client."""
         self.prefix = "" if listener is None else f"listener.name.{listener.lower()}."
         self._given = given
 
     def get(self, name: str, default: str | None = None) -> str | None:
-        """The listener's own value, or that of all listeners. An empty one is none."""
+        """The listener's own value, or that of all listeners. An empty value counts as missing."""
         return self._given.get(self.prefix + name) or self._given.get(name) or default
 
     def own(self, name: str) -> str | None:
-        """The listener's own value."""
+        """The listener's own value; None if it is missing or empty."""
         return self._given.get(self.prefix + name) or None
 
     def text(self, name: str) -> str | None:
-        """As `get`, where an empty value means something."""
+        """As `get`, for a setting whose empty value has a meaning."""
         return self._given.get(self.prefix + name, self._given.get(name))
 
     def shown(self, name: str) -> str:
-        """The name of the setting in the file."""
+        """The setting's name in the file: with the listener's prefix, if it is given so."""
         return self.prefix + name if self.prefix + name in self._given else name
 
     def check_names(self) -> None:
-        """SettingsError for settings of TLS and SASL that kcore does not have, and would be wrong to pass over."""
+        """SettingsError for TLS and SASL settings that kcore does not have and must not ignore."""
         for given in self._given:
             name, mechanism = given, ""
             if given.startswith(self.prefix):
@@ -81,14 +81,14 @@ class _Given:
 def protocol_of(given: Mapping[str, str], listener: str, *, is_controllers: bool = True) -> str:
     """The SecurityProtocol of a listener (AbstractKafkaConfig.effectiveListenerSecurityProtocolMap).
 
-    `is_controllers`: it is one of controller.listener.names.
+    `is_controllers`: the listener is in controller.listener.names.
     """
     name = "listener.security.protocol.map"
     protocols = {}
     for each in listed(given, name):
         key, _, protocol = each.partition(":")
         protocols[key.strip().upper()] = protocol.strip().upper()
-    # Kafka's default map has the names of protocols; it takes any other name of a controller's listener for plaintext.
+    # Kafka's default map has the names of the protocols. A controllers' listener with another name is plaintext.
     default = listener if listener in PROTOCOLS else PLAINTEXT if is_controllers else ""
     protocol = protocols.get(listener.upper(), "" if protocols and listener != PLAINTEXT else default)
     if protocol not in PROTOCOLS:
@@ -99,14 +99,14 @@ def protocol_of(given: Mapping[str, str], listener: str, *, is_controllers: bool
 def security_of(
     given: Mapping[str, str], listener: str, own: str | None = OF_CONTROLLERS, *, is_controllers: bool = True
 ) -> ListenerSecurity:
-    """The TLS and SASL settings of a listener; SettingsError, one line, which never shows a password.
+    """The TLS and SASL settings of a listener; SettingsError with one line that shows no password.
 
-    `own`: the setting with the mechanism for this node's own connections to such listeners; None: no connections.
+    `own`: the setting with the mechanism that this node uses to connect to other nodes; None: it does not connect.
     """
     of_listener, protocol = _checked(given, listener), protocol_of(given, listener, is_controllers=is_controllers)
     rules = of_listener.get("ssl.principal.mapping.rules", "DEFAULT")
     if rules != "DEFAULT":
-        raise SettingsError(f"{of_listener.shown('ssl.principal.mapping.rules')}={rules}: kcore has DEFAULT alone")
+        raise SettingsError(f"{of_listener.shown('ssl.principal.mapping.rules')}={rules}: kcore has only DEFAULT")
     has_sasl = protocol.startswith("SASL_")
     tls = _tls(of_listener, has_sasl=has_sasl) if protocol.endswith("SSL") else None
     if not has_sasl:
@@ -158,7 +158,7 @@ def _own_mechanism(of_listener: _Given, own: str) -> str:
 def _check_own(of_listener: _Given, logins: Mapping[str, Login], mechanism: str | None) -> None:
     if mechanism is not None and logins[mechanism].own is None:
         name = f"{of_listener.prefix}{mechanism.lower()}.{JAAS}"
-        raise SettingsError(f"{name}: username and password are missing, by which this node connects to others")
+        raise SettingsError(f"{name}: username and password are missing; this node connects to other nodes with them")
 
 
 _MECHANISMS: Final = f"kcore has {', '.join(MECHANISMS)}"
@@ -196,8 +196,8 @@ def _tls(of_listener: _Given, *, has_sasl: bool, is_server: bool = True) -> TlsS
     if (chain is None) != (key is None):
         raise SettingsError("give both ssl.keystore.certificate.chain and ssl.keystore.key")
     if keystore is None and chain is None and is_server:
-        raise SettingsError(f"{of_listener.prefix}ssl.keystore.location is missing: a server shows a certificate")
-    # With SASL, only the listener's own setting makes clients show certificates, too (ChannelBuilders).
+        raise SettingsError(f"{of_listener.prefix}ssl.keystore.location is missing: a server needs a certificate")
+    # With SASL, clients need a certificate only if the listener's own setting says so (ChannelBuilders).
     client_auth = of_listener.own("ssl.client.auth") if has_sasl else of_listener.get("ssl.client.auth")
     client_auth = client_auth or "none"
     if client_auth not in CLIENT_AUTH:
@@ -223,7 +223,7 @@ def _tls(of_listener: _Given, *, has_sasl: bool, is_server: bool = True) -> TlsS
 
 
 def _store(of_listener: _Given, store: str, instead: str) -> str | None:
-    """The path of a store, which is PEM; None where there is none, or it is given as text."""
+    """The path of a PEM store; None if there is no store, or if its text is in the setting `instead`. SettingsError."""
     location, kind = of_listener.get(f"ssl.{store}.location"), of_listener.get(f"ssl.{store}.type", "JKS")
     if location is None and of_listener.get(instead) is None:
         return None
@@ -267,5 +267,5 @@ def client_security_of(properties: Mapping[str, str]) -> ListenerSecurity:
     if login.own is None:
         raise SettingsError(f"{JAAS}: username and password are missing")
     if login.options.get("tokenauth", "").lower() == "true":
-        raise SettingsError(f"{JAAS}: kcore's clients come with no delegation token")
+        raise SettingsError(f"{JAAS}: kcore's clients use no delegation token")
     return ListenerSecurity(tls, logins={mechanism: login}, own_mechanism=mechanism)

@@ -28,9 +28,9 @@ class SettingsError(KcoreError):
 
 
 def value_of(name: str, text: str, shown: str | None = None) -> Any:
-    """The value of Kafka's setting `name`, of the type that its ConfigDef says; SettingsError for an invalid one.
+    """The value of Kafka's setting `name`, in the type of its ConfigDef; SettingsError for an invalid value.
 
-    `shown`: how the file names it, where that is with a listener's prefix.
+    `shown`: its name in the file, if it has a listener's prefix there.
     """
     config = DEFINITIONS[name]
     try:
@@ -61,7 +61,7 @@ def boolean_of(name: str, text: str) -> bool:
 
 
 def count_of(name: str, text: str) -> int:
-    """A number from 0 on that is part of a setting; SettingsError."""
+    """A number of 0 or more that is part of a setting; SettingsError."""
     if not re.fullmatch(r"\d{1,10}", text) or int(text) > MOST_INT:
         raise SettingsError(f"{name}={text}: give a number from 0 to {MOST_INT:,}")
     return int(text)
@@ -89,9 +89,9 @@ _NOT_DONE: Final = {  # Prefixes of settings that kcore must not ignore.
     "create.topic.policy.class.name": _NO_JAVA,
     "alter.config.policy.class.name": _NO_JAVA,
     "client.quota.callback.class": _NO_JAVA,
-    "config.providers": "kcore takes each value as it is, and asks no provider for it",
+    "config.providers": "kcore does not use configuration providers",
 }
-_SECURITY: Final = {"ssl.": PLAIN, "sasl.": PLAIN}  # More such prefixes, for a server without TLS and SASL.
+_SECURITY: Final = {"ssl.": PLAIN, "sasl.": PLAIN}  # Further such prefixes, for a server without TLS and SASL.
 LISTENER_PREFIX: Final = "listener.name."
 LISTENERS: Final = "listeners"
 ADVERTISED: Final = "advertised.listeners"
@@ -105,7 +105,7 @@ def checked(
     has_security: bool = False,
     knows_all: bool = True,
 ) -> dict[str, str]:
-    """The settings without the space around them.
+    """The settings, without white space around their values.
 
     If the server `knows_all`, a name that is neither Kafka's nor in `besides` raises SettingsError. So does a setting
     that the server cannot honour and must not ignore: TLS and SASL settings, too, unless the server `has_security`.
@@ -124,7 +124,7 @@ def checked(
 
 
 def _check_values(given: Mapping[str, str]) -> None:
-    """SettingsError for a value that Kafka's ConfigDef refuses, of a listener's own settings, too."""
+    """SettingsError for a value that Kafka's ConfigDef refuses, also of settings with a listener's prefix."""
     for name, text in given.items():
         plain = name.split(".", 3)[-1] if name.startswith(LISTENER_PREFIX) else name
         if plain in DEFINITIONS:
@@ -137,7 +137,7 @@ def read_all(given: Mapping[str, str], names: Iterable[str], prefix: str = "") -
 
 
 def raft_settings(given: Mapping[str, str]) -> dict[str, Any]:
-    """Fields of RaftConfig."""
+    """The given settings of raft, as fields of RaftConfig."""
     found = {"append_linger_ms": None, **read_all(given, _OF_RAFT, "controller.quorum.")}
     if AUTO_JOIN in given:
         found["auto_join"] = value_of(AUTO_JOIN, given[AUTO_JOIN])
@@ -145,7 +145,7 @@ def raft_settings(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def metadata_log_of(given: Mapping[str, str]) -> Settings:
-    """How the metadata log is cut into segments (MetadataLogConfig, KafkaRaftLog)."""
+    """The settings of the metadata log's segments (MetadataLogConfig, KafkaRaftLog)."""
     name = next((each for each in _METADATA_SEGMENT_BYTES if each in given), None)
     segment_ms = given.get(_METADATA_SEGMENT_MS)
     return Settings(
@@ -165,7 +165,7 @@ class QuorumSettings(NamedTuple):
 
 
 def quorum_of(given: Mapping[str, str]) -> QuorumSettings:
-    """The settings; SettingsError, one line, unless exactly one of static voters and bootstrap servers is given."""
+    """The settings; SettingsError, also unless exactly one of static voters and bootstrap servers is given."""
     listener = listener_name_of(given)
     voters = static_voters_of(given.get("controller.quorum.voters", ""), listener)
     bootstrap = addresses("controller.quorum.bootstrap.servers", given)
@@ -185,17 +185,17 @@ def listener_name_of(given: Mapping[str, str]) -> str:
 
 
 def listed(given: Mapping[str, str], name: str) -> list[str]:
-    """The items of a list."""
+    """The items of a setting that is a list."""
     return items(given.get(name, ""))
 
 
 def items(text: str | None) -> list[str]:
-    """The items of a list's text."""
+    """The items of a list with commas, without white space."""
     return [each.strip() for each in (text or "").split(",") if each.strip()]
 
 
 def places_of(name: str, given: Mapping[str, str]) -> dict[str, Address]:
-    """`listeners` or `advertised.listeners`: addresses by the listener's name, which Kafka has in capitals."""
+    """Addresses in `listeners` or `advertised.listeners`, by the listener's name in capitals, as Kafka has it."""
     found: dict[str, Address] = {}
     for each in listed(given, name):
         parts = LISTENER.fullmatch(each)
@@ -213,7 +213,7 @@ def places_of(name: str, given: Mapping[str, str]) -> dict[str, Address]:
 
 
 def static_voters_of(text: str, listener: str) -> tuple[Voter, ...]:
-    """controller.quorum.voters"""
+    """The voters in controller.quorum.voters; SettingsError."""
     try:
         return static_voters((each for each in text.split(",") if each.strip()), listener)
     except ValueError as error:
@@ -221,7 +221,7 @@ def static_voters_of(text: str, listener: str) -> tuple[Voter, ...]:
 
 
 def addresses(name: str, given: Mapping[str, str]) -> tuple[Address, ...]:
-    """A list of HOST:PORT."""
+    """The addresses in a list of HOST:PORT; SettingsError."""
     found = []
     for each in listed(given, name):
         host, _, port = each.rpartition(":")

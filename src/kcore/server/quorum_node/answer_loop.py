@@ -1,10 +1,10 @@
 """The answer loop: it answers requests that change nothing, in a thread beside the server's event loop.
 
-All connections begin at the server (`kcore.net.server`), which offers a connection after each direct answer. A feed is
-for one kind of request (`follower_feed`: Fetch of observers; `kcore.server.kraft_controller.heartbeat_feed`:
-BrokerHeartbeat). It decides whether the loop can answer the same request when only a few integers in it differ. It
-updates the loop as soon as anything changes that the answer depends on. If the loop cannot answer a request, it hands
-the connection back with the request's bytes, and the server answers.
+All connections begin at the server (`kcore.net.server`), which offers a connection to the loop after a direct answer. A
+feed handles one kind of request (`follower_feed`: Fetch of observers; `kcore.server.kraft_controller.heartbeat_feed`:
+BrokerHeartbeat). The feed decides whether the loop can answer the same request when only a few integers in it differ.
+When anything changes that an answer depends on, the feed updates the loop. If the loop cannot answer a request, it
+hands the connection back with the request's bytes, and the server answers.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from kcore.schema.structure import Message
 
 AnswerLoopKind: TypeAlias = Literal["compiled", "plain"]
 ANSWER_LOOPS: Final[tuple[AnswerLoopKind, ...]] = ("compiled", "plain")
-TAKEN_BACK_AT_ONCE: Final = 64  # Connections in one turn of the event loop.
-LARGEST_PATTERN: Final = 4096  # Bytes of a request's frame, its size field included.
+TAKEN_BACK_AT_ONCE: Final = 64  # Connections that the server takes back in one turn of the event loop.
+LARGEST_PATTERN: Final = 4096  # The limit of a request's bytes, its size field included.
 _NANOS: Final = 1_000_000_000
 
 Progress: TypeAlias = tuple[int, int, int, int]
@@ -36,14 +36,14 @@ Left: TypeAlias = tuple[AdoptedConnection, int, bytes, bytes, str]
 """A connection that has left the loop: its descriptor (-1 if closed), its unanswered and unsent bytes, and why it is
 closed."""
 Take: TypeAlias = Callable[[int, int], None]
-"""Gives a connection to the loop, by its key there and its descriptor."""
+"""Gives a connection to the loop; takes the loop's key of the connection, and its descriptor."""
 
 
 class Feed(Protocol):
     """The interface between the answer loop and one kind of request."""
 
     def plan(self, direct: Direct, response: Message) -> Take | None:
-        """How the loop takes over a connection after this response; None if the server handles the next request."""
+        """The function that gives the connection to the loop after this response; None if the server keeps it."""
 
     def follow(self) -> None:
         """Updates the loop after an event of the server."""
@@ -52,11 +52,11 @@ class Feed(Protocol):
         """Called before the calls of `left` for one or more connections."""
 
     def left(self, key: int, connection: AdoptedConnection, received: bytes, progress: Progress) -> None:
-        """A connection has left the loop; `received`: the unanswered bytes."""
+        """Called when a connection has left the loop; `received`: the bytes of unanswered requests."""
 
 
 class AnswerLoop:
-    """The loop of one server, its thread, and the connections that it has."""
+    """The answer loop of one server, with its thread and its connections."""
 
     def __init__(self, server: Server, fail: Callable[[Exception], None]) -> None:
         """`fail` is called if the loop ends by itself, which is a fault of the process."""
@@ -70,7 +70,7 @@ class AnswerLoop:
         self._feeds: list[Feed] = []
         self.direct_connections: DirectConnections | None = None
         self.connections: dict[int, AdoptedConnection] = {}
-        self._left: deque[Left] = deque()  # Connections that have left the loop, for the server.
+        self._left: deque[Left] = deque()  # Connections that have left the loop, until the server takes them back.
         self._keys = count()
         self._counted = {"requests": 0, "bytes_in": 0, "bytes_out": 0}
         self._is_closing = False
@@ -147,7 +147,7 @@ class AnswerLoop:
     def drain(self) -> None:
         """Takes back the connections that the loop has handed back, and forgets those that it has closed.
 
-        The server continues a few at a time, with other events in between: a resigning leader recalls thousands.
+        The server takes them back a few at a time, with other events in between: a resigning leader recalls thousands.
         """
         left = self.loop.drain()
         if left:

@@ -26,11 +26,11 @@ from kcore.schema.describe_quorum import (
 
 LIMITS: Final = Limits(connect_s=5.0, request_s=5.0, close_s=0.2)
 BACKOFF: Final = Backoff(first_s=0.05, highest_s=1.0)
-HOPS: Final = 3  # From a node that does not lead to the leader that it names.
+HOPS: Final = 3  # The limit of nodes in a row that name another leader.
 
 
 class QuorumDescription(NamedTuple):
-    """The leader's view; `nodes` are the voters' endpoints, none before KIP-853. `cluster_id` may not be known yet."""
+    """A leader's description; `nodes`: the voters' endpoints, none before KIP-853. `cluster_id` may not be known."""
 
     cluster_id: str
     partition: DescribeQuorumResponsePartitionData
@@ -46,7 +46,7 @@ async def describe_quorum(
     random: Random,
     security: Callable[[], Security] | None = None,
 ) -> QuorumDescription:
-    """Asks controllers, or brokers, which ask the active controller; again until `timeout_s` are over.
+    """Asks controllers, or brokers, which forward to the active controller. Retries until `timeout_s` have passed.
 
     `security`: TLS and SASL settings of each connection. AuthenticationError if a peer rejects them.
     After the timeout it raises RequestTimeoutError with the last problem. Without a retry it raises ApiException for a
@@ -57,16 +57,16 @@ async def describe_quorum(
 
 
 class _Search:
-    """Finds the node that can answer; each try uses the addresses learnt by the last one."""
+    """Finds the node that can answer. Each try first uses the addresses that the last one found."""
 
     def __init__(
         self, bootstrap: Sequence[Address], endpoint_type: int, security: Callable[[], Security] | None
     ) -> None:
         self._bootstrap, self._endpoint_type, self._security = list(bootstrap), endpoint_type, security
-        self._learnt: list[Address] = []  # The leader first, where that is known.
+        self._learnt: list[Address] = []  # Addresses from the last response: the leader first, if known.
 
     async def once(self) -> QuorumDescription:
-        """The response of the first address that gives one. DisconnectedError lists the errors of all."""
+        """The description by the first address that gives one. DisconnectedError lists the errors of all addresses."""
         problems: list[str] = []
         for address in dict.fromkeys([*self._learnt, *self._bootstrap]):
             leader: Address | None = address
@@ -87,14 +87,14 @@ class _Search:
         raise DisconnectedError("; ".join(dict.fromkeys(problems)))
 
     async def _ask(self, address: Address) -> QuorumDescription | Address | None:
-        """The description, or the leader's endpoint if this node knows it."""
+        """The description; or the leader's address, or None if the node does not know the leader."""
         security = None if self._security is None else self._security()
         async with await connect(*address, security=security, limits=LIMITS) as connection:
             try:
                 return await self._describe_once(connection)
             except UnsupportedVersionError as error:
                 raise UnsupportedVersionError(
-                    f"{connection.peer} is no node of a KRaft cluster that can tell: {error}"
+                    f"{connection.peer} is not a node of a KRaft cluster, or cannot describe the quorum: {error}"
                 ) from None
 
     async def _describe_once(self, connection: Connection) -> QuorumDescription | Address | None:
@@ -117,9 +117,9 @@ class _Search:
         answer: DescribeQuorumResponse,
         cluster: DescribeClusterResponse,
     ) -> Address | None:
-        """By the answer's LeaderId, or else by the metadata.
+        """The leader's address by the response's LeaderId, or by the cluster's controller id; None if it is unknown.
 
-        Kafka leaves LeaderId and LeaderEpoch 0 in such an answer; no leader ever had epoch 0.
+        A Kafka node that does not lead responds with LeaderId and LeaderEpoch 0; no leader has epoch 0.
         """
         where = {each.broker_id: Address(each.host, each.port) for each in cluster.brokers}
         where |= {
@@ -146,9 +146,9 @@ def _check(error_code: int, what: str) -> None:
 
 
 def partition_of(answer: DescribeQuorumResponse, peer: str) -> DescribeQuorumResponsePartitionData:
-    """The one that was asked for; NetworkError if the answer is about others."""
+    """The requested partition of the response; NetworkError if the response is about other partitions."""
     found = [(topic.topic_name, each) for topic in answer.topics for each in topic.partitions]
     if [(name, each.partition_index) for name, each in found] != [(METADATA_TOPIC, 0)]:
         named = ", ".join(f"{name}-{each.partition_index}" for name, each in found) or "nothing"
-        raise NetworkError(f"DescribeQuorum to {peer}: it tells of {named}, not of {METADATA_TOPIC}-0")
+        raise NetworkError(f"DescribeQuorum to {peer}: the response is about {named}, not {METADATA_TOPIC}-0")
     return found[0][1]

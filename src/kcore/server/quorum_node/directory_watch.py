@@ -1,6 +1,6 @@
 """Notices that a node's log directory was moved, removed or made unreadable while the node runs.
 
-The node goes on: its files are open, and what it writes stays in them. But the next start would not find them.
+The node continues with its open files. But its next start would not find them.
 """
 
 import asyncio
@@ -9,26 +9,26 @@ import os
 from pathlib import Path
 from typing import Final
 
-LOOK_S: Final = 1.0  # Between two looks.
+LOOK_S: Final = 1.0  # Seconds between two checks.
 
 logger = logging.getLogger(__name__)
 
 
 class DirectoryWatch:
-    """Watches the folder that is at `path` when it is made."""
+    """Watches the folder that is at `path` when this object is created."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._known = path, _identity(path)
         self.problem: str | None = None  # The current problem of the folder.
 
     async def run(self) -> None:
-        """Looks once a second, and logs each change; until it is cancelled."""
+        """Checks the folder once a second, and logs each change; runs until it is cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             self.look()
 
     def look(self) -> None:
-        """Sets `problem`, with one log line where the folder went or came back."""
+        """Sets `problem`; logs a line when the folder is gone or back."""
         before, self.problem = self.problem, self._problem()
         if self.problem is not None and before is None:
             logger.error("%s. The node goes on with its open files; put the folder back before it stops", self.problem)

@@ -31,14 +31,14 @@ class FeatureUpdates:
         self.waiting: list[tuple[Hashable, UpdateFeaturesResponse]] = []  # Reply address and response.
 
     def on_request(self, request: UpdateFeaturesRequest, version: int, reply_to: Hashable, now_ms: int) -> list[Effect]:
-        """Returns the effects of the upgrade, and SendResponse if it needs no commit. Makes all updates, or none."""
+        """Starts the updates: all or none. Returns the effects, with a SendResponse if no commit is needed."""
         node = self._node
         if not node.leads or node.high_watermark is None:
             return [SendResponse(reply_to, self._not_controller())]
         effects: list[Effect] = []
         for validate_only in (True, False)[: 1 if request.validate_only else 2]:
             for update in request.feature_updates:
-                if not node.leads:  # The update before ran the node's timers, and it resigned.
+                if not node.leads:  # The last update ran the node's timers, and the node resigned.
                     return [*effects, SendResponse(reply_to, self._not_controller())]
                 problem, more = self._update(update, now_ms, validate_only=validate_only)
                 effects += more
@@ -97,7 +97,7 @@ def _updated(request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResp
 
 
 def _why_not(node: RaftNode, update: FeatureUpdateKey) -> Problem | None:
-    """The error of an update that is invalid for any voters; or None."""
+    """The error of an update that no voters could make valid; None if there is no such error."""
     wanted, current = update.max_version_level, node.voter_history.kraft_version
     is_upgrade = update.upgrade_type == UpgradeType.UPGRADE
     why = None

@@ -1,9 +1,9 @@
-"""Lets the answer loop answer observers' fetches for a leader: passes its log and its high watermark to the loop.
+"""Lets the answer loop answer observers' fetches for a leader: passes the leader's log and high watermark to the loop.
 
 Consecutive Fetch requests of an observer in one epoch differ only in four fields: correlation id, fetch offset, last
 fetched epoch and high watermark. Their answers differ only in the records and the high watermark. `kcore.raft.fetching`
 decides whether an offset may be answered this way; the loop follows the same rules.
-The node's own state changes first: the feed passes an offset to the loop once the log has it.
+The node's own state changes first: the feed passes a batch to the loop once the batch is in the log's file.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ PLACE_OF_VERSION: Final = 6  # The API version follows the frame's size and the 
 
 Places = tuple[int, int, int, int | None]
 Template = tuple[bytes, int, int, bytes]
-"""An answer up to the length of its records, where in it are correlation id and high watermark, and what follows."""
+"""A response up to the length of its records; the positions of correlation id and high watermark in it; the rest."""
 
 
 def fetch_pattern(direct: Direct, request: FetchRequest, partition: FetchPartition) -> tuple[bytes, Places] | None:
-    """The frame of that request with its size, and the places of FIELDS; None for bytes that kcore would not write.
+    """The request's frame with its size, and the positions of FIELDS; None if kcore would encode the request otherwise.
 
-    The request is used up.
+    The request's fields are changed and set back.
     """
     header, version = direct.context.header, direct.context.version
     values = {name: getattr(header if name == "correlation_id" else partition, name) for name in FIELDS}
@@ -80,7 +80,7 @@ def fetch_template(empty: FetchResponse, version: int) -> Template:
 
 
 def _own_copy(response: FetchResponse) -> FetchResponse:
-    """One whose partition may be changed."""
+    """A copy of the response whose partition may be changed."""
     found = copy(response)
     topic = copy(response.responses[0])
     topic.partitions = [copy(topic.partitions[0])]
@@ -90,16 +90,16 @@ def _own_copy(response: FetchResponse) -> FetchResponse:
 
 NO_HIGH_WATERMARK: Final = FetchPartition().high_watermark  # The default in requests without a high watermark.
 VALID: Final = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(0, 0))
-_FETCHED: Final = Struct("=5q")  # The key of one connection, and its Progress.
+_FETCHED: Final = Struct("=5q")  # The loop's key of a connection, and the connection's Progress.
 
 
 class FollowerFeed:
-    """A feed of Fetch requests (`compiled.Feed`)."""
+    """The feed of the answer loop for Fetch requests; implements `Feed`."""
 
     def __init__(
         self, answer_loop: AnswerLoop, node: RaftNode, clock: Clock, may_fetch: Callable[[Direct], bool]
     ) -> None:
-        """`may_fetch`: whether the sender of a request has the right to it now."""
+        """`may_fetch`: whether the sender of a request has the right to fetch now."""
         self._answer_loop, self._loop, self._node, self._clock, self._may_fetch = (
             answer_loop,
             answer_loop.loop,
@@ -107,21 +107,21 @@ class FollowerFeed:
             clock,
             may_fetch,
         )
-        self._log = node.log if isinstance(node.log, DiskRaftLog) else None  # Others are not in files.
+        self._log = node.log if isinstance(node.log, DiskRaftLog) else None  # None: the log is not in files.
         self._leading: Leader | None = None  # The leader that the loop answers for.
         self._end = self._high_watermark = -1
-        self._written = Place(-1, 0)  # After the last batch that was passed to the loop.
-        self._said: Hashable = None  # The state that the templates were made from.
-        self._voters: object = None  # The voters: the loop has no connection of theirs.
-        self._refusals: dict[int, FetchResponse] = {}  # By version: to those that wait when the node resigns.
+        self._written = Place(-1, 0)  # The end of the last batch that the feed has passed to the loop.
+        self._said: Hashable = None  # The quorum state and log start that the templates have.
+        self._voters: object = None  # The leader's voters: the loop has none of their connections.
+        self._refusals: dict[int, FetchResponse] = {}  # By version of Fetch.
         self._owed: dict[int, FetchResponse] = {}  # The refusals to send, by connection.
-        self._replicas: dict[int, ReplicaKey] = {}  # By the loop's key.
+        self._replicas: dict[int, ReplicaKey] = {}  # The observers by the loop's key of their connection.
         self._is_resigning = False
         self._tells_soon = False  # A call that passes the appends to the loop is scheduled.
 
     @property
     def leads(self) -> bool:
-        """Whether the loop answers for this leader, and the node still leads."""
+        """True if the node leads, and the loop answers for it in this epoch."""
         return self._leading is not None and self._leading is self._node.state
 
     # Updates that the feed passes to the loop.
@@ -166,7 +166,7 @@ class FollowerFeed:
             self._loop.lead(leading.epoch, leading.epoch_start_offset)
 
     def _tell_soon(self) -> None:
-        """Passes the appends of several events to the loop at once: nobody fetches them before they are committed."""
+        """Passes the appends of several events to the loop together: the loop needs them at the next commit."""
         self._tells_soon = False
         self._tell_written()
 
@@ -186,7 +186,7 @@ class FollowerFeed:
         self._end = log.end_offset
 
     def _make_template(self, version: int) -> None:
-        """The answer in that version from now on."""
+        """Sets the loop's template of responses in this version, and the refusal."""
         node = self._node
         self._refusals[version] = fetching.error_response(node, version, Errors.NOT_LEADER_OR_FOLLOWER)
         empty = fetching.fetch_response(node, version, Errors.NONE, b"", VALID)
@@ -223,7 +223,7 @@ class FollowerFeed:
         return take
 
     def _is_known(self, request: FetchRequest, partition: FetchPartition, version: int, replica: ReplicaKey) -> bool:
-        """Whether the loop answers such requests as `fetching.on_fetch_request` does."""
+        """True if the loop answers this kind of request as `fetching.on_fetch_request` does."""
         node, leading = self._node, self._leading
         assert leading is not None
         if node.cluster_id is None or node.config.early_high_watermark or leading.is_voter(replica):
@@ -236,7 +236,7 @@ class FollowerFeed:
         return request.max_wait_ms > 0 and request.max_bytes >= 0
 
     def _is_next_known(self, partition: FetchPartition, response: FetchResponse) -> bool:
-        """Whether the next fetch is from an offset, and an epoch there, of which the loop knows."""
+        """True if the loop knows the next fetch offset, and the epoch before this offset."""
         leading = self._leading
         assert leading is not None
         if partition.last_fetched_epoch == leading.epoch and partition.fetch_offset > leading.epoch_start_offset:
@@ -248,7 +248,7 @@ class FollowerFeed:
         """See `Feed.before_left`."""
 
     def left(self, key: int, connection: AdoptedConnection, received: bytes, progress: Progress) -> None:
-        """See `Feed.left`. A fetch that waits when the node resigns gets the answer of `leading.end`."""
+        """See `Feed.left`. If the node is resigning, keeps the refusal of a fetch that still waits, for `owed_to`."""
         replica = self._replicas.pop(key, None)
         if replica is None:
             return
@@ -259,7 +259,7 @@ class FollowerFeed:
                 self._owed[connection.identity.connection_id] = refusal
 
     def owed_to(self, connection_id: int, request: Message) -> FetchResponse | None:
-        """The answer to a fetch that waited in the loop when the node resigned."""
+        """The refusal of a fetch that waited in the loop when the node resigned; None for other requests."""
         if not self._owed:
             return None
         owed = self._owed.pop(connection_id, None)

@@ -17,10 +17,10 @@ class ForeignClusters:
     """Writes a bounded number of lines about requests that name another cluster."""
 
     def __init__(self) -> None:
-        self._log = BoundedLog(logger, burst=1, every_s=EVERY_S)  # The node asks many times a second.
+        self._log = BoundedLog(logger, burst=1, every_s=EVERY_S)  # A refused node asks many times a second.
 
     def look(self, request: Message, cluster_id: str | None) -> None:
-        """Write a line if the request is a follower's or a broker's of another cluster than `cluster_id`."""
+        """Logs a line if a follower or a broker of another cluster than `cluster_id` sent the request."""
         if isinstance(request, BrokerRegistrationRequest):
             node_id = request.broker_id
         elif isinstance(request, FetchRequest):

@@ -61,7 +61,7 @@ NEWEST: Final[Mapping[str, Mapping[type[Message], int]]] = {
 
 
 def may_wait(request: Message) -> bool:
-    """Whether the leader may delay the answer. It answers a Fetch that only reports the flushed offset at once."""
+    """Whether the leader may delay the answer. A Fetch that only reports the flushed offset is answered at once."""
     return isinstance(request, LONG) and not (isinstance(request, FetchRequest) and request.max_wait_ms == 0)
 
 
@@ -84,10 +84,10 @@ class _Lane:
 
 
 class QuorumPeers:
-    """Sends the requests of a raft node; calls `on_response` once for each, never from within `send`.
+    """Sends the requests of a raft node. Calls `on_response` once for each request, never from within `send`.
 
-    If the destination refuses the connection, it calls `on_refused` at once for each waiting request, and `on_response`
-    after the back-off.
+    If the destination refuses the connection, `on_refused` is called at once for each waiting request, and
+    `on_response` after the back-off.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class QuorumPeers:
             elif len(self._lanes) >= MOST_LANES:
                 self._drop(self._lanes.pop(next(iter(self._lanes))))
             lane = _Lane(effect.address)
-        self._lanes[key] = lane  # Last in the dict: the first is the least recently used.
+        self._lanes[key] = lane  # The dict is in the order of use: its first lane is dropped first.
         connection = lane.connection if lane.connecting is None else None
         if connection is not None and not connection.closed and not connection.ends_soon:
             self._ask(connection, effect)

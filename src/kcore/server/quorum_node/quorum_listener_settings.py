@@ -1,6 +1,6 @@
-"""Reads from a controller's server.properties which clients may connect to a bare node of a quorum.
+"""Reads from a controller's server.properties which clients may connect to a quorum node without a controller.
 
-A bare node has no ACLs: only `super.users` have the rights of a node of the quorum. Source: ControllerApis, which
+Such a node has no ACLs: only `super.users` have the rights of a node of the quorum. Source: ControllerApis, which
 requires CLUSTER_ACTION for raft requests.
 """
 
@@ -24,7 +24,7 @@ class QuorumListenerSettings(NamedTuple):
 
 
 def quorum_listener_settings(properties: Mapping[str, str], listener: str) -> QuorumListenerSettings:
-    """`listener`: its name. SettingsError, one line, for invalid values, which never shows a password."""
+    """The settings of the listener with this name. SettingsError with one line that shows no password."""
     given = checked(properties, has_security=True, knows_all=False)
     names = listed(given, "controller.listener.names")
     if names and listener not in names:
@@ -32,7 +32,7 @@ def quorum_listener_settings(properties: Mapping[str, str], listener: str) -> Qu
     security = security_of(given, listener)
     users = frozenset(each.strip() for each in given.get("super.users", "").split(";") if each.strip())
     if wrong := sorted(each for each in users if ":" not in each):
-        raise SettingsError(f"super.users: {wrong[0]} is no principal such as User:name")
+        raise SettingsError(f"super.users: {wrong[0]} is not a principal such as User:name")
     knows_clients = security.mechanisms or (security.tls is not None and security.tls.client_auth != "none")
     if not users and (knows_clients or given.get("authorizer.class.name")):
         raise SettingsError("super.users is missing: list the principals that the nodes of the quorum use")

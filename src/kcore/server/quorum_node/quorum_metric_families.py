@@ -1,4 +1,4 @@
-"""A quorum node's figures as families of a page, with Kafka's names where Kafka has them.
+"""Converts a quorum node's counters to families of the metrics page, with Kafka's names where Kafka has them.
 
 Source: KafkaRaftMetrics, QuorumControllerMetrics, SnapshotEmitterMetrics, UnifiedLog's LogFlushStats.
 """
@@ -23,7 +23,7 @@ STATES: Final = (
 
 
 def quorum_families(server: QuorumServer) -> list[Family]:
-    """All of a node's; to be called on its loop."""
+    """All families of a node; called on the node's event loop."""
     at_s, loop = time.monotonic(), current_watched_loop()
     return [
         *_of_node(server.node),
@@ -38,7 +38,7 @@ def quorum_families(server: QuorumServer) -> list[Family]:
 
 
 def _of_directory(server: QuorumServer) -> list[Family]:
-    """None for a node without a log directory."""
+    """The family of the log directory; none for a node without one."""
     if server.directory is None:
         return []
     what = "Whether the log directory is where it was when the node started."
@@ -46,7 +46,7 @@ def _of_directory(server: QuorumServer) -> list[Family]:
 
 
 def collector(server: QuorumServer) -> Collect:
-    """The page of one node."""
+    """A function that collects the metrics of one node."""
 
     async def collect() -> Sequence[Family]:
         return quorum_families(server)
@@ -55,7 +55,7 @@ def collector(server: QuorumServer) -> Collect:
 
 
 def kafkas_state(node: RaftNode) -> str:
-    """As Kafka's current-state has it."""
+    """The node's state, as Kafka's metric current-state names it."""
     state = node.quorum.state
     voted = "" if state.voted is None else "-voted"
     if isinstance(state, Leader):
@@ -76,17 +76,17 @@ def _of_node(node: RaftNode) -> Iterable[Family]:
     yield gauge(f"{RAFT}_current_leader", "The leader's id, -1 if unknown.", node.leader_id)
     voted_id = node.local.id if isinstance(quorum, Leader) else -1 if quorum.voted is None else quorum.voted.id
     yield gauge(f"{RAFT}_current_vote", "The candidate that the node voted for in this epoch, -1 for none.", voted_id)
-    yield gauge(f"{RAFT}_current_epoch", "The epoch.", quorum.epoch)
+    yield gauge(f"{RAFT}_current_epoch", "The current epoch.", quorum.epoch)
     known = node.quorum.high_watermark
     yield gauge(f"{RAFT}_high_watermark", "The high watermark, -1 if unknown.", -1 if known is None else known)
-    yield gauge(f"{RAFT}_log_end_offset", "The end of the log.", log.end_offset)
-    yield gauge(f"{RAFT}_log_end_epoch", "The epoch of its last record.", log.last_epoch)
-    yield gauge(f"{RAFT}_number_of_voters", "The voters.", len(node.voters.voters))
+    yield gauge(f"{RAFT}_log_end_offset", "The end offset of the log.", log.end_offset)
+    yield gauge(f"{RAFT}_log_end_epoch", "The epoch of the log's last record.", log.last_epoch)
+    yield gauge(f"{RAFT}_number_of_voters", "The number of voters.", len(node.voters.voters))
     if node.leads:
         yield gauge(
             f"{RAFT}_number_of_observers", "Observers that fetch from this leader.", len(node.leading.observers)
         )
-    yield gauge("kcore_raft_log_start_offset", "The start of the log.", log.start_offset)
+    yield gauge("kcore_raft_log_start_offset", "The start offset of the log.", log.start_offset)
 
 
 def _of_records(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
@@ -115,7 +115,7 @@ def _of_records(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
 
 def _of_events(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
     manager = "kafka_controller_ControllerEventManager"
-    text = "From the turn of the event loop that saw an event to its handling, in ms."
+    text = "From the start of the event loop's turn to the handling of an event, in ms."
     yield histogram(f"{manager}_EventQueueTimeMs", text, metrics.queue_time, metric_families.MS)
     text = "Handling of events, in ms."
     yield histogram(f"{manager}_EventQueueProcessingTimeMs", text, metrics.processing_time, metric_families.MS)
@@ -123,10 +123,10 @@ def _of_events(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
     if loop is not None:
         text = "Share of the last 30 to 60 s that the event loop waited."
         yield gauge(f"{manager}_AvgIdleRatio", text, loop.idle_ratio)
-    what = "How long an event held the event loop, by kind"
+    what = "How long an event blocked the event loop, by kind"
     yield metric_families.histograms("kcore_event_seconds", f"{what}.", "kind", metrics.events)
     yield from metric_families.longest("kcore_event", what, "kind", metrics.events, at_s)
-    text = "The part of that time that the state machine takes: committed records applied, outputs performed."
+    text = "How long the state machine blocked the event loop in an event: applied records, performed outputs."
     yield histogram("kcore_state_machine_seconds", text, metrics.state_machine)
 
 
@@ -136,6 +136,6 @@ def _of_snapshots(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
     yield gauge(f"{emitter}_LatestSnapshotGeneratedBytes", text, snapshots.latest_bytes)
     if snapshots.latest_s is not None:
         age_ms = (at_s - snapshots.latest_s) * metric_families.MS
-        yield gauge(f"{emitter}_LatestSnapshotGeneratedAgeMs", "Its age in ms.", age_ms)
-    text = "Snapshots, from the first slice until it was durable; other events run in between."
+        yield gauge(f"{emitter}_LatestSnapshotGeneratedAgeMs", "The age of the latest snapshot in ms.", age_ms)
+    text = "Snapshots: from the first slice until the snapshot is durable; other events run in between."
     yield histogram("kcore_snapshot_seconds", text, snapshots.written)

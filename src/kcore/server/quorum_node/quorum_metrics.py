@@ -8,13 +8,13 @@ from kcore.net.durations import Duration, Recent
 from kcore.raft.node import RaftNode
 from kcore.raft.states import Candidate, Prospective
 
-MOST_APPENDS: Final = 10_000  # A leader that cannot commit times no more appends than these.
+MOST_APPENDS: Final = 10_000  # The newest appends of a leader whose time until the commit is measured.
 ELECTING: Final = (Candidate, Prospective)
 
 
 @dataclass(slots=True)
 class Records:
-    """Records that came into the log in one way."""
+    """The number of records that the node has appended to its log, either as the leader or as a follower."""
 
     count: int = 0
     recent: Recent = field(default_factory=Recent)
@@ -29,12 +29,12 @@ class Records:
 class SnapshotMetrics:
     """Snapshots that this node wrote (SnapshotEmitter)."""
 
-    written: Duration = field(default_factory=Duration)  # From the first slice until it was durable.
+    written: Duration = field(default_factory=Duration)  # From the first slice until the snapshot is durable.
     latest_bytes: int = 0
-    latest_s: float | None = None  # When it was durable.
+    latest_s: float | None = None  # When the latest snapshot became durable.
 
     def add(self, nbytes: int, begin_s: float, end_s: float) -> None:
-        """One more is durable."""
+        """Counts a snapshot of `nbytes` bytes that was begun at `begin_s` and is durable at `end_s`."""
         self.written.add(end_s - begin_s, end_s)
         self.latest_bytes, self.latest_s = nbytes, end_s
 
@@ -43,15 +43,15 @@ class SnapshotMetrics:
 class QuorumMetrics:
     """Metrics of one process since its start.
 
-    `events`: by kind, how long each event held the event loop, from its call to the last effect performed. A request is
-    its API, a response "FetchResponse"; periodic tasks have Kafka's names for them; a part of a decision that goes on
-    is "CreateTopics continued".
+    `events`: by kind, how long each event blocked the event loop, from its call to the last effect performed. A
+    request's kind is its API, a response's is its name such as "FetchResponse". Periodic tasks have Kafka's names. A
+    long decision that continues has a kind such as "CreateTopics continued".
     """
 
     events: defaultdict[str, Duration] = field(default_factory=lambda: defaultdict(Duration))
     # The state machine's share of these times: it applies committed records, and the server performs the outputs.
     state_machine: Duration = field(default_factory=Duration)
-    queue_time: Duration = field(default_factory=Duration)  # From the turn of the loop that saw an event to its call.
+    queue_time: Duration = field(default_factory=Duration)  # From the start of the loop's turn to the event's call.
     processing_time: Duration = field(default_factory=Duration)  # All events together.
     flushes: Duration = field(default_factory=Duration)  # Flushes of the log, on a thread of their own.
     commits: Duration = field(default_factory=Duration)  # A leader's appends, until they were committed.
@@ -59,14 +59,14 @@ class QuorumMetrics:
     appended: Records = field(default_factory=Records)  # As the leader.
     fetched: Records = field(default_factory=Records)  # As a follower.
     snapshots: SnapshotMetrics = field(default_factory=SnapshotMetrics)
-    new_leaders: int = 0  # Times that a leader became known.
-    faults: int = 0  # Events that failed by a fault of ours, and wrote nothing.
+    new_leaders: int = 0  # How often a leader became known.
+    faults: int = 0  # Events that failed because of a bug, and wrote nothing.
     _log_end: int | None = None  # None before the first event.
     _uncommitted: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=MOST_APPENDS))
     _electing_since_s: float | None = None
 
     def took(self, kind: str, begin_s: float, machine_s: float, end_s: float, turn_begin_s: float | None) -> None:
-        """An event of that kind has ended; from `machine_s` on the state machine had its turn."""
+        """Counts an ended event; `machine_s`: when the state machine began, `turn_begin_s`: when the turn did."""
         self.events[kind].add(end_s - begin_s, end_s)
         self.processing_time.add(end_s - begin_s, end_s)
         self.state_machine.add(end_s - machine_s, end_s)
@@ -74,7 +74,7 @@ class QuorumMetrics:
             self.queue_time.add(begin_s - turn_begin_s, begin_s)
 
     def look_at(self, node: RaftNode, at_s: float) -> None:
-        """Called after each event: updates the figures of the log and of the election."""
+        """Updates the figures of the log and of the election; called after each event."""
         end = node.log.end_offset
         if end != self._log_end:
             self._log_moved(end, node.leads, at_s)
@@ -88,7 +88,7 @@ class QuorumMetrics:
 
     def _log_moved(self, end: int, leads: bool, at_s: float) -> None:
         before, self._log_end = self._log_end, end
-        if before is None or end <= before:  # It was truncated.
+        if before is None or end <= before:  # The first event, or a truncated log.
             return
         count = end - before
         if leads:

@@ -55,9 +55,9 @@ OTHERS: Final = {
 }
 # `net/security/sasl_server.py` answers these until the client has authenticated; here they are refused.
 OF_SASL: Final = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
-MOST_CONNECTIONS: Final = 4 * MAX_BROKERS  # A broker has two. Kafka's max.connections has no bound by default.
+MOST_CONNECTIONS: Final = 4 * MAX_BROKERS  # A broker has two connections. Kafka's default is no bound.
 LIMITS: Final = Limits(connections=MOST_CONNECTIONS)
-WRITTEN_AT_ONCE: Final = 64  # Responses in one iteration of the event loop.
+WRITTEN_AT_ONCE: Final = 64  # Responses that are written in one iteration of the event loop.
 _SASL: Final = {message_class(f"{name}Request") for name in OF_SASL}
 NOT_ALLOWED: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
 _OTHERS: Final = {message_class(f"{name}Request") for name in OTHERS}
@@ -83,7 +83,7 @@ def apis_of(level: str) -> dict[str, tuple[int, int]]:
 
 
 class QuorumRequestHandlers:
-    """The request handlers of a node of a quorum, with the server that they listen by."""
+    """The request handlers of a node of a quorum, with the server that passes them requests."""
 
     _urgent: ClassVar[frozenset[int]] = frozenset()  # API keys of requests that are begun before others.
     audit: AuditLog | None = None  # May be set before `open`.
@@ -100,14 +100,14 @@ class QuorumRequestHandlers:
     ) -> None:
         """`take` gets a request that the node answers, its version, and the reply id for `answer_to`.
 
-        `listener`: the name of the listener in the requests' context. `super_users`: other users are refused.
+        `listener`: the name of the listener in the requests' context. `super_users`: the only users answered.
         """
         self.metrics = Metrics()
         self._listener, self._super_users = listener, super_users
         self._level, self._take, self._describe = level, take, describe
         self._waiting: dict[Hashable, asyncio.Future[Message | None]] = {}
         self._direct: dict[Hashable, Answer] = {}  # The answers of requests without a task.
-        self._begins: Hashable = None  # The reply id of the request that `take` gets just now.
+        self._begins: Hashable = None  # The reply id of the request that `take` is handling; None between requests.
         self._late: deque[tuple[Answer, Message | None]] = deque()  # Responses that `_write_late` writes.
         self._ids = count()
         self._server: Server | None = None
@@ -126,7 +126,7 @@ class QuorumRequestHandlers:
     ) -> int:
         """Listens; returns the bound port. OSError if the address is not available.
 
-        `before_listening` runs once the address is bound, before any request comes.
+        `before_listening` runs once the address is bound, before any request arrives.
         """
         listening = serve(
             *(host, port, self._handler(), self._apis()),
@@ -160,7 +160,7 @@ class QuorumRequestHandlers:
         self.follow()
 
     def _rate_of(self, address: str) -> float | None:
-        """How many connections of an address the server accepts a second; None: any number."""
+        """The connections that the server accepts from an address in a second; None: any number."""
         return None
 
     def _feeds(self, handlers: AnswerLoop, followers: FollowerFeed) -> list[Feed]:
@@ -184,12 +184,12 @@ class QuorumRequestHandlers:
             self._followers.follow()
 
     def fold_progress(self) -> None:
-        """Updates the node with the loop's progress of observers; callers then read it from the node."""
+        """Updates the node with the progress of the loop's observers; called before a caller reads it from the node."""
         if self._followers is not None:
             self._followers.fold_progress()
 
     def count(self) -> None:
-        """Adds the loop's figures to the server's metrics; callers then read the metrics."""
+        """Adds the loop's figures to the server's metrics; called before a caller reads the metrics."""
         if self._compiled is not None:
             self._compiled.count()
 
@@ -220,7 +220,7 @@ class QuorumRequestHandlers:
         self.answer_to(answer.reply_to, answer.response)
 
     def answer_to(self, reply_to: Hashable, response: Message | None) -> None:
-        """Hands the response to that request; None closes its connection."""
+        """Hands the response to the request with this reply id; None closes the request's connection."""
         if (answer := self._direct.pop(reply_to, None)) is None:
             future = self._waiting.pop(reply_to, None)
             if future is not None and not future.done():
@@ -233,7 +233,7 @@ class QuorumRequestHandlers:
                 asyncio.get_running_loop().call_soon(self._write_late)
 
     def _write_late(self) -> None:
-        """Writes some responses: one record may answer thousands of fetches, and heartbeats must not wait for all."""
+        """Writes some late responses: a record may answer thousands of fetches, and heartbeats must not wait long."""
         for _ in range(min(WRITTEN_AT_ONCE, len(self._late))):
             answer, response = self._late.popleft()
             answer(response)
@@ -243,11 +243,11 @@ class QuorumRequestHandlers:
     # Requests without a task each (DirectHandler).
 
     def takes(self, api_key: int) -> bool:
-        """Whether requests of that API run without a task. All brokers fetch again at once after each record."""
+        """Whether requests of this API run without a task: Fetch, which all brokers send at once after a record."""
         return api_key == FetchRequest.api_key
 
     def begin(self, context: RequestContext, request: Message, answer: Answer) -> None:
-        """As `_handle`, without a task."""
+        """Handles a request as `_handle` does, but without a task."""
         if not self._is_known(context):
             answer(refused(request, NOT_ALLOWED, DEFAULT_MESSAGES[NOT_ALLOWED]))
             return
@@ -276,7 +276,7 @@ class QuorumRequestHandlers:
         return await self._answered(context, partial(self._take, request, context.version))
 
     async def _answered(self, context: RequestContext, ask: Callable[[Hashable], None]) -> Message | None:
-        """Calls `ask` with a new reply id and returns the response to it; None if the client leaves before."""
+        """Calls `ask` with a new reply id. Returns the response to it; None if the client disconnects first."""
         reply_to = next(self._ids)
         answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
         self._waiting[reply_to] = answer

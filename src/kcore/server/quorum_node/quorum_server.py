@@ -61,7 +61,7 @@ from kcore.storage.raft.raft_dir import random_directory_id
 logger = logging.getLogger(__name__)
 STOP_MS: Final = 5_000
 PLAINTEXT: Final = ListenerSecurity()
-SNAPSHOT_SLICE: Final = "snapshot slice written"  # The kind in the metrics of event times.
+SNAPSHOT_SLICE: Final = "snapshot slice written"  # The kind of this event in the metrics.
 _ABOUT_OBSERVERS: Final = {DescribeQuorumRequest, AddRaftVoterRequest}
 
 
@@ -69,14 +69,14 @@ class Elections(Protocol):
     """Stores a node's epoch and vote."""
 
     def read(self) -> ElectionState | None:
-        """The last written state, None before."""
+        """The state that was written last; None if there is none."""
 
     def write(self, election: ElectionState, kraft_version: int) -> None:
-        """Durable when it returns."""
+        """Stores the state; it is durable when this returns."""
 
 
 class MemoryElections:
-    """For a node that forgets everything with its process."""
+    """The elections of a node that loses its state with its process."""
 
     def __init__(self) -> None:
         self._election: ElectionState | None = None
@@ -89,10 +89,10 @@ class MemoryElections:
 
 
 class QuorumServer:
-    """It takes part within `async with`.
+    """A raft node with its connections; it takes part in the quorum within `async with`.
 
     `wait_failed` raises its fatal error: of a disk, or a bug. `machine` gets committed records and changes of
-    leadership. The server performs its outputs after the current event; appends at other times go to `submit`.
+    leadership. Its outputs are performed after the current event; appends between events go to `submit`.
     The server starts the machine once it has the cluster id.
     """
 
@@ -112,11 +112,10 @@ class QuorumServer:
         super_users: Collection[str] | None = None,
         limits: Limits = LIMITS,
     ) -> None:
-        """`host`: None for an observer that answers nobody. `security`: of its listener, and of the other nodes'.
+        """`host`: None for an observer without a listener. `security`: of the listener and of connections to nodes.
 
-        `super_users`: the principals that it answers; None: all. `limits`: of its listener.
-
-        `store_cluster_id` stores durably the cluster id that the log brings, where `config` has none.
+        `super_users`: the principals that the node answers; None: all. `limits`: of the listener's connections.
+        `store_cluster_id` stores durably the cluster id that the node learns from the log, if `config` has none.
         `stop_ms`: how long a leader that stops waits for a new leader. `answer_loop`: the kind of loop that answers
         requests that change nothing.
         """
@@ -148,11 +147,11 @@ class QuorumServer:
         self._flush_wanted: Flush | None = None
 
     def audit_to(self, audit: AuditLog | None) -> None:
-        """Before it is entered: requests have their lines there."""
+        """Sets the audit log for requests; called before `async with`."""
         self._handlers.audit = audit
 
     def _new_handlers(self) -> QuorumRequestHandlers:
-        """What answers clients."""
+        """Creates the handlers of requests from clients and other nodes."""
         return QuorumRequestHandlers(
             *(self.config.level, self._requested, self._describe_cluster),
             listener=self.config.listener,
@@ -190,7 +189,7 @@ class QuorumServer:
             self._failed.result()
 
     async def __aexit__(self, *_: object) -> None:
-        """A leader sends EndQuorumEpoch, so that the others need not wait for a time-out."""
+        """Ends the node. A leader sends EndQuorumEpoch, so that the other nodes need not wait for a time-out."""
         if self._has_begun and not self._failed.done():
             self._take("shutdown", lambda now_ms: self.node.shutdown(now_ms, self._stop_ms))
             with suppress(TimeoutError):
@@ -219,20 +218,20 @@ class QuorumServer:
         return self.node.leader_id >= 0 and (self.directory is None or self.directory.problem is None)
 
     async def wait_failed(self) -> None:
-        """For ever, or until there is a fault: it is raised."""
+        """Waits until the node fails, and raises the error."""
         await asyncio.shield(self._failed)
 
     def submit(self, outputs: Sequence[Any]) -> None:
-        """Performs the outputs of a machine's own event: appends and others. Refusals go back to the machine."""
+        """Performs outputs that the machine made outside of an event. The machine gets refused appends back."""
         self._outputs += outputs
         self._take("submit", lambda _: [])
 
     async def write_snapshot(
         self, snapshot: OffsetAndEpoch, last_contained_log_timestamp: int, slices: Iterable[bytes]
     ) -> bool:
-        """Writes the state at `snapshot`: slices of whole batches, of which the node waits for one at a time.
+        """Writes a snapshot of the state at `snapshot`. `slices`: whole batches; other events run after each slice.
 
-        False where the log has such a snapshot, can begin at none there, or begins after it in the end.
+        False if the log has this snapshot, can have none at this offset, or begins after the offset in the end.
         """
         first_s = begin_s = time.monotonic()
         writer = self.node.begin_snapshot(snapshot, last_contained_log_timestamp, self._clock.now_ms())
@@ -258,7 +257,7 @@ class QuorumServer:
     async def write_due_snapshot(
         self, snapshot: OffsetAndEpoch, last_contained_log_timestamp: int, slices: Iterable[bytes], why: str
     ) -> bool:
-        """As `write_snapshot`, with a line in the log: why it was due, or what failed. False in that case, too."""
+        """As `write_snapshot`; logs why the snapshot was due, or what failed. False also after a failure."""
         try:
             is_written = await self.write_snapshot(snapshot, last_contained_log_timestamp, slices)
         except StorageError as error:  # The disk is full, or gone.
@@ -282,7 +281,7 @@ class QuorumServer:
         return effects
 
     def _drive(self, machine: StateMachine[Any] | None) -> None:
-        """The node's machine is this one from now on."""
+        """Makes `machine` the node's state machine."""
         self._driver = None if machine is None else StateMachineDriver(self.node, machine)
 
     def _requested(self, request: Message, version: int, reply_to: Hashable) -> None:
@@ -309,9 +308,9 @@ class QuorumServer:
         self._take("raft timer", self.node.on_timer)
 
     def _take(self, kind: str, event: Callable[[int], list[Effect]]) -> None:
-        """Handles one event. A fault ends the process, as Kafka's fault handler does: its state may be wrong.
+        """Handles one event. An exception ends the process, as Kafka's fault handler does: its state may be wrong.
 
-        `kind`: what the event's time is counted as.
+        `kind`: the kind of the event in the metrics.
         """
         if self._failed.done():
             return
@@ -327,16 +326,16 @@ class QuorumServer:
         self._measure(kind, begin_s, machine_s)
 
     def _taken(self) -> None:
-        """After each event that went well."""
+        """Called after each event that did not fail."""
 
     def _measure(self, kind: str, begin_s: float, machine_s: float | None = None) -> None:
-        """Records how long an event that began at `begin_s` held the event loop."""
+        """Records how long an event that began at `begin_s` blocked the event loop."""
         end_s, loop = time.monotonic(), self._watched_loop
         self.metrics.took(kind, begin_s, machine_s or end_s, end_s, None if loop is None else loop.turn_begin_s)
         self.metrics.look_at(self.node, end_s)
 
     def _fail(self, error: Exception) -> None:
-        """Our own errors say what is wrong; other exceptions are logged with their traceback."""
+        """Ends the node with an error. kcore's own errors explain themselves; others are logged with a traceback."""
         is_ours = isinstance(error, KcoreError)
         logger.critical("node %s cannot go on: %s", self.config.node_id, error, exc_info=None if is_ours else error)
         logger.debug("node %s: where it was", self.config.node_id, exc_info=error)
@@ -401,7 +400,7 @@ class QuorumServer:
         self._take("catch up", lambda _: [])
 
     def _perform_own(self, effect: Any) -> None:
-        """The machine has found the cluster id: the node knows it from now on, and its own machine starts."""
+        """Stores the cluster id that the machine has found, passes it to the node, and starts the node's machine."""
         assert isinstance(effect, ClusterIdKnown)
         if self._store_cluster_id is not None:
             self._store_cluster_id(effect.cluster_id)
@@ -425,7 +424,7 @@ class QuorumServer:
             self._flushing = asyncio.get_running_loop().create_task(self._flush())
 
     async def _flush(self) -> None:
-        """One flush at a time; requests meanwhile are combined into one more."""
+        """Runs one flush after the other. Flushes that are requested during a flush are combined into the next one."""
         loop = asyncio.get_running_loop()
         while (flush := self._flush_wanted) is not None and not self._failed.done():
             self._flush_wanted, begin_s = None, time.monotonic()
@@ -439,7 +438,7 @@ class QuorumServer:
             self._take("flushed", partial(self.node.on_flushed, flush))
         self._flushing = None
 
-    # What others ask.
+    # Requests about the cluster.
 
     def _describe_cluster(self) -> DescribeClusterResponse:
         config, node = self.config, self.node

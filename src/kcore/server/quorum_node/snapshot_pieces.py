@@ -1,4 +1,4 @@
-"""Builds the requests that fetch a metadata snapshot as a client, and checks each answer: any server may send it."""
+"""Builds a client's requests for a metadata snapshot, and checks each response, which any server may have sent."""
 
 from typing import Final
 
@@ -7,12 +7,12 @@ from kcore.errors import NetworkError
 from kcore.protocol_errors import Errors
 from kcore.schema import fetch_snapshot as snapshots
 
-PIECE_BYTES: Final = 8 << 20  # Fetched at a time.
-MOST_BYTES: Final = 4 << 30  # A whole snapshot: it is held in memory.
+PIECE_BYTES: Final = 8 << 20  # Requested in one FetchSnapshot.
+MOST_BYTES: Final = 4 << 30  # The limit of a whole snapshot, which is held in memory.
 
 
 class SnapshotPieces:
-    """The position of the next piece to fetch, until `is_whole`."""
+    """The pieces of a snapshot, fetched in order until `is_whole`."""
 
     def __init__(self, end_offset: int, epoch: int) -> None:
         self._wanted = snapshots.SnapshotId(end_offset=end_offset, epoch=epoch)
@@ -20,7 +20,7 @@ class SnapshotPieces:
 
     @property
     def is_whole(self) -> bool:
-        """Whether there is nothing more to fetch."""
+        """True once all pieces are fetched."""
         return self._position >= self._size
 
     def request(self, cluster_id: str | None, leader_epoch: int) -> snapshots.FetchSnapshotRequest:
@@ -32,7 +32,7 @@ class SnapshotPieces:
         return snapshots.FetchSnapshotRequest(cluster_id=cluster_id, max_bytes=PIECE_BYTES, topics=[topic])
 
     def take(self, answer: snapshots.FetchSnapshotResponse) -> bytes:
-        """The bytes of the piece. ApiException for an error; NetworkError for an answer to another request."""
+        """The bytes of the piece. ApiException for an error; NetworkError for a response to another request."""
         Errors.of(answer.error_code).raise_for(f"FetchSnapshot: {Errors.of(answer.error_code).name}")
         found = [each for topic in answer.topics for each in topic.partitions]
         if len(found) != 1:
@@ -44,6 +44,6 @@ class SnapshotPieces:
             raise NetworkError(f"FetchSnapshot: a snapshot of {piece.size:,} bytes, more than {MOST_BYTES:,}")
         if piece.position != at or at + len(data) > piece.size or (not data and at < piece.size):
             place = f"{len(data):,} bytes at {piece.position:,} of {piece.size:,}"
-            raise NetworkError(f"FetchSnapshot: {place} came, where {at:,} was asked for")
+            raise NetworkError(f"FetchSnapshot: received {place}, but requested {at:,}")
         self._position, self._size = at + len(data), piece.size
         return data

@@ -15,18 +15,18 @@ from kcore.types import Int64s
 from kcore.wire.metadata_frames import encode_metadata_record
 
 TICK_S: Final = 0.001
-MOST_IDLE_S: Final = 0.01  # After so long it notices at the latest that its node leads.
+MOST_IDLE_S: Final = 0.01  # A node notices within this time that it leads.
 REPORT_S: Final = 5.0
-WINDOWS: Final = 12  # The percentiles cover at most a minute, as in Kafka's tool.
+WINDOWS: Final = 12  # Periods of REPORT_S that the percentiles cover: a minute, as in Kafka's tool.
 BUCKETS_A_MS: Final = 10
 BUCKETS: Final = 1_000 * BUCKETS_A_MS  # The last one counts all longer latencies.
-SMALLEST_FILLED: Final = 6  # With a tagged field of no bytes.
+SMALLEST_FILLED: Final = 6  # Bytes of a no-op with an empty tagged field.
 FILLING_TAG: Final = 100
-MOST_PENDING: Final = 1_000_000  # Records: beyond that the rate cannot be held, and memory is not the place to wait.
+MOST_PENDING: Final = 1_000_000  # Uncommitted records; at this limit the rate cannot be held, and no more are appended.
 
 
 class Stats(NamedTuple):
-    """Throughput of commits in a period, and their latencies since each append was due (ms)."""
+    """Throughput of commits in a period; percentiles of the time in ms from when a record is due to its commit."""
 
     records_per_s: float
     bytes_per_s: float
@@ -36,7 +36,7 @@ class Stats(NamedTuple):
     p999_ms: float
 
     def __str__(self) -> str:
-        """The line that TestRaftServer prints, with the median and the overdue records."""
+        """The line that TestRaftServer prints, with the median and the records a second."""
         return (
             f"Throughput (bytes/second): {self.bytes_per_s:.2f}, Latency (ms): {self.p75_ms:.1f} p75 {self.p99_ms:.1f} "
             f"p99 {self.p999_ms:.1f} p999, {self.p50_ms:.1f} p50, {self.records_per_s:.0f} records/second"
@@ -59,12 +59,12 @@ def stats_of(counts: Int64s, record_bytes: int, seconds: float) -> Stats | None:
 def no_op_of(size: int) -> bytes:
     """A record that controllers ignore: a no-op, padded by an unknown tagged field.
 
-    The record has `size` bytes, or one less where no length of the field fits; at least 4.
+    The record has `size` bytes, or one less if no length of the field gives `size`; it has at least 4.
     """
     if size <= SMALLEST_FILLED:
         return encode_metadata_record(NoOpRecord(), 0)
     spare = size - SMALLEST_FILLED
-    for length in (spare, spare - 1, spare - 2, spare - 3):  # Its own length takes one to four bytes.
+    for length in (spare, spare - 1, spare - 2, spare - 3):  # The field's length takes one to four bytes.
         made = encode_metadata_record(NoOpRecord(unknown_tagged_fields=[(FILLING_TAG, bytes(max(0, length)))]), 0)
         if len(made) <= size:
             break
@@ -80,16 +80,16 @@ class Pending(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A stretch of time, and how many latencies in it were in each bucket."""
+    """A period, and the number of latencies in each bucket."""
 
     begun_s: float
     counts: Int64s
 
 
 class AppendWorkload:
-    """A state machine that appends while its node leads.
+    """A state machine that appends records while its node leads.
 
-    A record's latency runs from when it was due, also if the append itself was late.
+    A record's latency begins when the record is due, even if the append is late.
     """
 
     reads_batches: ClassVar = False
@@ -103,7 +103,7 @@ class AppendWorkload:
         self._pending: deque[Pending] = deque()
         self._windows: deque[Window] = deque(maxlen=WINDOWS)
         self._epoch: int | None = None
-        self._next_offset = 0  # The next append gets it, unless another append comes first.
+        self._next_offset = 0  # The offset of the next append, unless another append comes first.
         self._claimed_s, self._appended, self._waiting = 0.0, 0, 0
 
     def on_leader(self, epoch: int, offset: int) -> Sequence[Append]:
@@ -131,7 +131,7 @@ class AppendWorkload:
         return ()
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Append]:
-        """Makes these records due again, with their first due times."""
+        """Makes the refused records due again, at their first due times."""
         first_offset = append.expected_offset
         while self._pending and self._pending[-1].last_offset >= first_offset:
             batch = self._pending.pop()
@@ -145,7 +145,7 @@ class AppendWorkload:
         return ()
 
     async def run(self, submit: Callable[[Sequence[Append]], None]) -> None:
-        """Until it is cancelled; `submit` as of the server that the workload is the state machine of."""
+        """Appends records until it is cancelled. `submit`: that of the server whose state machine this workload is."""
         while True:
             await asyncio.sleep(max(TICK_S, min(self._next_due_s() - time.monotonic(), MOST_IDLE_S)))
             submit(self._append_due())
@@ -164,7 +164,7 @@ class AppendWorkload:
         return self._claimed_s + (self._appended + 1) / self._rate
 
     def _append_due(self) -> Sequence[Append]:
-        """The records that are due, as far as one batch holds them."""
+        """An append of the records that are due, as many as one batch holds."""
         due = int((time.monotonic() - self._claimed_s) * self._rate) - self._appended
         due = min(due, MOST_PENDING - self._waiting, self._most_at_once)
         if self._epoch is None or due <= 0:

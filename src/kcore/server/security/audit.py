@@ -2,7 +2,7 @@
 
 All servers write the same lines. A line names the API and counts its items. No line has a field of a request or a
 response, so no line has a secret. Requests that only describe, fetch, produce or send heartbeats have a line
-only if authorization failed. Files are bounded in size and number, as log4j's RollingFileAppender has them.
+only if authorization failed. Files are bounded in size and number, as those of log4j's RollingFileAppender.
 """
 
 import json
@@ -22,7 +22,7 @@ from kcore.schema.structure import Message, Struct
 
 logger = logging.getLogger(__name__)
 FILE_BYTES: Final = 64 * 1024 * 1024
-FILES: Final = 10  # The one that is written, and FILE.1, the newest of the others, to FILE.9.
+FILES: Final = 10  # The current file, and the older ones FILE.1 (the newest) to FILE.9.
 QUIET: Final = frozenset(
     {
         *("ApiVersions", "Metadata", "DescribeCluster", "DescribeAcls", "SaslHandshake", "SaslAuthenticate"),
@@ -32,11 +32,11 @@ QUIET: Final = frozenset(
         *("AlterPartition", "UpdateMetadata", "ConsumerGroupHeartbeat"),
     }
 )
-"""APIs of which the audit log has only refusals for lack of a right."""
+"""APIs that have a line in the audit log only if authorization failed."""
 
 
 class _Files(RotatingFileHandler):
-    """A full disk logs an error at a bounded rate; no request fails."""
+    """The log's files. If the disk is full, errors are logged at a bounded rate, and no request fails."""
 
     def __init__(self, path: Path, file_bytes: int, files: int) -> None:
         super().__init__(path, maxBytes=file_bytes, backupCount=files - 1, encoding="utf-8")
@@ -48,7 +48,7 @@ class _Files(RotatingFileHandler):
 
 
 class AuditLog:
-    """Appends to a file."""
+    """An audit log, which appends lines to a file."""
 
     def __init__(self, path: Path, *, file_bytes: int = FILE_BYTES, files: int = FILES) -> None:
         """OSError if the file cannot be opened."""
@@ -68,9 +68,9 @@ class AuditLog:
         through: KafkaPrincipal | None = None,
         through_address: str | None = None,
     ) -> None:
-        """`wall_ms`: since 1970; `principal`: the original one, `through`: of the node that forwarded the request.
+        """Writes the line of a request. `wall_ms`: since 1970. `principal`, `client_address`: of the original client.
 
-        `client_address`: of the original client where the node tells it; `through_address`: of the node, then.
+        `through`, `through_address`: of the node that forwarded the request; None if no node did.
         """
         name, outcome = api_name(type(request)), outcome_of(response)
         if is_logged(name, outcome):
@@ -87,7 +87,7 @@ class AuditLog:
         outcome: dict[str, int] | str,
         **via: str | None,
     ) -> None:
-        """As `write`, where the request is no message any more; None for items that were not counted."""
+        """As `write`, for a request that was not decoded or is no longer kept. `items`: None if not counted."""
         line = {
             "time": datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds"),
             "principal": str(principal),
@@ -102,7 +102,7 @@ class AuditLog:
 
 
 def is_logged(name: str, outcome: dict[str, int] | str) -> bool:
-    """Whether a request of that API with that outcome has a line."""
+    """Whether a request of this API with this outcome has a line."""
     return name not in QUIET or any(each.endswith("_AUTHORIZATION_FAILED") for each in outcome)
 
 
@@ -122,7 +122,7 @@ def outcome_of(response: Message | None) -> dict[str, int] | str:
 
 
 def _codes(part: Message | Struct, depth: int) -> Iterator[int]:
-    """Error codes, at the top and of its items."""
+    """The error codes of a response, at its top and of its items."""
     names: list[str] = [*type(part).__slots__]
     if "error_code" in names:
         yield part.error_code  # type: ignore[union-attr]

@@ -15,12 +15,12 @@ from kcore.schema.structure import Message
 from kcore.server.security.audit import AuditLog, is_logged, items_of, outcome_of
 from kcore.wire.codec import decode_from
 
-MOST_BYTES: Final = 256 * 1024  # A longer frame is not decoded for its line.
-UNREAD: Final = "not read"  # The outcome in the line.
+MOST_BYTES: Final = 256 * 1024  # A longer frame is not decoded for the audit log.
+UNREAD: Final = "not read"  # The outcome of a response that is not decoded.
 
 
 def audited(handler: Handler, audit: AuditLog | None, wall_ms: Callable[[], int]) -> Handler:
-    """The handler, with a line for each request; without an audit log the handler itself."""
+    """Wraps the handler: each request has a line in the audit log. Without an audit log, returns the handler itself."""
     if audit is None:
         return handler
 
@@ -41,7 +41,7 @@ class AuditedRelay(RelayAround):
         self._audit, self._wall_ms = audit, wall_ms
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
-        """The relay's answer."""
+        """The relay's response; writes a line for the request."""
         try:
             answer = await self._relay.ask(connection_id, frame)
         except KcoreError:

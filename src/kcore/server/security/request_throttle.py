@@ -23,9 +23,9 @@ from kcore.schema.structure import Message
 FIELD: Final = "throttle_time_ms"
 
 Exempts: TypeAlias = Callable[[Message, int], bool]
-"""Whether a request of that version is exempt if a node of the cluster sent it."""
+"""Whether a request of this version is exempt from quotas if a cluster node sent it."""
 May: TypeAlias = Callable[[Message], bool]
-"""Whether the sender of what was answered so has the right to what only nodes of the cluster send."""
+"""Whether the sender of a request has the right of a cluster node; takes the response to the request."""
 
 
 class Known(Protocol):
@@ -33,11 +33,11 @@ class Known(Protocol):
 
     @property
     def quotas(self) -> ClientQuotas:
-        """By entity."""
+        """The quotas by entity."""
 
     @property
     def changes(self) -> int:
-        """Equal numbers: these quotas have not changed in between."""
+        """A number that differs after each change of the quotas."""
 
 
 class KnownByImage:
@@ -59,7 +59,7 @@ class KnownByImage:
 
 
 class RequestThrottle:
-    """The throttle of one node (`kcore.net.requests.Throttle`)."""
+    """The request quotas of one node; implements `kcore.net.requests.Throttle`."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class RequestThrottle:
         windows: int = WINDOWS,
         window_s: int = WINDOW_MS // 1000,
     ) -> None:
-        """`now_ms`: a time that only goes forward; `windows`, `window_s`: quota.window.num and .size.seconds."""
+        """`now_ms`: a clock that never goes back; `windows`, `window_s`: quota.window.num and .size.seconds."""
         self.clock_ns: Callable[[], int] = time.monotonic_ns
         self._known, self._now_ms, self._exempts = known, now_ms, exempts
         self._rates = request_quotas(windows, window_s * 1000)
@@ -88,7 +88,7 @@ class RequestThrottle:
             self._is_on = any(REQUEST_PERCENTAGE in each for each in quotas.values())
         return self._is_on
 
-    # What a server asks.
+    # Calls of the server.
 
     def used(self, session: ClientSession) -> int:
         """See `Throttle.used`."""
@@ -102,15 +102,15 @@ class RequestThrottle:
             self._record(watch.asker, watch.take_ns(), checks=False)
 
     def used_by(self, session: ClientSession, client_id: str | None) -> int:
-        """As `used`, of a request that only its handler has read; what mutes its client is the handler's."""
+        """As `used`, for a request that only its relay decodes. The relay then mutes the client."""
         return self._use(session, (session.principal.name, client_id))
 
     # Calls of request handlers.
 
     def answered(self, context: RequestContext, request: Message, response: Message | None, may: May) -> None:
-        """Counts the request; the response says for how long its client is throttled, and the session is muted.
+        """Counts the request, sets the throttle time of its response, and mutes the session for this time.
 
-        None stands for no response.
+        `response`: None if the request has no response.
         """
         session = context.session
         if session.watch is None or not self.is_on:
@@ -135,11 +135,11 @@ class RequestThrottle:
             session.watch.asker = NOBODY
 
     def watched(self, context: RequestContext, request: Message, answer: Answer, may: May) -> "WatchedAnswer":
-        """The answer to an exempt request that has no task: its time counts if the sender has no right to it."""
+        """Wraps `answer` for a request without a task that may be exempt: counts it if the sender lacks the right."""
         return WatchedAnswer(self, context, request, answer, may)
 
     def refused(self, context: RequestContext, request: Message, response: Message, may: May, took_ns: int) -> None:
-        """Counts such a request, unless it is exempt."""
+        """Counts a request without a task, unless it is exempt; `took_ns`: the time that it took."""
         if not self._is_exempt(request, context.version, response, may):
             asker = context.principal.name, context.header.client_id
             context.session.mute_ms = with_throttle_time(response, self._record(asker, took_ns))
@@ -159,7 +159,7 @@ class RequestThrottle:
 
 
 class WatchedAnswer:
-    """Called as the answer is."""
+    """Answers a request without a task, after its time is counted."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class WatchedAnswer:
         self._answer(response)
 
     def begun(self) -> None:
-        """The request waits from now on."""
+        """Ends the measured time: from now on the request waits."""
         self._took_ns = self._took()
 
     def _took(self) -> int:
@@ -187,7 +187,7 @@ class WatchedAnswer:
 
 
 def with_throttle_time(response: Message, throttle_time_ms: int) -> int:
-    """For how long the client is throttled, which the response says if it can: at least what it said before."""
+    """Sets the throttle time of the response, unless it has a longer one. Returns the client's throttle time in ms."""
     said_ms = getattr(response, FIELD, None)
     if said_ms is None:
         return throttle_time_ms

@@ -77,17 +77,17 @@ NameOf: TypeAlias = Callable[[Uuid], str | None]
 
 
 class Checked(NamedTuple):
-    """The allowed rest of a request, and the function that completes its response."""
+    """The allowed part of a request, and a function that adds the refused items to its response."""
 
     request: Message
-    is_empty: bool = False  # None of its items is left.
+    is_empty: bool = False  # True if no item of the request is left.
     complete: Complete = lambda response: None  # Adds the refused items to the response.
 
 
 class Rights:
     """The rights of the client that sends a request."""
 
-    has_group_settings = True  # Whether groups have settings: not in ZooKeeper mode, which refuses them elsewhere.
+    has_group_settings = True  # False in ZooKeeper mode, where settings of groups are refused elsewhere.
 
     def __init__(self, authorizer: Authorizer, asking: RequestContext | ClientSession) -> None:
         self.asking, self._authorizer = asking, authorizer
@@ -98,11 +98,11 @@ class Rights:
         return self._authorizer.allows(self._who, self._where, operation, resource_type, name)
 
     def allows_on_any(self, operation: int, resource_type: int) -> bool:
-        """Whether there may be a resource of that type on which it may."""
+        """Whether the client may have the right to this operation on at least one resource of the type."""
         return self._authorizer.allows_on_any(self._who, self._where, operation, resource_type)
 
     def refuses(self, api: str) -> bool:
-        """Whether the right to the cluster is missing that the API needs."""
+        """True if the client lacks the right to the cluster that the API needs."""
         return api in OF_THE_CLUSTER and not self.allows(OF_THE_CLUSTER[api])
 
     def may_describe_topic(self, name: str) -> bool:
@@ -110,18 +110,18 @@ class Rights:
         return self._of_topic(DESCRIBE, name)
 
     def may_describe_token(self, token_id: str, owner: str) -> bool:
-        """One of another principal."""
+        """Whether the client may describe a token of another principal."""
         return self.allows(DESCRIBE, DELEGATION_TOKEN, token_id) or self.allows(DESCRIBE_TOKENS, USER, owner)
 
     def may_make_token(self, owner: KafkaPrincipal) -> bool:
-        """One for that owner (KIP-373)."""
+        """Whether the client may create a token for this owner (KIP-373)."""
         return owner == self._who or self.allows(CREATE_TOKENS, USER, str(owner))
 
     def _of_topic(self, operation: int, name: str) -> bool:
         return self.allows(operation, TOPIC, name)
 
     def _alter_configs(self, request: AlterConfigsRequest | IncrementalAlterConfigsRequest) -> Checked:
-        """Needs ALTER_CONFIGS of the cluster for nodes, of each topic otherwise."""
+        """Keeps the allowed resources: nodes need ALTER_CONFIGS of the cluster, topics and groups of themselves."""
         kept, refused = self._cut(request.resources, ALTER_CONFIGS)
         results = [
             AlterConfigsResourceResponse(
@@ -136,7 +136,7 @@ class Rights:
         return Checked(left, not kept, lambda response: response.responses.extend(results))
 
     def _describe_configs(self, request: DescribeConfigsRequest) -> Checked:
-        """Needs DESCRIBE_CONFIGS of the cluster for nodes, of each topic otherwise."""
+        """Keeps the allowed resources: nodes need DESCRIBE_CONFIGS of the cluster, topics and groups of themselves."""
         kept, refused = self._cut(request.resources, DESCRIBE_CONFIGS)
         results = [
             DescribeConfigsResult(
@@ -155,7 +155,7 @@ class Rights:
         return Checked(left, not kept, lambda response: response.results.extend(results))
 
     def _cut(self, resources: Sequence[Any], operation: int) -> tuple[list[Any], list[Any]]:
-        """Resources that are allowed, and the others; of a type that has no ACLs all, which are refused elsewhere."""
+        """The allowed and the refused resources. If groups have no settings, groups count as allowed."""
         kept: list[Any] = []
         refused: list[Any] = []
         for each in resources:
@@ -171,7 +171,7 @@ class Rights:
     # Cluster metadata that a client may see.
 
     def cut(self, response: Message) -> None:
-        """Removes the cluster information that the client may not see from the response."""
+        """Removes from the response the cluster information that the client may not see."""
         if isinstance(response, MetadataResponse):
             bits = response.cluster_authorized_operations
             response.cluster_authorized_operations = self.operations(bits, CLUSTER, CLUSTER_NAME)
@@ -179,7 +179,7 @@ class Rights:
             self._cut_description(response)
 
     def topic_filter(self, request: MetadataRequest, version: int, by_id: bool) -> TopicFilter:
-        """Filters topics by the right to describe: a named topic without it is refused, others are left out."""
+        """Filters topics by the right DESCRIBE: without it a requested topic is refused, and any other is left out."""
         requested = request.topics
         is_named = not (requested is None or (not requested and version == 0))
         by_id = by_id and version >= TOPIC_IDS_SINCE
@@ -208,9 +208,9 @@ class Rights:
 
 
 def refusal_of_producer(rights: Rights, request: InitProducerIdRequest) -> InitProducerIdResponse | None:
-    """The response to a producer without the right to write; None otherwise.
+    """The refusal of a producer without the right to write; None if it has the right.
 
-    One without a transaction needs IDEMPOTENT_WRITE, or WRITE of any topic.
+    A producer without a transactional id needs IDEMPOTENT_WRITE, or WRITE of any topic.
     """
     if request.transactional_id is not None:
         allowed, error = rights.allows(WRITE, TRANSACTIONAL_ID, request.transactional_id), OF_TRANSACTION[0]
@@ -220,7 +220,7 @@ def refusal_of_producer(rights: Rights, request: InitProducerIdRequest) -> InitP
 
 
 def _not_described(topic: MetadataResponseTopic, *, by_id: bool) -> MetadataResponseTopic:
-    """By id without the name, by name without the id."""
+    """The refusal of a topic: if requested by id, without its name; if requested by name, without its id."""
     return MetadataResponseTopic(
         error_code=Errors.TOPIC_AUTHORIZATION_FAILED,
         name=None if by_id else topic.name,
@@ -229,7 +229,7 @@ def _not_described(topic: MetadataResponseTopic, *, by_id: bool) -> MetadataResp
 
 
 def error_of(resource: Any) -> tuple[Errors, str]:
-    """ConfigAdminManager, configsAuthorizationApiError; ConfigHelper."""
+    """The error and message of a refused resource (ConfigAdminManager, configsAuthorizationApiError, ConfigHelper)."""
     if resource.resource_type == ConfigResourceType.GROUP:
         return OF_GROUP
     return OF_TOPIC if resource.resource_type == ConfigResourceType.TOPIC else OF_CLUSTER

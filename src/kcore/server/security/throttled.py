@@ -18,13 +18,13 @@ from kcore.wire.codec import decode_from, encode
 from kcore.wire.frame_places import with_places
 
 Asks: TypeAlias = RequestContext | ClientSession
-_WIDTH: Final = 4  # Bytes of the field.
+_WIDTH: Final = 4  # The bytes of the field of the throttle time.
 
 
 def throttled(handler: Handler, throttle: RequestThrottle, may: Callable[[Asks], bool]) -> Handler:
-    """The handler, whose clients wait where they have used up their quotas.
+    """Wraps the handler: clients that have used up their quotas are muted.
 
-    `may`: whether a sender has the right to what only nodes of the cluster send.
+    `may`: whether a sender has the rights of a cluster node.
     """
 
     async def handle(context: RequestContext, request: Any) -> Any:
@@ -36,21 +36,21 @@ def throttled(handler: Handler, throttle: RequestThrottle, may: Callable[[Asks],
 
 
 class ThrottledRelay(RelayAround):
-    """Before a relay.
+    """A relay that applies request quotas.
 
-    A client waits for what it has used here, or at the controller if that is longer, as the controller's answer says
+    A client is muted for its throttle time at this node, or for the one in the controller's response if that is longer
     (RequestHandlerHelper.sendForwardedResponse).
     """
 
     def __init__(
         self, relay: Relay, throttle: RequestThrottle, may: Callable[[Asks], bool], exempt: Collection[int] = ()
     ) -> None:
-        """`exempt`: API keys that no quota is for, where the sender has the right to what nodes send (`may`)."""
+        """`exempt`: API keys without a quota, if the sender has the rights of a cluster node (`may`)."""
         super().__init__(relay)
         self._throttle, self._may, self._exempt = throttle, may, exempt
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
-        """The relay's answer, which says how long its client is throttled."""
+        """The relay's response, with the throttle time of its client."""
         answer = await self._relay.ask(connection_id, frame)
         session, kind = SESSION.get(), REQUESTS.get(int.from_bytes(frame[:2]))
         if session is None or kind is None:
@@ -73,9 +73,9 @@ class ThrottledRelay(RelayAround):
 
 
 def with_time(answer: bytes, kind: type[Message], version: int, throttle_time_ms: int) -> tuple[bytes, int]:
-    """An answer with its header, and for how long its client is throttled: at least what it said before.
+    """Sets the throttle time of an encoded response, unless it has a longer one. Returns the response and its time.
 
-    DecodeError. An answer may be large: in most the field comes first, and nothing else is read.
+    DecodeError. A response may be large: in most, the field comes first, and nothing else is decoded.
     """
     head = encode(ResponseHeader(), kind.header_version(version))
     place = _place(kind, version)
@@ -95,7 +95,7 @@ def with_time(answer: bytes, kind: type[Message], version: int, throttle_time_ms
 
 @cache
 def _place(kind: type[Message], version: int) -> int | None:
-    """The place of the field in a response, if nothing of variable size precedes it; None for versions without it."""
+    """The position of the throttle time, if nothing of variable size precedes it; None for versions without it."""
     if not hasattr(kind(), FIELD):
         return None
 

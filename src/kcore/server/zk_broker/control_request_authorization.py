@@ -35,7 +35,7 @@ class ControlRequestAuthorization:
         authorizer: AclAuthorizer | None = None,
         listener: str | None = None,
     ) -> None:
-        """`current_controller`: the sender of the last accepted request. `listener`: the only one for them."""
+        """`current_controller`: the sender of the last accepted request. `listener`: the only one for such requests."""
         self._current_controller, self._zookeeper = current_controller, zookeeper
         self._authorizer, self._listener = authorizer, listener
         self._log = BoundedLog(logger)
@@ -69,7 +69,7 @@ class ControlRequestAuthorization:
         return Errors.CLUSTER_AUTHORIZATION_FAILED
 
     async def _epoch_error(self, request: Columns) -> Errors:
-        """Looks up a controller epoch that is above the last accepted one. `ControlRequests` refuses smaller ones."""
+        """Looks up a controller epoch that is above the last accepted one. `ControlRequests` refuses lower epochs."""
         current = self._current_controller()
         if request.controller_epoch <= current.epoch:
             return sender_error(request, current) if request.controller_epoch == current.epoch else Errors.NONE

@@ -1,4 +1,4 @@
-"""A broker's side of KIP-590 as its document describes it: older versions are sent to the controller as the new one."""
+"""A broker's side of the document of KIP-590: sends older versions of mutations to the controller as the new one."""
 
 import asyncio
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from kcore.server.document_routing import (
     response_bytes,
 )
 
-MOST_PROXIED: Final = 64  # The limit of requests in flight, of all clients: each opens a connection.
+MOST_PROXIED: Final = 64  # The limit of requests in flight, of all clients together: each opens a connection.
 
 
 class DocumentRelay:
@@ -41,19 +41,19 @@ class DocumentRelay:
     ) -> None:
         """`dialer`: connects to the controller; plaintext by default.
 
-        `is_node`: whether the sender has the rights of a cluster node.
+        `is_node`: whether a client has the rights of a cluster node.
         """
         self._controller, self._others, self._dialer = controller, others, dialer or Dialer()
         self._is_node = is_node
         self._proxying = asyncio.Semaphore(MOST_PROXIED)
 
     def takes(self, api_key: int, version: int) -> bool:
-        """True for mutations of every version, and for the requests of the other relay."""
+        """True for mutations of every version, and for requests that the other relay takes."""
         is_ours = is_mutation(api_key, version, bumped=True) or is_mutation(api_key, version, bumped=False)
         return is_ours or self._others.takes(api_key, version)
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
-        """The controller's answer; NOT_CONTROLLER for the new version. DisconnectedError if no controller answers."""
+        """The controller's response; NOT_CONTROLLER to the new version. DisconnectedError if no controller responds."""
         api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
         if is_mutation(api_key, version, bumped=True):
             session = SESSION.get()
@@ -74,7 +74,7 @@ class DocumentRelay:
 
     async def _proxied(self, frame: bytes) -> bytes:
         if (session := SESSION.get()) is None:
-            raise DisconnectedError("a mutation outside of a connection")
+            raise DisconnectedError("a mutation has no client session")
         routed = read_request(frame, is_node=self._is_node(session))
         if session.is_token_authenticated and isinstance(routed.request, OfTokens):
             # The forwarded request has only the principal's name and address.
@@ -95,7 +95,7 @@ class DocumentRelay:
         return response_bytes(routed.header, kind, answer)
 
     async def _asked_as_ourselves(self, where: Endpoint, routed: RoutedRequest, head: bytes, body: bytes) -> Message:
-        """Sends the request once, on an authenticated connection. NetworkError."""
+        """Sends the request once, on a connection that is authenticated as this node. NetworkError."""
         kind = type(routed.request)
         connection = await self._dialer.connect(where, routed.header.client_id or "")
         try:
@@ -105,7 +105,7 @@ class DocumentRelay:
             connection.abort()
 
     async def _asked(self, where: Endpoint, frame: bytes) -> bytes:
-        """Sends the request once, on a plaintext connection."""
+        """Sends the request once, on a plaintext connection. Returns the response's frame."""
         check_address(where.host, where.port)
         reader, writer = await asyncio.open_connection(where.host, where.port)
         try:

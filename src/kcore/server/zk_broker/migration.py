@@ -1,7 +1,7 @@
-"""The migration of a ZooKeeper-mode broker to KRaft: it also registers with the quorum, and follows its log (KIP-866).
+"""The migration of a ZooKeeper-mode broker to KRaft: it registers with the quorum, too, and follows its log (KIP-866).
 
-The broker stays registered in ZooKeeper. It accepts the controller that `/controller` names: first one of ZooKeeper
-mode, then the quorum's, when all brokers have registered there. Source: KafkaServer, BrokerLifecycleManager
+The broker stays registered in ZooKeeper. It accepts the controller in `/controller`: first a ZooKeeper-mode controller,
+then the quorum's, once all brokers have registered with the quorum. Source: KafkaServer, BrokerLifecycleManager
 (isZkBroker) of 3.9.1. One departure: a directory that is unusable at the start also stops the broker, as KIP-858
 describes.
 """
@@ -56,7 +56,7 @@ class Node(NamedTuple):
 
 
 class BrokerMigration:
-    """Registers with the quorum within `async with`, and retries. Deletes the metadata log of an earlier run."""
+    """Within `async with`: registers with the quorum, and retries. First deletes an earlier run's metadata log."""
 
     def __init__(self, settings: MigrationSettings, node: Node, now_ms: Callable[[], int]) -> None:
         self._settings, self._node, self._now_ms = settings, node, now_ms
@@ -93,16 +93,16 @@ class BrokerMigration:
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch of the registration with the quorum; -1 before it."""
+        """The epoch of the registration with the quorum; -1 before the registration."""
         return self._lifecycle.machine.broker_epoch
 
     async def controlled_shutdown(self) -> None:
-        """Returns when the quorum's controller has moved the leaders away."""
+        """Requests a controlled shutdown. Returns when the quorum's controller has moved the leaderships away."""
         self._lifecycle.take(ShutdownAsked())
         await self._lifecycle.ended.wait()
 
     def why_failed(self, failed: Sequence[Path]) -> str | None:
-        """The reason why the broker must stop without these directories; None if the list is empty."""
+        """The reason why the broker must stop without these directories; None if it need not stop."""
         outputs = [
             each for path in failed for each in self._failures.on_failed(self._node.directory_ids[path], self._now_ms())
         ]
@@ -111,7 +111,7 @@ class BrokerMigration:
     def _new_lifecycle(self) -> LifecycleTasks:
         node = self._node
         level = feature_level(node.config.inter_broker_protocol, len(node.directory_ids))
-        # The level of its protocol, not the supported range: the migration begins when all brokers have the same level.
+        # The protocol's level, not the supported range: the migration begins when all brokers have the same level.
         features = {**FEATURES[RELEASE], FEATURE_NAME: (level, level)}
         config = LifecycleConfig(
             node.config.broker_id,
@@ -134,7 +134,7 @@ class BrokerMigration:
         match effect:
             case Registered(broker_epoch):
                 logger.info("broker %s, which migrates, is registered in KRaft with epoch %s", broker_id, broker_epoch)
-            case StateChanged(BrokerState.RECOVERY):  # The controller in ZooKeeper has already set its replicas.
+            case StateChanged(BrokerState.RECOVERY):  # The controller in ZooKeeper has set the replicas' states.
                 self._lifecycle.take(ReadyToUnfence())
 
 

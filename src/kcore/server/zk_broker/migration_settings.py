@@ -23,7 +23,7 @@ NAMES: Final = (
     *("controller.", "listener.security.protocol.map", "metadata.log.", "broker.heartbeat.interval.ms"),
     ENABLE,
 )
-"""The prefixes of the settings that are read here."""
+"""The prefixes of the settings that a migrating broker reads."""
 HEARTBEAT_INTERVAL_MS: Final = 2_000
 OLDEST: Final = "3.4-IV0"
 OLDEST_JBOD: Final = "3.7-IV2"
@@ -38,7 +38,7 @@ class MigrationSettings(NamedTuple):
 
 
 def migration_settings_of(given: Mapping[str, str]) -> MigrationSettings | None:
-    """The settings; None unless zookeeper.metadata.migration.enable is true. SettingsError, one line."""
+    """The settings; None unless zookeeper.metadata.migration.enable is true. SettingsError."""
     if not boolean_of(ENABLE, given.get(ENABLE, "false")):
         return None
     listener = listener_name_of(given)

@@ -1,4 +1,4 @@
-"""Administrators' requests to one broker of ZooKeeper mode: settings and users, which are in ZooKeeper."""
+"""Reads and changes settings and users in ZooKeeper, for administrators' requests to a ZooKeeper-mode broker."""
 
 import logging
 import time
@@ -30,12 +30,12 @@ from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-# How long the list of registered brokers is cached: a client without a coordinator retries every 0.1 s.
+# Seconds for which the list of registered brokers is cached: a client without a coordinator retries every 0.1 s.
 KNOWN_S: Final = 2.0
 
 
 class NodeAdmin:
-    """Reads and writes settings in ZooKeeper. NetworkError if it is unavailable: the client's connection is closed."""
+    """Reads and writes settings in ZooKeeper. NetworkError, which closes the client's connection, if that fails."""
 
     def __init__(
         self,
@@ -87,20 +87,20 @@ class NodeAdmin:
         return [Address(each.host, each.port) for each in endpoints if each.listener == self._listener]
 
     async def _registered(self) -> list[BrokerNode]:
-        """The registered brokers that coordinate groups and transactions, which are Kafka's own."""
+        """The registered brokers that coordinate groups and transactions: Kafka's own, not kcore's."""
         if time.monotonic() - self._read_s >= KNOWN_S:
             [names] = await self._zookeeper.read_children([znodes.BROKER_IDS])
             nodes = await self._zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names or ()])
             found = []
             for name, node in zip(names or (), nodes, strict=True):
-                with suppress(TableError):  # The controller reports it.
+                with suppress(TableError):  # The controller reports the unreadable znode.
                     found += [] if node is None else [read_broker(name, node.data)[1]]
             self._coordinators = [each for each in found if each.coordinates]
             self._read_s = time.monotonic()
         return self._coordinators
 
     async def perform(self, steps: Steps[T]) -> T:
-        """Performs the effects of the steps; unlike a controller's writes, they have no fencing."""
+        """Performs the effects of the steps and returns their result. Writes are not fenced, unlike a controller's."""
         try:
             effect = next(steps)
             while True:

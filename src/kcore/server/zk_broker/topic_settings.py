@@ -1,4 +1,4 @@
-"""Reads the configurations of a broker's topics from ZooKeeper, and again when they change.
+"""Keeps the settings of a broker's topics equal to ZooKeeper, which notifies of changes.
 
 Source: DynamicConfigManager, ZkConfigManager and TopicConfigHandler of 3.9.1.
 """
@@ -21,7 +21,7 @@ TOPICS: Final = "topics/"
 
 
 class TopicSettingsWatch:
-    """The settings of the topics that the broker has replicas of."""
+    """The settings of the topics whose replicas the broker has."""
 
     def __init__(
         self,
@@ -31,19 +31,19 @@ class TopicSettingsWatch:
         perform: Callable[[], None],
     ) -> None:
         self._zookeeper, self._manager, self._now_ms, self._perform = zookeeper, manager, now_ms, perform
-        self._known: set[str] = set()
-        self._seen: set[str] = set()  # The notifications that were read.
+        self._known: set[str] = set()  # Topics whose settings were read.
+        self._seen: set[str] = set()  # The names of the notifications that were read.
         self._changed = asyncio.Event()
 
     async def learn(self, topics: Iterable[str]) -> None:
-        """Reads the unknown settings of these topics. Invalid names are ignored."""
+        """Reads the settings of these topics that are not known yet. Invalid names are ignored."""
         wanted = {name for name in topics if reason_invalid(name) is None}
         while new := sorted(wanted - self._known):  # `keep_only` may have dropped some during the read.
             await self._read(new)
             self._known |= {*new}
 
     def keep_only(self, topics: Collection[str]) -> None:
-        """Drops the settings of other topics, which are deleted or were never held."""
+        """Drops the settings of all other topics: they are deleted, or the broker never had a replica of them."""
         self._known.intersection_update(topics)
         settings = self._manager.settings
         for topic in settings.keys() - {*topics}:

@@ -26,7 +26,7 @@ class ZkBrokerListenerSettings(NamedTuple):
     tokens: TokenRules = TokenRules()
 
     def __repr__(self) -> str:
-        """Omits the settings, which may have secrets."""
+        """Omits the settings, because they may contain secrets."""
         return f"ZkBrokerListenerSettings(listeners={[each.name for each in self.listeners.each]})"
 
     @property
@@ -39,7 +39,7 @@ OPEN: Final = ZkBrokerListenerSettings()
 
 
 def zk_broker_listener_settings(properties: Mapping[str, str]) -> ZkBrokerListenerSettings:
-    """The settings; other names are ignored. SettingsError, one line without passwords, for invalid values."""
+    """The settings; other names are ignored. SettingsError with one line that shows no password."""
     given = checked(properties, has_security=True, knows_all=False)
     listeners = listeners_of(given)
     plane = (given.get(CONTROL_PLANE) or "").upper() or None

@@ -54,17 +54,17 @@ def with_apis(own: ApiVersionsResponse, apis: Mapping[str, tuple[int, int]]) -> 
 
 
 class ControlPath:
-    """Passes LeaderAndIsr, StopReplica and UpdateMetadata on undecoded, so that they are decoded once, into columns."""
+    """Passes LeaderAndIsr, StopReplica and UpdateMetadata on undecoded: `answer` decodes them into columns."""
 
     def __init__(self, answer: Callable[[type[Message], int, memoryview], Awaitable[bytes]]) -> None:
         self._answer = answer
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether it is a control request."""
+        """True for a control request."""
         return api_key in CONTROL_REQUESTS and version in CONTROL_REQUESTS[api_key].versions
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
-        """The response's header and body. DecodeError for invalid bytes."""
+        """The encoded response with its header. DecodeError for invalid bytes."""
         api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
         message = CONTROL_REQUESTS[api_key]
         header, at = decode_from(RequestHeader, message.header_version(version), frame, most_values=HEADER_VALUES)
@@ -73,28 +73,28 @@ class ControlPath:
         return bytes(encode(head, response_of(message).header_version(version))) + bytes(body)
 
     def forget(self, connection_id: int) -> None:
-        """Does nothing: it keeps no state of connections."""
+        """Does nothing: this relay keeps no state of connections."""
 
 
 class Forwarded(NamedTuple):
-    """Requests that a migrating broker forwards to the quorum's controller, once it controls the brokers."""
+    """The relay to the quorum's controller of a migrating broker; on once this controller controls the brokers."""
 
     relay: ControllerRelay
     is_on: Callable[[], bool]
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether the quorum's controller answers it."""
+        """True if the relay is on, and the quorum's controller answers the request."""
         return self.is_on() and self.relay.takes(api_key, version)
 
 
 class Frames:
-    """The requests that are answered without decoding: control requests, and forwarded ones."""
+    """The relay for requests that are not decoded first: control requests, and forwarded ones."""
 
     def __init__(self, control: ControlPath, forwarded: Forwarded | None = None) -> None:
         self._control, self._forwarded = control, forwarded
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether it is a control request, or is forwarded."""
+        """True for a control request or a request that is forwarded."""
         if self._forwarded is not None and self._forwarded.takes(api_key, version):
             return True
         return self._control.takes(api_key, version)
@@ -107,7 +107,7 @@ class Frames:
         return await self._control.ask(connection_id, frame)
 
     def forget(self, connection_id: int) -> None:
-        """Does nothing: it keeps no state of connections."""
+        """Does nothing: this relay keeps no state of connections."""
 
 
 class ZkBrokerRequestHandlers(BrokerRequestHandlers):
@@ -125,7 +125,7 @@ class ZkBrokerRequestHandlers(BrokerRequestHandlers):
         forward: Callable[[Message, int], Awaitable[Message | None]],
         **callbacks: Any,
     ) -> None:
-        """`forward`: asks one of Kafka's brokers; None if none answers. `callbacks`: see the base class."""
+        """`forward`: asks one of Kafka's brokers; None if no broker answers. `callbacks`: see the base class."""
         super().__init__(manager, logs, **callbacks)
         self._cluster_id, self._admin, self._security, self._forward = cluster_id, admin, security, forward
         self.is_migrated: Callable[[], bool] = lambda: False  # Whether a KRaft controller controls the brokers.
@@ -146,7 +146,7 @@ class ZkBrokerRequestHandlers(BrokerRequestHandlers):
     async def _alter_configs(
         self, request: IncrementalAlterConfigsRequest | AlterConfigsRequest, version: int
     ) -> Message:
-        """Forwards changes of all brokers' settings to a Kafka broker, if there is one: kcore checks only throttles."""
+        """Forwards changes of all brokers' settings to a Kafka broker, if one answers: kcore checks only throttles."""
         if is_of_all_brokers(request) and (answer := await self._forward(request, version)) is not None:
             return answer
         if isinstance(request, AlterConfigsRequest):
@@ -154,7 +154,7 @@ class ZkBrokerRequestHandlers(BrokerRequestHandlers):
         return await self._admin.alter_configs(request)
 
     def view(self, listener: str) -> ClusterView:
-        """The cluster from UpdateMetadata; under a KRaft controller this broker is the controller for clients."""
+        """The cluster from UpdateMetadata. Under a KRaft controller, clients get this broker as the controller."""
         table, controller_id = self._manager.cluster.table, self._manager.cluster.controller_id
         if self.is_migrated():
             controller_id = self._manager.broker_id

@@ -1,4 +1,4 @@
-"""A broker of ZooKeeper mode as a process: registers in ZooKeeper, and carries out the controller's control requests.
+"""A ZooKeeper-mode broker as a process: registers in ZooKeeper, and handles control requests of the controller.
 
 Source: KafkaServer of 3.9.1.
 """
@@ -118,7 +118,7 @@ class ZkBrokerServer(BrokerServer):
         self._migration: BrokerMigration | None = None
 
     async def __aenter__(self) -> Self:
-        # Before the session: recovery may outlast a session, and a broker with unusable directories needs no session.
+        # Logs first: recovery may outlast a session, and a broker with unusable directories needs no session.
         self.logs = BrokerLogs(self._log_dirs, self._settings)
         async with AsyncExitStack() as stack:
             opened = stack.enter_context(ExitStack())
@@ -174,7 +174,7 @@ class ZkBrokerServer(BrokerServer):
         return SecurityAdmin(admin.perform, acls, tokens, self._authorizer, wall_ms, is_migrating)
 
     def _advertised_settings(self) -> dict[str, str]:
-        """The broker's settings in DescribeConfigs."""
+        """The broker's own settings that DescribeConfigs shows."""
         dirs = {"log.dirs": ",".join(str(path.absolute()) for path in self._log_dirs)}
         return {**settings_of(self.config, ["protocol"]), **dirs}
 
@@ -198,7 +198,7 @@ class ZkBrokerServer(BrokerServer):
         return Forwarded(ControllerRelay(self._forwarding, self._authorizer, RELEASE), lambda: self.control.is_kraft)
 
     async def __aexit__(self, *_: object) -> None:
-        """Waits for the controlled shutdown, unless the disks failed; closes the logs, deletes the znode."""
+        """Waits for the controlled shutdown, unless the disks failed. Then closes the logs, and deletes the znode."""
         if not self._failed.is_set() and self.manager.cluster.controller_id >= 0:
             await self._controlled_shutdown()
         await self._closing.aclose()
@@ -211,7 +211,7 @@ class ZkBrokerServer(BrokerServer):
         return given or self._log_dirs[0]
 
     async def _migrate(self, stack: AsyncExitStack, cluster_id: str) -> None:
-        """Also registers with the quorum. Fetches then have no broker epoch, because the quorum's differs (KIP-903)."""
+        """Registers with the quorum, too. Fetches then have no broker epoch: the quorum's epoch differs (KIP-903)."""
         if self._migration_settings is None:
             return
         ids = {each.path: each.directory_id for each in self.logs.directories if each.directory_id is not None}
@@ -232,13 +232,13 @@ class ZkBrokerServer(BrokerServer):
         return self.manager.broker_epoch
 
     async def wait_failed(self) -> None:
-        """Returns when log directories failed and the broker must stop. Raises a failure of the metadata log."""
+        """Returns when the broker must stop because log directories failed. Raises an error of the metadata log."""
         await until_first(super().wait_failed(), *([] if self._migration is None else [self._migration.wait_failed()]))
 
     # ZooKeeper.
 
     async def _cluster_id(self) -> str:
-        """The cluster id, which the first broker of a cluster creates."""
+        """The cluster id in ZooKeeper, which the first broker of a cluster creates."""
         made = str(Uuid(uuid.uuid4().bytes))
         await self._zookeeper.make_path(str(PurePosixPath(znodes.CLUSTER_ID).parent))
         await self._zookeeper.write([Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(made))])
@@ -350,7 +350,7 @@ class ZkBrokerServer(BrokerServer):
     # Requests to the controller.
 
     async def _settle_isrs(self) -> None:
-        """Sends AlterPartition, or writes the states to ZooKeeper for a protocol before KIP-497."""
+        """Sends AlterPartition; for a protocol before KIP-497, writes the partition states to ZooKeeper."""
         if self.config.has_alter_partition:
             await super()._settle_isrs()
             return
@@ -358,7 +358,7 @@ class ZkBrokerServer(BrokerServer):
         self.manager.on_states_written(versions, now_ms())
 
     async def _controlled_shutdown(self) -> None:
-        """Requests controlled shutdown, with the newest broker epoch in each try (380.5).
+        """Requests controlled shutdown, with the newest broker epoch in each try (KIP-380).
 
         A quorum's controller gets the request in heartbeats.
         """
@@ -389,10 +389,10 @@ class ZkBrokerServer(BrokerServer):
 
 
 async def write_isrs(zookeeper: ZookeeperClient, writes: list[StateWrite]) -> dict[Key, int | None]:
-    """Writes the states. Returns the new version of each znode, None if it had an unexpected version.
+    """Writes the states. Returns the new version of each znode; None if the znode had an unexpected version.
 
-    Writes that were not tried are left out. A notification informs the controller. A state that the znode already has
-    counts as written, because the response to the first try may have been lost.
+    The result lacks writes that were not tried. A notification informs the controller. A state that the znode already
+    has counts as written, because the response to an earlier try may have been lost.
     """
     versions: dict[Key, int | None] = {}
     try:

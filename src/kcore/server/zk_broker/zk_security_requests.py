@@ -1,6 +1,6 @@
 """Requests to a ZooKeeper-mode broker about ACLs, client quotas and delegation tokens.
 
-They are in ZooKeeper, where every node of the cluster reads and changes them; notifications inform the other nodes.
+This data is in ZooKeeper, where every node of the cluster reads and changes it; notifications inform the other nodes.
 Source: KafkaApis, AclApis, DelegationTokenManagerZk of 3.9.1.
 """
 
@@ -35,14 +35,14 @@ APIS: Final = {
 
 
 class SecurityAdmin(NamedTuple):
-    """Answers the requests. `BrokerAuthorization` has checked rights to the cluster; this checks rights to tokens."""
+    """Answers the requests. `BrokerAuthorization` checks rights to the cluster, this class rights to tokens."""
 
     perform: Callable[[Steps[Message]], Awaitable[Message]]  # Performs steps in ZooKeeper.
     acls: ZkAcls | None  # None without an authorizer.
     tokens: TokenNode
     authorizer: Authorizer | None
     date_ms: Callable[[], int]
-    migrates: bool  # While the broker migrates to KRaft, only the controller changes tokens.
+    migrates: bool  # True: only the controller changes tokens.
 
     async def answer(self, context: RequestContext, request: Message) -> Message | None:
         """The response; None for other requests. DecodeError for a request with codes that Kafka's parser rejects."""

@@ -1,4 +1,4 @@
-"""Sends control requests to a broker: in order, one in flight, repeated until it responds or is not live.
+"""Sends control requests to a broker in order, one at a time. Repeats each until the broker responds or is not live.
 
 Source: ControllerChannelManager and RequestSendThread of 3.9.1.
 """
@@ -37,7 +37,7 @@ from kcore.wire.column_codec import decode_columns
 from kcore.wire.columns import Columns, Rows
 from kcore.wire.fanout import Fanout
 
-DELETES_BY_PARTITION: Final = 3  # From this version on StopReplica has a delete flag for each partition (KIP-570).
+DELETES_BY_PARTITION: Final = 3  # The first version of StopReplica with a delete flag for each partition (KIP-570).
 IN_COLUMNS: Final = (
     LeaderAndIsrResponse,
     StopReplicaResponse,
@@ -45,7 +45,7 @@ IN_COLUMNS: Final = (
 
 
 def event_of_answer(request: ControlRequest, broker_id: int, broker_epoch: int, response: Columns) -> Event:
-    """The event of a response that is decoded into columns; the request was sent to `broker_epoch`."""
+    """The event of a response in columns; `broker_epoch`: the broker epoch that the request was sent to."""
     if response.message is LeaderAndIsrResponse:
         return LeaderAndIsrResponseReceived(broker_id, broker_epoch, response)
     if request.version < DELETES_BY_PARTITION:
@@ -57,7 +57,7 @@ def event_of_answer(request: ControlRequest, broker_id: int, broker_epoch: int, 
 
 
 def _of_deleted(response: Columns, request: Columns) -> Columns:
-    """The part of the response for partitions that the request deletes; others were only stopped (KAFKA-9946)."""
+    """The part of the response about partitions that the request deletes; it only stops the others (KAFKA-9946)."""
     errors = response.partition_errors
     deleted = _deleted(request)
     named = zip(errors.topic_name.tolist(), errors.partition_index.tolist(), strict=True)
@@ -92,7 +92,7 @@ OnAnswer: TypeAlias = Callable[[ControlRequest, int, int, Message | Columns], No
 
 
 class Order(NamedTuple):
-    """A request that was sent, and has no response yet."""
+    """A request in flight: sent, without a response yet."""
 
     request: ControlRequest
     fanout: Fanout
@@ -109,14 +109,14 @@ def name_of(message: type[Message], version: int) -> str:
 
 
 class Fanouts:
-    """A cache of encoded requests, each encoded once for all its brokers, and kept as long as the request exists."""
+    """A cache of encoded requests. A request is encoded once for all its brokers, and cached as long as it exists."""
 
     def __init__(self) -> None:
         self._encoded: WeakKeyDictionary[ControlRequest, Fanout] = WeakKeyDictionary()
 
     def of(self, request: ControlRequest) -> Fanout:
         """The encoded request."""
-        if len(request.broker_ids) == 1:  # Only one channel sends it, and keeps the result.
+        if len(request.broker_ids) == 1:  # Only one channel sends the request, and it keeps the result.
             return request.fanout()
         if (known := self._encoded.get(request)) is None:
             known = self._encoded[request] = request.fanout()
@@ -126,14 +126,14 @@ class Fanouts:
 class Unacknowledged(NamedTuple):
     """LeaderAndIsr requests without a response."""
 
-    since_s: float  # The age of the oldest request.
+    since_s: float  # When the oldest of these requests was queued.
     partitions: int
 
 
 class BrokerChannel:
     """The outbox and the connection of one incarnation of a broker.
 
-    A channel has no task, except to connect: a request is sent when none is in flight, and a response sends the next.
+    A channel has no task, except to connect. It sends a request when none is in flight: also after each response.
     The channel is the `Reply` of its requests: the connection calls `set_result` or `set_exception`.
     """
 
@@ -150,8 +150,8 @@ class BrokerChannel:
         security: Callable[[], Security] | None = None,
     ) -> None:
         self.broker_id, self.broker_epoch = broker_id, broker_epoch
-        self.busy_since_s: float | None = None  # No request without response is older; None if all are answered.
-        self.alarmed_s: float | None = None  # If an alarm was raised: since when LeaderAndIsr has no response.
+        self.busy_since_s: float | None = None  # No request without a response is older; None if all have one.
+        self.alarmed_s: float | None = None  # Since when LeaderAndIsr has no response, if an alarm was raised.
         self._endpoint, self._client_id, self._on_answer, self._metrics = endpoint, client_id, on_answer, metrics
         self._outbox, self._fanouts, self._security = outbox, fanouts, security
         self._sent: Order | None = None
@@ -170,7 +170,7 @@ class BrokerChannel:
         return f"broker {self.broker_id} (epoch {self.broker_epoch}) at {where}"
 
     def send(self, request: ControlRequest) -> None:
-        """Queues a request after all earlier ones; waiting requests are merged."""
+        """Queues a request after all earlier ones; requests that wait are merged."""
         now_s = self._loop.time()
         self._outbox.add(request, now_s)
         if self.busy_since_s is None:
@@ -191,7 +191,7 @@ class BrokerChannel:
         return Unacknowledged(min(since_s for _, since_s in orders), sum(request.partitions for request, _ in orders))
 
     def close(self) -> Coroutine[Any, Any, object] | None:
-        """Closes the channel and drops unsent requests. The result, if any, can be awaited for the socket's end."""
+        """Closes the channel, drops unsent requests. Returns a coroutine that waits for the end of an open socket."""
         self._closed = True
         self._outbox.clear()
         self._sent = None
@@ -206,7 +206,7 @@ class BrokerChannel:
         return None
 
     def _go_on(self) -> None:
-        """Sends the next request, or again the one that has no response."""
+        """Sends the request that has no response again, or the next request."""
         self._again = None
         if self._sent is None:
             waiting = self._outbox.next()
@@ -257,7 +257,7 @@ class BrokerChannel:
         return self._closed
 
     def set_exception(self, error: NetworkError, /) -> None:
-        """Sends the request again on a new connection, after a while."""
+        """Sends the request again after BACKOFF_S, on a new connection."""
         if str(error) != self._last_error:  # Each reason is logged once.
             self._last_error = str(error)
             logger.info("%s: %s; the request is sent again every %s s", self, error, BACKOFF_S)
@@ -268,7 +268,7 @@ class BrokerChannel:
         self._again = self._loop.call_later(BACKOFF_S, self._go_on)
 
     def set_result(self, body: memoryview, /) -> None:
-        """The broker has responded: sends the next request at once."""
+        """Handles the broker's response, and sends the next request at once."""
         order = self._sent
         assert order is not None
         now_s = self._loop.time()
@@ -287,7 +287,7 @@ class BrokerChannel:
         try:
             if message in IN_COLUMNS:
                 response = decode_columns(message, version, body)
-            else:  # A few bytes, which are the same from thousands of brokers.
+            else:  # Thousands of brokers send the same few bytes.
                 response = (decode_shared if len(body) <= SMALL_BYTES else decode_all)(message, version, bytes(body))
         except DecodeError as error:
             logger.error("%s: its response to %s is invalid and is ignored: %s", self, order, error)
@@ -338,7 +338,7 @@ class BrokerChannels:
         return sum(map(len, self._channels.values()))
 
     def send(self, request: ControlRequest, brokers: BrokerTable) -> None:
-        """Queues a request for each of its brokers whose incarnation is live."""
+        """Queues a request for each of its brokers that is live in the same incarnation."""
         for broker_id, epoch in zip(request.broker_ids.tolist(), request.broker_epochs.tolist(), strict=True):
             channel = self._channel(broker_id, epoch, brokers)
             if channel is None:
@@ -374,7 +374,7 @@ class BrokerChannels:
     def keep_only(self, brokers: BrokerTable) -> None:
         """Closes the channels to incarnations that are not live.
 
-        It is called after every event, and does nothing if no broker has started or failed since the last call.
+        Called after every event. It does nothing if no broker has started or failed since the last call.
         """
         now = brokers.ids.tobytes(), brokers.live.tobytes(), brokers.epochs.tobytes()
         if now == self._kept:
@@ -386,12 +386,12 @@ class BrokerChannels:
                 self._close(broker_id)
 
     def check_acknowledgements(self, now_s: float) -> None:
-        """Raises one alarm for a broker that does not respond to LeaderAndIsr in time, until it has caught up."""
+        """Raises an alarm for a broker that does not respond to LeaderAndIsr in time: one until it has caught up."""
         late = 0
         for channel in self._channels.values():
             is_quick = channel.busy_since_s is None or now_s - channel.busy_since_s < self._alarm_s
             if is_quick and channel.alarmed_s is None:
-                continue  # The usual case, of thousands of channels.
+                continue  # The usual case for thousands of channels.
             open_ = channel.unacknowledged()
             if open_ is None or now_s - open_.since_s < self._alarm_s:
                 if channel.alarmed_s is not None:

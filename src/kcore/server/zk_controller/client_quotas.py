@@ -1,5 +1,5 @@
-"""Keeps quotas equal to ZooKeeper: the request quotas (request_percentage) of users and clients, and the connections a
-second that a node accepts from an address.
+"""Keeps quotas equal to ZooKeeper: the request quotas (request_percentage) of users and clients, and the limits of
+new connections a second from an address (connection_creation_rate).
 
 Source: UserConfigHandler, ClientIdConfigHandler, QuotaConfigHandler and IpConfigHandler of 3.9.1.
 """
@@ -23,7 +23,7 @@ CLIENTS: Final = f"{znodes.CONFIG}/clients"
 
 
 class ClientQuotasFollower(NotificationFollower):
-    """Reads changed request quotas (`kcore.server.security.request_throttle.Known`)."""
+    """Follows the request quotas; implements `kcore.server.security.request_throttle.Known`."""
 
     subject = "quotas of users and clients"
     made_paths = (znodes.CONFIG_CHANGES, USERS, CLIENTS)
@@ -52,7 +52,7 @@ class ClientQuotasFollower(NotificationFollower):
         await self._read(changed_entities(notifications))
 
     async def _read(self, paths: Iterable[str]) -> None:
-        """Reads the quotas at these paths under /config; other paths than those of users and clients are ignored."""
+        """Reads the quotas at these paths under /config. Ignores paths that do not belong to a user or a client."""
         entities = {path: entity for path in paths if (entity := entity_of(path)) is not None}
         nodes = await self._zookeeper.read_nodes([f"{znodes.CONFIG}/{path}" for path in entities])
         for (path, entity), node in zip(entities.items(), nodes, strict=True):
@@ -71,7 +71,7 @@ LOOPBACK: Final = {"localhost": "127.0.0.1"}  # The only host name with a quota.
 
 
 class AddressQuotasFollower(NotificationFollower):
-    """Reads changed quotas of addresses."""
+    """Follows the quotas of addresses."""
 
     subject = "quotas of addresses"
     made_paths = (znodes.CONFIG_CHANGES, IPS)
@@ -79,10 +79,10 @@ class AddressQuotasFollower(NotificationFollower):
 
     def __init__(self, zookeeper: ZookeeperClient) -> None:
         super().__init__(zookeeper)
-        self._rates: dict[str, float] = {}  # By address, and by DEFAULT.
+        self._rates: dict[str, float] = {}  # Connections a second, by address and by DEFAULT.
 
     def rate_of(self, address: str) -> float | None:
-        """The quota of an address, or the default quota; None: connections are unlimited."""
+        """The connections a second of an address, by its own or the default quota; None: unlimited."""
         return self._rates.get(address, self._rates.get(DEFAULT))
 
     async def _read_all(self) -> None:

@@ -27,7 +27,7 @@ Users = dict[tuple[str, str], ScramCredential]  # By mechanism and name.
 
 
 class CredentialsFollower(NotificationFollower):
-    """Follows the credentials in ZooKeeper (`Credentials` of `sasl_mechanisms.py`)."""
+    """Follows the credentials in ZooKeeper; implements `Credentials` of `sasl_mechanisms.py`."""
 
     subject = "users and tokens"
 
@@ -42,7 +42,7 @@ class CredentialsFollower(NotificationFollower):
         self.parents = znodes.CONFIG_CHANGES, *([] if self._key is None else [znode_tokens.CHANGES])
 
     def scram(self, mechanism: str, username: str) -> ScramCredential | None:
-        """The user's credential for a mechanism."""
+        """The user's credential for a mechanism; None if there is none."""
         return self._users.get((mechanism, username))
 
     def secret(self) -> bytes | None:
@@ -50,7 +50,7 @@ class CredentialsFollower(NotificationFollower):
         return None if self._key is None else secret_of(self._key, "unknown users")
 
     def token(self, token_id: str) -> Token | None:
-        """The token with this id."""
+        """The token with this id; None if there is none."""
         return self._tokens.get(token_id)
 
     async def _read_all(self) -> None:
@@ -74,7 +74,7 @@ class CredentialsFollower(NotificationFollower):
         await self._read_tokens([each for each in tokens if is_znode_name(each)])
 
     async def _read_users(self, names: list[str]) -> None:
-        """Reads the credentials of users, which are named as their znodes are."""
+        """Reads the credentials of users; `names`: the names of their znodes."""
         names = [each for each in names if each != DEFAULT]
         nodes = await self._zookeeper.read_nodes([f"{USERS}/{each}" for each in names])
         for name, node in zip(names, nodes, strict=True):
@@ -109,7 +109,7 @@ class CredentialsFollower(NotificationFollower):
 
 
 def credential_in(text: str, mechanism: str) -> ScramCredential | None:
-    """The credential in a user's setting (ScramCredentialUtils.credentialFromString); None for an unusable one."""
+    """The credential in a user's setting (ScramCredentialUtils.credentialFromString); None if it is unusable."""
     parts = dict(each.partition("=")[::2] for each in text.split(","))
     if parts.keys() != {*_PARTS} or not re.fullmatch(r"\d{1,9}", parts["iterations"], re.ASCII):
         return None

@@ -1,4 +1,4 @@
-"""The controller's side of KIP-590's document: only the controller serves the new versions of mutations."""
+"""The controller's side of the document of KIP-590: only the controller serves the new versions of mutations."""
 
 from collections.abc import Awaitable, Callable
 
@@ -14,7 +14,7 @@ Decide = Callable[[RequestContext, RoutedRequest], Awaitable[Message | None]]
 
 
 class DocumentRequests:
-    """A relay that serves the new versions of mutations, and passes other requests on.
+    """A relay that serves the new versions of mutations, and passes other requests to another relay.
 
     A standby answers NOT_CONTROLLER, so that no request is forwarded twice.
     """
@@ -22,11 +22,11 @@ class DocumentRequests:
     def __init__(
         self, decide: Decide, is_active: Callable[[], bool], others: Relay, is_node: Callable[[ClientSession], bool]
     ) -> None:
-        """`others`: the relay for other requests. `is_node`: whether the sender is a node of the cluster."""
+        """`others`: the relay for other requests. `is_node`: whether a client has the rights of a cluster node."""
         self._decide, self._is_active, self._others, self._is_node = decide, is_active, others, is_node
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether this relay serves the API: new versions of mutations, and those of the other relay."""
+        """True for the new versions of mutations, and for requests that the other relay takes."""
         return is_mutation(api_key, version, bumped=True) or self._others.takes(api_key, version)
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:

@@ -1,8 +1,8 @@
-"""Checks whether a controller may take over the cluster in ZooKeeper, and reads who holds `/controller`.
+"""Checks whether a controller may take over the cluster in ZooKeeper, and reads which node holds `/controller`.
 
-A check only reads, and raises an ElectionRefusedError that says what the operator should do. When the process starts,
-everything that a failover reads is checked. Before each election, only changes that would give the cluster two
-controllers are. A znode that becomes unreadable later is skipped (`controller/zk/znode_reading.py`).
+A check only reads; it raises an ElectionRefusedError that says what the operator should do. When the process starts,
+it checks everything that a failover reads. Before each election it checks only for changes that would give the cluster
+two controllers. A znode that becomes unreadable later is skipped (`controller/zk/znode_reading.py`).
 """
 
 import logging
@@ -20,7 +20,7 @@ from kcore.metadata.zookeeper import znodes
 from kcore.zookeeper.client import ZookeeperClient
 from kcore.zookeeper.session import OnWatch
 
-MOST_SHOWN: Final = 3  # Znodes that the error names.
+MOST_SHOWN: Final = 3  # Unreadable znodes that the error names.
 _NOT_KRAFT: Final = (None, -1)
 # Znodes that are read at every failover or by clients, with their decoders.
 _SINGLE: Final[dict[str, Callable[[bytes], object]]] = {
@@ -32,7 +32,7 @@ _SINGLE: Final[dict[str, Callable[[bytes], object]]] = {
 
 
 async def check_chroot(zookeeper: ZookeeperClient) -> None:
-    """Refuses a chroot that does not exist: a typing error must not create another cluster."""
+    """Refuses a chroot that does not exist, so that a mistyped chroot does not create another cluster."""
     chroot = zookeeper.session.chroot
     if chroot and await zookeeper.stat("/") is None:
         raise ElectionRefusedError(
@@ -52,7 +52,7 @@ async def check_id(zookeeper: ZookeeperClient, broker_id: int) -> None:
 
 
 async def check_may_control(zookeeper: ZookeeperClient, broker_id: int) -> None:
-    """Refuses a broker with this id, a KRaft quorum that controls the cluster, and unreadable single znodes."""
+    """Refuses a broker with this id, a KRaft quorum that controls the cluster, and unreadable znodes of `_SINGLE`."""
     await check_id(zookeeper, broker_id)
     controller, migration, *single = await zookeeper.read_nodes([znodes.CONTROLLER, znodes.MIGRATION, *_SINGLE])
     try:
@@ -77,7 +77,7 @@ async def check_may_control(zookeeper: ZookeeperClient, broker_id: int) -> None:
 
 
 async def check_cluster(zookeeper: ZookeeperClient) -> None:
-    """Refuses unreadable registrations, topics and states."""
+    """Refuses unreadable registrations of brokers, topics and partition states."""
     faults: list[TableError] = []
     [ids] = await zookeeper.read_children([znodes.BROKER_IDS])
     nodes = await zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in ids or ()])
@@ -101,22 +101,22 @@ async def check_cluster(zookeeper: ZookeeperClient) -> None:
 
 
 logger = logging.getLogger(__name__)
-GRACE_S: Final = 5.0  # ZooKeeper expires sessions only at ticks, and not before two ticks have passed.
+GRACE_S: Final = 5.0  # ZooKeeper expires sessions only at its ticks, and waits for at least two.
 
 
 class Holder(NamedTuple):
     """The content of `/controller`."""
 
     broker_id: int | None  # None: the znode is unreadable.
-    session: int  # The session that created it; 0: the znode is persistent.
-    is_here: bool  # This process's session created it.
+    session: int  # The session that created the znode; 0: the znode is persistent.
+    is_here: bool  # True if this process's session created the znode.
 
 
 async def read_holder(zookeeper: ZookeeperClient, on_watch: OnWatch) -> Holder | None:
     """Reads and watches `/controller`; None if there is no controller."""
     [node] = await zookeeper.read_nodes([znodes.CONTROLLER], on_watch)
     stat = await zookeeper.stat(znodes.CONTROLLER) if node is not None else None
-    if node is None or stat is None:  # If it was deleted meanwhile, the watch fires.
+    if node is None or stat is None:  # If the znode was deleted between the two reads, the watch fires.
         return None
     try:
         broker_id: int | None = znodes.decode_controller(node.data).broker_id
@@ -130,8 +130,8 @@ async def read_holder(zookeeper: ZookeeperClient, on_watch: OnWatch) -> Holder |
 class Twin:
     """Detects another controller that runs with this controller's id.
 
-    If another session holds `/controller` with this id, its process may also have died without closing the session,
-    which then expires. So the session is given twice this controller's time-out; if it still exists, its process runs.
+    Another session may hold `/controller` with this id because its process died without closing it: the session then
+    expires. So the session is given twice this controller's time-out. If it still exists then, its process runs.
     """
 
     def __init__(self, broker_id: int, session_timeout_s: float) -> None:

@@ -11,7 +11,7 @@ from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 
 @dataclass(frozen=True, slots=True)
 class Reelect(Event):
-    """`/controller` changed or may be deleted: stand for election if there is no controller."""
+    """`/controller` has changed or may be deleted: the controller stands for election if there is no controller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Queued(NamedTuple):
 
 
 class EventQueue:
-    """A queue, first in, first out; but the loss of a session is handled before the events of that session."""
+    """A first-in, first-out queue, but the loss of a session is handled before the events of that session."""
 
     def __init__(self, metrics: ControllerMetrics) -> None:
         self._events: deque[Queued] = deque()
@@ -46,15 +46,15 @@ class EventQueue:
         self._changed()
 
     def session_lost(self) -> None:
-        """Drops all events but requests, since everything is read again; the requests are answered NOT_CONTROLLER."""
+        """Drops all events except requests, because everything is read again. The requests get NOT_CONTROLLER."""
         self._events = deque(queued for queued in self._events if isinstance(queued.event, RequestEvent | Stop))
         if not any(isinstance(queued.event, Stop) for queued in self._events):
             self.put_first(Reelect())
         self.put_first(SessionLost())
 
     async def take(self) -> Queued:
-        """Takes the first event, once there is one."""
-        await asyncio.sleep(0)  # Let other tasks run, also if the events never wait.
+        """Waits for an event, and takes the first one."""
+        await asyncio.sleep(0)  # Other tasks run even if the queue is never empty.
         await self._filled.wait()
         queued = self._events.popleft()
         now_s = self._loop.time()

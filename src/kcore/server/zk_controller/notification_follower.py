@@ -1,4 +1,4 @@
-"""The base of classes that keep a copy of data in ZooKeeper, and read it again when a notification names it.
+"""The base class of copies of data in ZooKeeper, which are read again when a notification names the data.
 
 While ZooKeeper is unreachable, the last copy is used. Source: ZkNodeChangeNotificationListener of 3.9.1.
 """
@@ -20,7 +20,7 @@ AGAIN_S: Final = 0.3
 class Notification(NamedTuple):
     """A notification that another node created."""
 
-    parent: str  # The path of the znode above it.
+    parent: str  # The path of the notification's parent.
     path: str
     data: bytes
 
@@ -37,7 +37,7 @@ def changed_entities(notifications: Iterable[Notification]) -> list[str]:
 
 
 class NotificationFollower(ABC):
-    """Reads all data when it is opened and in each new session, and after that the data that notifications name."""
+    """Reads all data in `open` and in each new session; then reads the data that notifications name."""
 
     subject = "data in ZooKeeper"  # For log lines.
     made_paths: Sequence[str] = ()  # Parents of the data and the notifications; they are created if missing.
@@ -50,18 +50,18 @@ class NotificationFollower(ABC):
         self._changed = asyncio.Event()
 
     async def open(self) -> None:
-        """Creates missing parents and reads all data; the server must not serve requests before."""
+        """Creates missing parents and reads all data; called before the server serves requests."""
         for path in self.made_paths:
             await self._zookeeper.make_path(path)
         await self._update()
 
     def session_lost(self) -> None:
-        """Has all data read again, because watches, and perhaps notifications, are lost."""
+        """Makes `follow` read all data again, because watches, and perhaps notifications, are lost."""
         self._is_read = False
         self._changed.set()
 
     async def follow(self) -> None:
-        """Reads changed data for ever."""
+        """Reads changed data until the task is cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -94,7 +94,7 @@ class NotificationFollower(ABC):
         self._seen = {*parent_of}
 
     async def _read_first(self) -> None:
-        """Reads all data; again if the session is lost meanwhile, which sets `_is_read` to False."""
+        """Reads all data. If the session is lost during the reads, `_is_read` is False again, and all is read again."""
         self._is_read = True
         try:
             await self._read_all()
@@ -107,7 +107,7 @@ class NotificationFollower(ABC):
 
     @abstractmethod
     async def _read_all(self) -> None:
-        """Replaces the copy by the data in ZooKeeper."""
+        """Replaces the copy with the data in ZooKeeper."""
 
     @abstractmethod
     async def _read_changed(self, notifications: list[Notification]) -> None:

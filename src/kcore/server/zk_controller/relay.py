@@ -1,8 +1,9 @@
-"""Relays requests that the controller does not serve to a live broker, and its responses back, byte for byte.
+"""Relays requests that the controller does not serve to a live broker, and relays the responses byte for byte.
 
 Brokers find the controller only because UpdateMetadata lists it as a live broker. So clients take it for a broker, and
-may send it FindCoordinator or InitProducerId. Its ApiVersions therefore has the APIs of a live broker, to which it
-relays the requests. (With a listener for brokers alone clients would not connect, but brokers must be configured so.)
+may send it FindCoordinator or InitProducerId. Its ApiVersions response therefore has the APIs of a live broker, to
+which it relays these requests. (With a listener only for brokers, clients would not connect to the controller, but
+operators would have to configure it.)
 """
 
 import asyncio
@@ -53,7 +54,7 @@ class Address(NamedTuple):
 
 
 class BrokerRelay:
-    """Relays requests; each client that needs it has a connection to a live broker."""
+    """Relays requests. Each client with relayed requests has its own connection to a live broker."""
 
     def __init__(
         self,
@@ -64,21 +65,21 @@ class BrokerRelay:
         only: Collection[str] | None = None,
         security: Callable[[], Security] | None = None,
     ) -> None:
-        """`brokers`: addresses of live brokers, the preferred first. `owned`: keys of APIs that are not relayed now.
+        """`brokers`: addresses of live brokers, preferred ones first. `owned`: keys of APIs that are not relayed now.
 
         `only`: the relayed APIs; None: all but NOT_RELAYED. `security`: TLS and SASL for new connections, which then
-        have this node's principal; None: the brokers' listener is plaintext.
+        authenticate as this node; None: the brokers' listener is plaintext.
         """
         self._brokers, self._owned, self._on_relayed, self._only = brokers, owned, on_relayed, only
         self._security = security
         self._streams: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
-        self._connections: dict[int, Connection] = {}  # Instead of streams, with security.
+        self._connections: dict[int, Connection] = {}  # Used instead of `_streams` with security.
         self._versions: dict[int, Versions] = {}
         self._forwarding = asyncio.Semaphore(MOST_FORWARDED)
         self._log = BoundedLog(logger, burst=1, every_s=60.0)
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether a broker serves this API, and the controller does not."""
+        """True if a broker serves the API in this version, and the controller does not serve it."""
         return api_key not in self._owned() and version in self._versions.get(api_key, ())
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
@@ -166,7 +167,7 @@ class BrokerRelay:
         raise DisconnectedError("no live broker")
 
     async def learn(self, own: ApiVersionsResponse) -> ApiVersionsResponse | None:
-        """ApiVersions for clients: the controller's own APIs, and those of the first broker that responds, or None."""
+        """ApiVersions for clients: the controller's APIs, and those of a broker; None if no broker responds."""
         for address in await self._brokers():
             try:
                 async with await self._connect_to(address) as connection:
@@ -209,7 +210,7 @@ _TRANSACTION: Final = 1  # FindCoordinatorRequest.CoordinatorType
 
 
 def refusal_of(rights: Rights, request: Message, version: int) -> Message | None:
-    """The error response if a right is missing; None if the request may be relayed.
+    """The error response if the client lacks a right; None if the request may be relayed.
 
     The broker sees the controller's principal, not the client's. So a controller with an authorizer relays only
     requests whose rights it checks itself. Source: KafkaApis.handleFindCoordinatorRequest and
@@ -222,7 +223,7 @@ def refusal_of(rights: Rights, request: Message, version: int) -> Message | None
 
 
 def _no_coordinator(rights: Rights, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse | None:
-    """Needs DESCRIBE of each group or transactional id; for others a client must send another request."""
+    """Needs DESCRIBE of each key. If some lack it, the client must ask again for the others, which are not relayed."""
     is_group = request.key_type != _TRANSACTION
     kind = GROUP if is_group else TRANSACTIONAL_ID
     error = Errors.GROUP_AUTHORIZATION_FAILED if is_group else Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -39,7 +39,7 @@ _UNKNOWN: Final = -1
 
 
 class ZkControllerAuthorization(Rights):
-    """The rights of one request's client."""
+    """The rights of the client that sent one request."""
 
     has_group_settings = False
 
@@ -50,7 +50,7 @@ class ZkControllerAuthorization(Rights):
         return self.may_make_token(owner_of(request, self._who))
 
     def check(self, request: Message, name_of: NameOf | None) -> Checked:
-        """The allowed part of a request. `name_of` gives topic names by id; None: this node has no topics."""
+        """The allowed part of a request. `name_of` returns a topic's name by id; None: this node has no topics."""
         match request:
             case CreateTopicsRequest():
                 return self._create_topics(request)
@@ -65,7 +65,7 @@ class ZkControllerAuthorization(Rights):
         return Checked(request)
 
     def _create_topics(self, request: CreateTopicsRequest) -> Checked:
-        """Needs CREATE of the cluster or of each topic; settings in the response need DESCRIBE_CONFIGS."""
+        """Needs CREATE of the cluster or of each topic; the response's settings need DESCRIBE_CONFIGS of the topic."""
         everything = self.allows(CREATE)
         kept = [each for each in request.topics if everything or self._of_topic(CREATE, each.name)]
         names = {each.name for each in kept}
@@ -98,9 +98,9 @@ class ZkControllerAuthorization(Rights):
         return Checked(left, not kept, lambda response: response.results.extend(refused))
 
     def _delete_topics(self, request: DeleteTopicsRequest, name_of: NameOf | None) -> Checked:
-        """Needs DELETE of each topic, and DESCRIBE of topics that are named by id, so that ids reveal no names.
+        """Needs DELETE of each topic, and DESCRIBE of a topic that is named by id, so that an id reveals no name.
 
-        An unknown id is refused here, so that a client without rights causes no event.
+        An unknown id is refused at once, so that a client without rights causes no event.
         """
         kept_names = [name for name in request.topic_names if self._of_topic(DELETE, name)]
         kept: list[DeleteTopicState] = []

@@ -1,7 +1,7 @@
-"""The settings of a ZooKeeper-mode controller's listener and connections, read from a server.properties of 3.9.1.
+"""Reads the settings of a ZooKeeper-mode controller's listener and connections from a server.properties of 3.9.1.
 
-The file of a broker is right for the controller, too. The controller has one listener, the inter-broker listener; it
-reads the settings of that listener and of the brokers' listener for control requests. Other settings are ignored.
+The controller can use the file of a broker. It has one listener, the inter-broker listener; it reads the settings of
+this listener and of the brokers' listener for control requests. Other settings are ignored.
 
 Source: KafkaConfig (getInterBrokerListenerNameAndSecurityProtocol, getControlPlaneListenerNameAndSecurityProtocol),
 ControllerChannelManager.addNewBroker of 3.9.1.
@@ -36,13 +36,13 @@ OTHERS: Final = (*AUTHORIZER_NAMES, *OF_TOKENS)
 class ZkControllerListenerSettings:
     """How clients and brokers connect to a controller, and how it connects to brokers."""
 
-    security: ListenerSecurity = field(default_factory=ListenerSecurity)  # The inter-broker listener's.
+    security: ListenerSecurity = field(default_factory=ListenerSecurity)  # The security of the inter-broker listener.
     control: ListenerSecurity | None = None  # The security of a separate listener for control requests.
     limits: Limits = field(default_factory=Limits)
 
     @property
     def to_brokers(self) -> ListenerSecurity:
-        """The security of the brokers' listener that is sent control requests."""
+        """The security of the listener at which brokers receive control requests."""
         return self.control or self.security
 
     @property
@@ -57,7 +57,7 @@ OPEN: Final = ZkControllerListenerSettings()
 def endpoints_at(host: str, port: int, config: ControllerConfig, protocol: str) -> tuple[Endpoint, ...]:
     """The controller's endpoints for brokers: one port, with the name of each listener that brokers use.
 
-    A broker with a control-plane listener looks for the controller's (MetadataCacheControllerNodeProvider).
+    A broker with a control-plane listener connects to the controller's (MetadataCacheControllerNodeProvider).
     """
     names = config.inter_broker_listener_name, config.control_plane_listener_name
     code = SECURITY_PROTOCOLS[protocol]
@@ -65,7 +65,7 @@ def endpoints_at(host: str, port: int, config: ControllerConfig, protocol: str) 
 
 
 class ZkControllerSettings(NamedTuple):
-    """The settings in the file."""
+    """The settings that a controller reads from the file."""
 
     listener: str
     control_plane: str | None
@@ -79,7 +79,7 @@ class ZkControllerSettings(NamedTuple):
 
 
 def zk_controller_settings(properties: Mapping[str, str]) -> ZkControllerSettings:
-    """The settings in a server.properties. SettingsError, in one line and without passwords, for invalid values."""
+    """The settings in a server.properties. SettingsError with one line that shows no password, for invalid values."""
     given = checked(properties, has_security=True, knows_all=False)
     listener = _between_brokers(given)
     control_plane = given.get(CONTROL_PLANE) or None

@@ -18,7 +18,7 @@ MANAGER: Final = "kafka_controller_ControllerEventManager"
 
 
 def collector(server: ControllerServer) -> Collect:
-    """Collects the metrics of a controller for its page."""
+    """A function that collects the metrics of a controller."""
 
     async def collect() -> Sequence[Family]:
         at_s = time.monotonic()
@@ -34,7 +34,7 @@ def collector(server: ControllerServer) -> Collect:
 
 
 def _of_controller(metrics: ControllerMetrics) -> Iterable[Family]:
-    text = "1 on the active controller, or else 0."
+    text = "1 on the active controller, otherwise 0."
     yield gauge(f"{CONTROLLER}_ActiveControllerCount", text, metrics.active_controller_count)
     yield gauge("kcore_controller_epoch", "The controller epoch while active, or else 0.", metrics.controller_epoch)
 
@@ -54,10 +54,10 @@ def _of_state(server: ControllerServer) -> Iterable[Family]:
 
 
 def _of_events(metrics: ControllerMetrics, at_s: float) -> Iterable[Family]:
-    yield gauge(f"{MANAGER}_EventQueueSize", "Events that wait.", metrics.event_queue_size)
-    text = "How long events waited for their turn, in ms."
+    yield gauge(f"{MANAGER}_EventQueueSize", "Events in the queue.", metrics.event_queue_size)
+    text = "How long events were in the queue, in ms."
     yield histogram(f"{MANAGER}_EventQueueTimeMs", text, metrics.event_queue_time, metric_families.MS)
-    what = "How long an event took, ZooKeeper's answers included, by kind"
+    what = "How long an event took, with its requests to ZooKeeper, by kind"
     yield histograms("kcore_event_seconds", f"{what}.", "kind", metrics.events)
     yield from metric_families.longest("kcore_event", what, "kind", metrics.events, at_s)
 

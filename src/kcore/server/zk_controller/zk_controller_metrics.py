@@ -12,7 +12,7 @@ def _durations() -> defaultdict[str, Duration]:
 
 @dataclass(slots=True)
 class ControllerMetrics:
-    """The figures of one process since its start; a gauge has its present value."""
+    """The figures of one process since its start; a gauge is the current value."""
 
     active_controller_count: int = 0  # gauge: 1 or 0
     controller_epoch: int = 0  # gauge, while active
@@ -25,7 +25,7 @@ class ControllerMetrics:
     request_queue_time: Duration = field(default_factory=Duration)  # RequestRateAndQueueTimeMs
     request_retries: int = 0
     unacknowledged_brokers: int = 0  # gauge: brokers that have not responded to a LeaderAndIsr in time
-    alarms: int = 0  # Times that a broker did not respond to LeaderAndIsr in time.
+    alarms: int = 0  # How often a broker did not respond to LeaderAndIsr in time.
     relayed: int = 0  # Requests that were relayed to a broker.
 
     def count_relayed(self) -> None:

@@ -59,10 +59,10 @@ from kcore.server.zk_controller.zk_controller_authorization import ZkControllerA
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 from kcore.types import Uuid
 
-LEARN_S: Final = 5.0  # Between two reads of a live broker's ApiVersions, which an upgrade changes.
-LEARN_SOON_S: Final = 0.3  # After a failed read: a broker's port opens a while after its registration.
+LEARN_S: Final = 5.0  # Seconds between two reads of a live broker's ApiVersions, which an upgrade changes.
+LEARN_SOON_S: Final = 0.3  # Seconds after a failed read: a broker's port opens some time after its registration.
 
-# The versions that 3.9.1 serves of the APIs of the active controller alone: a standby answers NOT_CONTROLLER.
+# The APIs that only the active controller serves, in the versions of 3.9.1: a standby answers NOT_CONTROLLER.
 OWNED: Final = {
     "AllocateProducerIds": (0, 0),
     "AlterUserScramCredentials": (0, 0),
@@ -95,12 +95,12 @@ ANY_NODE: Final = {
 }
 # The active controller answers these from its table; a standby relays them to a live broker.
 VIEWS: Final = {"Metadata": (0, 12), "DescribeCluster": (0, 1), "DescribeAcls": (0, 3)}
-# Answered with nothing: clients ask each node, and a controller has no groups, transactions and logs.
+# Empty responses: clients ask each node, and a controller has no groups, transactions or logs.
 EMPTY: Final = {"ListGroups": (0, 5), "ListTransactions": (0, 1), "DescribeLogDirs": (0, 4)}
-# `net/security/sasl_server.py` handles these before a client is authenticated; later ones are errors.
+# `net/security/sasl_server.py` handles these before a client is authenticated; afterwards they are errors.
 OF_SASL: Final = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
 ALREADY: Final = "SaslAuthenticate request received after successful authentication"
-NO_LOG_DIR: Final = "none"  # An empty directory: Kafka's client takes a response without directories for an error.
+NO_LOG_DIR: Final = "none"  # An empty directory: for Kafka's client a response without directories is an error.
 APIS: Final = {**OWNED, **ANY_NODE, **OF_TOKENS, **VIEWS, **EMPTY, **OF_SASL}
 
 
@@ -170,9 +170,9 @@ class ZkControllerRequestHandlers:
         limits: Limits | None = None,
         rate_of: Callable[[str], float | None] | None = None,
     ) -> int:
-        """Listens, and returns the port, which is chosen if `port` is 0. OSError if the port is not free.
+        """Listens, and returns the port; `port` 0 stands for any free port. OSError if the port is not free.
 
-        `rate_of`: the connections a second that are accepted from an address.
+        `rate_of` returns the limit of new connections a second from an address.
         """
         relay: Relay = self._relay
         if self._authorizer is not None:
@@ -195,12 +195,12 @@ class ZkControllerRequestHandlers:
         return self._server.port
 
     async def close(self) -> None:
-        """Stops listening; requests in progress are answered first."""
+        """Stops listening, after the requests in progress are answered."""
         if self._server is not None:
             await self._server.close()
 
     def _is_node(self, client: RequestContext | ClientSession) -> bool:
-        """Whether the client may act as a node of the cluster."""
+        """Whether the client has the rights of a cluster node."""
         return self._authorizer is None or ZkControllerAuthorization(self._authorizer, client).allows(CLUSTER_ACTION)
 
     def answer(self, answer: SendResponse) -> None:
@@ -210,7 +210,7 @@ class ZkControllerRequestHandlers:
             future.set_result(answer.response)
 
     def brokers_changed(self) -> None:
-        """Reads ApiVersions again, because other brokers may serve other APIs."""
+        """Makes `keep_learning` read ApiVersions again, because other brokers may serve other APIs."""
         self._brokers_changed.set()
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | None:
@@ -223,7 +223,7 @@ class ZkControllerRequestHandlers:
     async def _handle_routed(self, context: RequestContext, routed: RoutedRequest) -> Message | None:
         """Handles a mutation in the new version, which is never relayed.
 
-        If a broker proxies it for a client, the rights are those of the client, at the client's address if it is given.
+        If a broker has rewritten a client's request, the client's rights count, at the client's address if it is given.
         """
         client_context, sender, name = context, context.principal, routed.principal_name
         if name is not None:
@@ -243,7 +243,7 @@ class ZkControllerRequestHandlers:
         return response
 
     def _naming_refused(self, context: RequestContext, request: Message) -> Errors:
-        """The error if the sender may not name a client: only brokers may, and for tokens only authenticated ones."""
+        """The error if the sender may not name a client: only brokers may, for tokens only authenticated ones."""
         if self._authorizer is not None and not ZkControllerAuthorization(self._authorizer, context).allows(
             CLUSTER_ACTION
         ):
@@ -253,7 +253,7 @@ class ZkControllerRequestHandlers:
         return Errors.NONE
 
     async def _allowed(self, context: RequestContext, request: Message, *, is_ours: bool = False) -> Message | None:
-        """The response to a request, with the client's rights. `is_ours`: the request is not relayed."""
+        """The response to a request, by the client's rights. `is_ours`: the request must not be relayed."""
         if not is_parsed(request):
             raise DecodeError(f"{api_name(type(request))} has an unknown code", 0)
         response = await self._checked(context, request, is_ours=is_ours)
@@ -267,7 +267,7 @@ class ZkControllerRequestHandlers:
         authorization = ZkControllerAuthorization(self._authorizer, context)
         if authorization.refuses(api_name(type(request))):
             return self._refused(context, request, Errors.CLUSTER_AUTHORIZATION_FAILED)
-        names = cache(self._names)  # Built once, and only if the request names a topic by id.
+        names = cache(self._names)  # Computed once, and only if the request names a topic by id.
         checked = authorization.check(request, None if self._view() is None else lambda topic_id: names().get(topic_id))
         if checked.is_empty:
             response: Message | None = response_of(type(request))()
@@ -343,7 +343,7 @@ class ZkControllerRequestHandlers:
         return await context.while_here(answer)
 
     async def _decide_token(self, context: RequestContext, request: OfTokens) -> Message | None:
-        """Token requests need a principal that authenticated without a token (KafkaApis.allowTokenRequests)."""
+        """Needs a principal that authenticated without a token (KafkaApis.allowTokenRequests)."""
         authorization = None if self._authorizer is None else ZkControllerAuthorization(self._authorizer, context)
         event = self._event(context, request, authorization)
         if context.principal == ANONYMOUS or context.session.is_token_authenticated:
@@ -353,7 +353,7 @@ class ZkControllerRequestHandlers:
         return await self._handled(context, event)
 
     async def keep_learning(self) -> None:
-        """Keeps ApiVersions up to date: the controller's own APIs, and those of a live broker."""
+        """Keeps the ApiVersions response current: the controller's own APIs, and those of a live broker."""
         server = self._server
         assert server is not None, "open it first"
         own = server.versions_answer

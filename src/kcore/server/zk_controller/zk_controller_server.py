@@ -68,9 +68,9 @@ from kcore.zookeeper.registration import ControllerEpoch, elect, take_over
 from kcore.zookeeper.session import SessionEvent
 
 logger = logging.getLogger(__name__)
-SLOW_S: Final = 0.1  # An event that takes longer is logged.
+SLOW_S: Final = 0.1  # An event that takes longer is logged at the level INFO.
 TICK_S: Final = 0.5
-FIRST_REBALANCE_S: Final = 5.0  # From the failover to the first preferred election, as in KafkaController.
+FIRST_REBALANCE_S: Final = 5.0  # After the failover, until the first preferred election, as in KafkaController.
 REELECT_AFTER_FAULT_S: Final = 1.0
 STOP_S: Final = 5.0
 
@@ -79,7 +79,7 @@ _LEVELS: Final[dict[Level, int]] = {"detail": logging.DEBUG, "info": logging.INF
 
 
 def _log(notice: Notice, of_requests: Mapping[str, BoundedLog]) -> None:
-    """Logs a notice's line, and with --verbose a line for each partition or topic."""
+    """Logs a notice; with --verbose also a line for each partition or topic in it."""
     if isinstance(notice, TextNotice) and notice.request:
         of_requests[notice.request].info("%s", notice)
         return
@@ -94,14 +94,14 @@ def _throttle(config: ControllerConfig, quotas: ClientQuotasFollower) -> Request
 
 
 def random_topic_id() -> Uuid:
-    """A new topic id whose text does not begin with a dash (Uuid.randomUuid)."""
+    """A new random topic id whose text does not begin with a dash (Uuid.randomUuid)."""
     while str(found := Uuid(uuid.uuid4().bytes)).startswith("-"):
         pass
     return found
 
 
 class ControllerServer:
-    """A context manager: the controller stands for election and serves within it, and resigns at the end."""
+    """A controller's process. Within `async with` it stands for election and serves; at the end it resigns."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class ControllerServer:
         routing: DocumentRouting | None = None,
         listener_settings: ZkControllerListenerSettings = OPEN,
     ) -> None:
-        """`zookeeper`: HOST:PORT,.../chroot. Without endpoints in `config`, brokers are sent the address of `host`.
+        """`zookeeper`: HOST:PORT,.../chroot. If `config` has no endpoints, brokers get the address of `host`.
 
         `take_over`: the controller replaces a broker that is controller, but not another kcore controller. `routing`:
         mutations by KIP-590's document. `listener_settings`: security of the listener and of connections to brokers.
@@ -185,7 +185,7 @@ class ControllerServer:
         await self._zookeeper.__aexit__()
 
     async def wait_failed(self) -> None:
-        """Waits for ever; raises an error from which the controller cannot recover."""
+        """Waits until the controller cannot go on, and raises the error."""
         await asyncio.gather(*self._tasks)
 
     async def _open(self) -> None:
@@ -239,7 +239,7 @@ class ControllerServer:
     def _answered(
         self, request: ControlRequest, broker_id: int, broker_epoch: int, response: Message | Columns
     ) -> None:
-        if isinstance(response, Columns):  # No handler needs the response to UpdateMetadata.
+        if isinstance(response, Columns):  # No handler needs a response to UpdateMetadata.
             self._queue.put(event_of_answer(request, broker_id, broker_epoch, response))
 
     async def _rebalance(self) -> None:
@@ -266,7 +266,7 @@ class ControllerServer:
                 await asyncio.sleep(TICK_S)
 
     async def _tick(self) -> None:
-        """Checks at intervals the time-outs of waiting requests and of LeaderAndIsr responses."""
+        """At intervals checks the time-outs of waiting requests and of LeaderAndIsr responses."""
         while True:
             await asyncio.sleep(TICK_S)
             self._channels.check_acknowledgements(asyncio.get_running_loop().time())
@@ -286,7 +286,7 @@ class ControllerServer:
                 await self._move()
                 self._stopped.set()
                 raise
-            except Exception:  # The event is half done, so the table may differ from ZooKeeper.
+            except Exception:  # The event is only partly handled: the table may differ from ZooKeeper.
                 logger.exception("%s failed: this controller resigns, and stands for election again", event.name)
                 await self._move()
                 loop.call_later(REELECT_AFTER_FAULT_S, self._queue.put, Reelect())
@@ -337,7 +337,7 @@ class ControllerServer:
             self._settle(was_active)
 
     def _settle(self, was_active: bool) -> None:
-        """Updates metrics and closes channels to brokers after an event."""
+        """After an event: updates metrics, and closes channels to brokers that are not live."""
         active = self.active
         self.metrics.active_controller_count = int(active.is_active)
         self.metrics.controller_epoch = active.decisions.controller_epoch if active.is_active else 0
@@ -391,7 +391,7 @@ class ControllerServer:
             elected = await get_it(self._zookeeper, broker_id, wall_ms())
         except ControllerMovedError as error:
             logger.info("not elected: %s", error)
-            self._queue.put(Reelect())  # The elected node may have lost its session meanwhile.
+            self._queue.put(Reelect())  # The elected node may have lost its session since.
             return
         await self._begin(elected)
 
@@ -409,7 +409,7 @@ class ControllerServer:
         await self._brokers_changed()
 
     async def _may_be_replaced(self, holder: Holder) -> bool:
-        """True for this process before it resigned after an error, and with `take_over` for a broker."""
+        """True if this process holds `/controller` but resigned after an error, or if `take_over` replaces a broker."""
         if holder.is_here:
             return not self.active.is_active
         if not self._take_over or holder.broker_id in (None, self.config.broker_id):
@@ -418,7 +418,7 @@ class ControllerServer:
         return node is not None
 
     async def _stand_by(self, holder: Holder) -> None:
-        """Another node is controller. ElectionRefusedError if another process with this id is."""
+        """Logs the active controller. ElectionRefusedError if another process with this id is the controller."""
         if holder.is_here or holder.broker_id is None:
             return
         loop = asyncio.get_running_loop()
@@ -470,7 +470,7 @@ class ControllerServer:
             nodes = await self._zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names or ()])
             found = []
             for name, node in zip(names or (), nodes, strict=True):
-                with suppress(TableError):  # The active controller reports it.
+                with suppress(TableError):  # The active controller reports the unreadable znode.
                     found += [] if node is None else [read_broker(name, node.data)[1]]
             lists = [tuple(each.endpoints) for each in sorted(found, key=lambda each: not each.coordinates)]
         return [Address(each.host, each.port) for endpoints in lists for each in endpoints if each.listener == listener]
