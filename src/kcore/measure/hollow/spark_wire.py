@@ -8,12 +8,12 @@ from typing import Any, Final
 from kcore.errors import DisconnectedError, FrameError
 
 _SIZES: Final = struct.Struct(">II")
-_MOST_BYTES: Final = 256 << 20
+_MOST_BYTES: Final = 256 << 20  # The limit of a frame.
 Message = dict[str, Any]
 
 
 def pack(message: Message, *parts: bytes) -> bytes:
-    """Packs one frame; the message itself has the sizes of the parts."""
+    """Packs a message and its parts into one frame; the JSON lists the sizes of the parts."""
     text = json.dumps(message | {"parts": [len(part) for part in parts]}).encode()
     return _SIZES.pack(len(text), sum(map(len, parts))) + text + b"".join(parts)
 

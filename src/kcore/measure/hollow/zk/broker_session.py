@@ -1,7 +1,7 @@
 """A hollow broker's ZooKeeper session that can die like a killed broker: the connection is cut, the session not closed.
 
-ZooKeeper then keeps the broker's znode until the session's time-out is over. kazoo closes its sessions, or connects
-again: it cannot die. This has what such a session needs: to open, to make one ephemeral znode, to ping.
+ZooKeeper then keeps the broker's znode until the session's time-out is over. kazoo cannot do this: it closes its
+sessions or reconnects. This session only opens, creates one ephemeral znode and pings.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class BrokerSession:
         return int(results.zxids[0, 1])
 
     def cut(self) -> None:
-        """The broker dies: its znode stays until ZooKeeper ends the session."""
+        """Cuts the connection, as the death of the broker does; its znode stays until ZooKeeper ends the session."""
         for task in self._tasks:
             task.cancel()
         if self._writer is not None:
