@@ -52,16 +52,16 @@ class Held:
         self._counts = {name: np.bincount(rows[rows >= 0], minlength=count) for name, rows in by_name.items()}
 
     def of(self, broker_ids: Collection[int]) -> Holdings:
-        """Brokers that are not in the table hold nothing."""
+        """The sum over these brokers. Brokers that are not in the table hold nothing."""
         rows = self._brokers.rows([each for each in broker_ids if each in self._brokers])
         return Holdings(**{name: int(counts[rows].sum()) for name, counts in self._counts.items()})
 
 
 def leaving(found: Holdings, times: int = 1) -> Bounds:
-    """The changes when brokers end: at least the partitions that they lead, at most those that have replicas on them.
+    """The changes when brokers end: at least one per partition that they lead, at most one per replica that they have.
 
-    A partition with one ISR member changes twice: the member stops leading, and stays in the ISR.
-    `times`: the brokers also come back.
+    A partition with one ISR member may change once more: the member stops leading, and stays in the ISR.
+    `times`: 2 if the brokers also come back.
     """
     return Bounds(max(1, found.leaders), times * (found.replicas + found.alone), f"brokers that {found} end")
 

@@ -1,4 +1,4 @@
-"""The part of a storm's page that tells where the controllers' time went, and the same tables on a terminal."""
+"""The section of a storm's page on where the controllers' CPU time went, and its tables for a terminal."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -25,7 +25,7 @@ ABOUT: Final = (
 
 
 def section(rows: Sequence[ProfileRow], drawn: Mapping[str, str], costs: Sequence[str] = ()) -> str:
-    """Empty without a profile."""
+    """The section as HTML; empty without a profile. `drawn`: flame graphs by file name; `costs`: of samplers."""
     if not rows:
         return ""
     parts = [f'<h2 id="profile">Where the controllers\' time went</h2>{paragraphs((*ABOUT, *costs))}']
