@@ -18,7 +18,7 @@ from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.types import Int32s
 
 _AT_ONCE: Final = 5_000  # The most partitions in one request.
-_STALE: Final = (  # The leader gets newer state, and asks again if its ISR still differs.
+_STALE: Final = (  # Not failures: the leader gets newer state, and asks again if its ISR still differs.
     Errors.INVALID_UPDATE_VERSION,
     Errors.FENCED_LEADER_EPOCH,
     Errors.NEW_LEADER_ELECTED,

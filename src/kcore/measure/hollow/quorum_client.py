@@ -30,13 +30,13 @@ from kcore.schema.structure import Message
 from kcore.server.quorum_node.describe import partition_of
 
 _CONTROLLERS: Final = 2  # The endpoint type of DescribeCluster.
-_CONNECTIONS: Final = 64  # For requests other than heartbeats and fetches; one connection's are served one by one.
+_CONNECTIONS: Final = 64  # For requests other than heartbeats and fetches; a controller serves one at a time on each.
 _RETRY_S: Final = 60.0
 _STARTING_S: Final = 5.0  # A controller that starts may close connections for this long.
 _AGAIN_S: Final = 0.5
 _BACKOFF: Final = Backoff(first_s=0.02, highest_s=0.5)
 _LIMITS: Final = Limits(in_flight=5, request_s=60.0)
-_TOPIC_LISTS: Final = ("topics", "responses", "results")  # The items that have the error codes in other responses.
+_TOPIC_LISTS: Final = ("topics", "responses", "results")  # Lists of items with error codes, if the response has none.
 
 
 class Quorum:
@@ -51,7 +51,7 @@ class Quorum:
         self.cluster_id = ""
         self.leader_id = -1
         self.controller_ids: set[int] = set()
-        self.leader_address = ""  # "address:port", the address as a number
+        self.leader_address = ""  # "address:port" with a numeric IP address
         self.addresses: list[str] = []  # "host:port" of all controllers
         self.lookups = 0  # How often this client looked for the active controller.
         self.versions: PeerVersions | None = None

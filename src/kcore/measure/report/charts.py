@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar from zero to `value`. `label` is above it; `note` is after its end, or after the label if the bound is."""
+    """A bar from zero to `value`. `label` is above it; `note` follows its end, or the label if `bound` is larger."""
 
     label: str
     value: float

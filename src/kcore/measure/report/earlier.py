@@ -37,12 +37,12 @@ class EarlierRun:
 
 @dataclass(frozen=True, slots=True)
 class ResultKind:
-    """What the results of one command look like."""
+    """The format of one command's results."""
 
     schema: pa.Schema  # Columns that older versions did not write are null.
     needed: Sequence[str]  # The columns that a history needs; results without them are passed over.
     own: Sequence[str]  # Columns that distinguish these results from other commands' results.
-    file: str = FILE  # Its path in the folder of a run; in a subfolder if the results are only a part of the run.
+    file: str = FILE  # The path in the folder of a run; in a subfolder if the results are only a part of the run.
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _newest(directory: Path, file: str) -> list[Path]:
 
 
 def _read(folder: Path, now: Mapping[str, Any], kind: ResultKind) -> EarlierRun | str | None:
-    """The run; a text if it is passed over; None if the file is not an earlier run of this kind and machine."""
+    """The run; the reason if it is passed over; None if the file is not an earlier run of this kind and machine."""
     path = folder / kind.file
     try:
         schema = pq.read_schema(path)

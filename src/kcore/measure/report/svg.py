@@ -82,7 +82,7 @@ class Chart:
         self._tips.append(text)
 
     def point(self, x: float, y: float, text: str, **style: Any) -> None:
-        """A marker with a tip."""
+        """Draws a marker with a tip."""
         [mark] = self.axis.plot([x], [y], **{"ls": "", "clip_on": False, "ms": 6, **style})
         self.tip(mark, text)
 

@@ -42,7 +42,7 @@ UNTIL: Final = {
 """By scenario, the event that ends its timed interval."""
 _FIRST_ASKED: Final = "broker-lost"
 _ALWAYS: Final = ("register", "create")  # Every storm runs these first: the answer prefers other scenarios.
-_NS: Final = 1e6  # in a millisecond
+_NS: Final = 1e6  # Nanoseconds in a millisecond.
 _LEAST_MS: Final = 1e-3  # Shorter work gets no ratio.
 
 
@@ -121,7 +121,7 @@ def measured(rows: Sequence[Row]) -> list[Measured]:
 
 
 def base_of(target: str, targets: Sequence[str]) -> str | None:
-    """The target to compare with: the first Kafka of the same mode, or the first Kafka, or the first target."""
+    """The target to compare with: the first Kafka of the same mode, any Kafka, or any target; None for this one."""
     others = [each for each in targets if each.startswith("kafka")] or list(targets[:1])
     same_mode = [each for each in others if each.endswith("-zk") == target.endswith("-zk")]
     base = (same_mode or others)[0]

@@ -22,7 +22,7 @@ ABOUT: Final = (
 )
 _WORK: Final = "work"
 _HEARTBEAT: Final = "heartbeat p99"
-_NS: Final = 1e6  # in a millisecond
+_NS: Final = 1e6  # Nanoseconds in a millisecond.
 _PLANNED: Final = frozenset({"brokers", "partitions", "targets", "scenarios", "repeat", "seed", "master"})
 _OLD_NAMES: Final = {"mind": "metadata"}  # Fields of older plans.
 

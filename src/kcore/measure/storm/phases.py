@@ -16,7 +16,7 @@ from kcore.measure.hollow.histograms import NOT_KNOWN
 class Phases:
     """The consecutive phases of one scenario, in ms; their sum is `last_ms`."""
 
-    session: float  # until the sessions of lost brokers ended, or while they made the controller refuse registrations
+    session: float  # until lost brokers' sessions ended, or while the controller refused registrations because of one
     noticed: float  # after a session: until the controller wrote the first change, by the time stamp of its batch
     decided: float  # without a session: until the controller wrote the first change
     first: float  # until the first broker knew that change

@@ -75,7 +75,7 @@ def table_of(rows: Iterable[Row]) -> pa.Table:
 
 
 def is_profiled(rows: Iterable[Row]) -> bool:
-    """Whether samplers took CPU time, too: compare the figures of a profiled run with profiled runs only."""
+    """True if the run was profiled. Samplers take CPU time: its figures compare with profiled runs only."""
     return any(row["profiled"] for row in rows)
 
 

@@ -16,7 +16,7 @@ from kcore.measure.storm.phases import phases_of, work_ms
 from kcore.measure.storm.report_rows import Row, different_ends, is_good
 from kcore.printable import printable
 
-_NS: Final = 1e6  # in a millisecond
+_NS: Final = 1e6  # Nanoseconds in a millisecond.
 
 
 def _ms(name: str) -> Callable[[Row], str]:

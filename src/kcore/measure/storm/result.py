@@ -8,7 +8,7 @@ from kcore.measure.hollow.histograms import NOT_KNOWN
 
 @dataclass(slots=True)
 class ScenarioResult:
-    """The result of one scenario. Times are milliseconds from the intended moment; -1 if there was nothing to time."""
+    """The result of one scenario. Times are ms from the intended moment, its beginning; -1 if nothing was timed."""
 
     scenario: str
     brokers: int  # live brokers, which must read the changes
@@ -21,7 +21,7 @@ class ScenarioResult:
     p50_ms: float = NOT_KNOWN  # over brokers: the last change at each
     p99_ms: float = NOT_KNOWN
     p999_ms: float = NOT_KNOWN
-    # The part of this time spent on waiting for brokers' sessions to end: from the intended moment until the last
+    # The time spent on waiting for brokers' sessions to end: from the intended moment until the last
     # lost broker's session ended, or while the controller refused registrations because of an old session.
     session_ms: float = NOT_KNOWN
     # Each wave's time, from its beginning until the last broker had read the wave's last change.
@@ -40,7 +40,7 @@ class ScenarioResult:
     heartbeat_p999_ms: float = NOT_KNOWN
     heartbeat_max_ms: float = NOT_KNOWN
     heartbeats: list[int] = field(default_factory=list)  # counts by bucket, as `percentile_ms` takes them
-    lag_max_ms: float = NOT_KNOWN  # the longest delay of our own heartbeats
+    lag_max_ms: float = NOT_KNOWN  # the longest delay with which the load generator sent a heartbeat
     clock_ms: float = 0.0  # the largest possible clock difference, if brokers run in other processes
     false_fencings: int = 0
     errors: dict[str, int] = field(default_factory=dict)

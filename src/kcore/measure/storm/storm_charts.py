@@ -15,7 +15,7 @@ from kcore.measure.storm.curves import name_of
 from kcore.measure.storm.phases import Phases, knew_after_ms, phases_of, work_ms
 from kcore.measure.storm.report_rows import Row, is_good
 
-_NS: Final = 1e6  # in a millisecond
+_NS: Final = 1e6  # Nanoseconds in a millisecond.
 _LEAST_NS: Final = 1e5  # The least value on a log axis.
 _SHARES: Final = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 _SCENARIOS_A_CHART: Final = 5
@@ -34,7 +34,7 @@ EVENTS: Final = {ANSWERED: "D", HALF: "v"}
 
 
 def work_charts(rows: Sequence[Row]) -> list[str]:
-    """Charts of the work, some scenarios in each, a point per target. A note names the session, which is no work."""
+    """Charts of the work, some scenarios in each, a point per target. Notes have the session's time: it is no work."""
     targets = list(dict.fromkeys(row["target"] for row in rows))
     timed = [row for row in rows if phases_of(row) is not None]
     scenarios = list(dict.fromkeys(row["scenario"] for row in timed))

@@ -11,7 +11,7 @@ from kcore.measure.report.figure_history import Figures, history_section
 from kcore.measure.report.units import duration
 from kcore.measure.storm.report_rows import KEY, ROW_SCHEMA, Row, is_profiled, repetitions, works
 
-_NS: Final = 1e6  # in a millisecond
+_NS: Final = 1e6  # Nanoseconds in a millisecond.
 _HEAD: Final = ("scenario", "target", "size")
 # Results of older versions lack these columns: they cannot separate a session's time-out from the work.
 _NEEDED: Final = (*KEY, "last_ms", "session_ms", "error", "valid", "partial")

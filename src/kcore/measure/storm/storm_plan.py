@@ -55,7 +55,7 @@ class StormPlan:
     scenarios: tuple[str, ...] = ()
     brokers: tuple[int, ...] = (20,)
     partitions: tuple[int, ...] = (10_000,)
-    paired: bool = False  # The first of `brokers` with the first of `partitions` and so on, not each with each.
+    paired: bool = False  # Combine the first of `brokers` with the first of `partitions` and so on, not each with each.
     partitions_per_topic: int = 100
     replication_factor: int = 3
     racks: int = 3
@@ -68,7 +68,7 @@ class StormPlan:
     lost_replicas: int = 0  # their number, if not 0
     repeat: int = 1
     seed: int = 1
-    master: str = ""  # Spark's; none: the brokers run in this process
+    master: str = ""  # of Spark; empty: the brokers run in this process
     session_timeout_ms: int = 0  # of controllers that run already; 0: the storm asks them
     pids: tuple[int, ...] = ()  # of controllers that run already; none: found by their ports
     profile: bool = False  # Samplers take CPU time: not to be compared with a run without them.

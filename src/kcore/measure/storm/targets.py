@@ -92,7 +92,7 @@ class Target:
     def started(
         self, controllers: int, heap: str, java_options: Sequence[str] = ()
     ) -> Iterator[ControllerQuorum | None]:
-        """Runs the quorum during a `with`; None if the target is not a quorum to start. Ctrl-C cannot stop the cleanup.
+        """Runs the quorum during a `with`; yields None if the run starts none. Ctrl-C cannot interrupt the cleanup.
 
         `heap` and `java_options` are for Kafka's controllers only.
         """

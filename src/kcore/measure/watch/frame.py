@@ -26,7 +26,7 @@ HEARTBEAT: Final = "BrokerHeartbeat"
 
 @dataclass(slots=True)
 class Replica:
-    """A voter or an observer, from the leader's answer to DescribeQuorum; times count back from this answer."""
+    """A voter or an observer, from the leader's answer to DescribeQuorum; ages are relative to this answer."""
 
     id: int
     role: str  # leader, voter, observer

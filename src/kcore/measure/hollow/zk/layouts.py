@@ -37,7 +37,7 @@ def layouts() -> list[Layout]:
 
 
 def constants() -> list[tuple[int, int, bytes]]:
-    """API key, version and body of the answers to ApiVersions. They list no other API: controllers do not ask."""
+    """API key, version and body of each answer to ApiVersions. It lists no other API: controllers do not request it."""
     versions = ApiVersionsRequest.versions
     answer = answer_of({ApiVersionsRequest: versions})
     return [

@@ -23,7 +23,7 @@ from kcore.types import Uuid
 from kcore.wire.columns import Columns, Vectors
 
 TopicPartition: TypeAlias = tuple[bytes, int]  # Topic id, partition
-_STALE: Final = (  # No failures: another LeaderAndIsr brings the leader the new state.
+_STALE: Final = (  # Not failures: another LeaderAndIsr brings the leader the new state.
     Errors.INVALID_UPDATE_VERSION,
     Errors.FENCED_LEADER_EPOCH,
     Errors.UNKNOWN_TOPIC_OR_PARTITION,

@@ -100,7 +100,7 @@ class Storm:
         return Held(await self.state()).of([broker.broker_id for broker in brokers])
 
     def live(self) -> list[HollowBroker]:
-        """The brokers that are not off, by id."""
+        """The brokers that are not off."""
         return [broker for broker in self.fleet.brokers.values() if broker.state is not State.OFF]
 
     def is_fenced(self, broker: HollowBroker) -> bool:
@@ -115,7 +115,7 @@ class Storm:
         return [(f"{self.prefix}{self.named + at:06}", count) for at, count in enumerate(counts)]
 
     def place(self, request: CreateTopicsRequest) -> None:
-        """If there are other brokers, assigns replicas of new topics to ours, so that no other broker's disk fills."""
+        """On a cluster with other brokers, assigns new topics to the storm's brokers, so that no real disk fills."""
         if not self.places:
             return
         brokers = self.live()
@@ -148,7 +148,7 @@ class Storm:
         rows: Callable[[PartitionTable], Int32s],
         wanted: Callable[[PartitionTable, int], list[int]],
     ) -> None:
-        """The leaders request the ISRs of `wanted` for the rows of `rows` until there are none, or a TargetError."""
+        """Until `rows` finds no partitions, the leaders request the ISRs of `wanted`. TargetError after a time-out."""
         end = time.monotonic() + self.timeout_s
         while len(found := rows(table := await self.state())):
             if time.monotonic() > end:
@@ -242,15 +242,15 @@ class Measure:
             self.result.waves_ms["elected"] = int(batches.append_ms[0]) - (time.time_ns() - since_ns) / _MILLIS
 
     def begin_wave(self) -> None:
-        """The next wave begins now."""
+        """Begins the next wave."""
         self._wave_offset, self._wave_ns = self.storm.fleet.observer.end_offset, time.monotonic_ns()
 
     def waits_for_sessions(self, lost: Sequence[HollowBroker]) -> None:
-        """The controller notices the loss of these brokers when their sessions end."""
+        """Sets the brokers whose loss the controller notices only when their sessions end."""
         self._lost = lost
 
     def waits_no_more(self) -> None:
-        """The controller began its work without waiting for the sessions."""
+        """Takes `waits_for_sessions` back: the controller began its work without this wait."""
         self._lost = ()
 
     def answered(self) -> None:

@@ -15,7 +15,7 @@ SESSION_TIMEOUT: Final = "broker.session.timeout.ms"
 
 
 async def session_timeout_ms(quorum: Quorum) -> int:
-    """The setting of the active controller. TargetError, which says what to do, if the controller does not tell it."""
+    """The setting of the active controller. TargetError, which says what to do, if the controller returns none."""
     resource = DescribeConfigsResource(
         resource_type=ConfigResourceType.BROKER,
         resource_name=str(quorum.leader_id),
@@ -54,7 +54,7 @@ def controller_pids(quorum: Quorum, given: Sequence[int]) -> list[int]:
 
 
 def _has_our_network(pid: int) -> bool:
-    """True if the process uses this network namespace. Another process may listen here for one in a container."""
+    """True if the process is in this network namespace. For one in a container, another process may listen here."""
     try:
         return Path(f"/proc/{pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink()
     except OSError:

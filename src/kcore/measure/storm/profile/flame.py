@@ -26,7 +26,7 @@ LEAST: Final = 0.007  # Share of the width; narrower frames are not drawn.
 _MOST_DEPTH: Final = 34
 _WIDTH: Final = 11.0  # Inches.
 _ROW: Final = 0.19
-_LETTER: Final = 0.007  # Share of the width.
+_LETTER: Final = 0.007  # A letter's share of the width.
 _ALPHA: Final = 0.55
 _COLORED: Final = dict(zip((NETWORK, REQUESTS, WIRE, RAFT, LOG, DECISION, STATE, LOGGING), SERIES, strict=True))
 

@@ -73,7 +73,7 @@ class Rules:
     events: Sequence[Rule]
     threads: Sequence[Rule]  # By thread name: the layer of all their time, for any stack.
     unseen: str = UNSAMPLED  # The layer of threads that the sampler never sees.
-    trunk: Sequence[str] = field(default=())  # The first of these in a stack is cut off, with all frames outside it.
+    trunk: Sequence[str] = field(default=())  # The first of these that a stack has is cut off, with all outer frames.
     waits: Sequence[str] = field(default=())  # Innermost frames of threads that wait.
 
     def layer_of(self, frames: Sequence[str]) -> str:

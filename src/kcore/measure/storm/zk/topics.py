@@ -38,7 +38,7 @@ async def create(storm: ZkStorm) -> ScenarioResult:
 
 
 async def reassign(storm: ZkStorm) -> ScenarioResult:
-    """All partitions of one broker move to others, by AlterPartitionReassignments. Timed until the last broker knows.
+    """All partitions of one broker move to others, by AlterPartitionReassignments. Timed until the last request.
 
     Lost brokers register first. The leaders add new replicas to the ISRs, by AlterPartition (2.7 and later), as soon
     as the controller has sent LeaderAndIsr to these replicas.

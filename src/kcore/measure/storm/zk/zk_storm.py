@@ -26,7 +26,7 @@ from kcore.schema.structure import Message
 from kcore.types import Int32s
 
 _MILLIS: Final = 1e6
-MOST_WAVES: Final = 3  # The most often that Kafka's controller sends one state.
+MOST_WAVES: Final = 3  # Kafka's controller sends one state at most this often.
 QUIET_S: Final = 1.5  # Kafka's controller sends in waves, up to a second apart.
 
 
@@ -94,7 +94,7 @@ class ZkStorm:
     def sent_about(self, broker_id: int, times: int = 1) -> Bounds:
         """Bounds of the partitions in LeaderAndIsr when a broker ends: at least one for each partition that it leads.
 
-        At most, all new leaders and ISRs go to every replica. `times`: how often, if the broker also comes back.
+        At most, all new leaders and ISRs go to every replica. `times` multiplies this, if the broker also comes back.
         """
         held = Held(self.witness.view()).of([broker_id])
         most = (held.leaders + held.replicas) * self.table.replicas__ps.shape[1]

@@ -13,7 +13,7 @@ from kcore.measure.storm.result import ScenarioResult
 _POLL_S: Final = 0.1
 _STOP_S: Final = 15.0  # A standby that has not ended by then is killed.
 _REGISTERED: Final = "RegisterControllerRecord"
-_MISSED: Final = 3  # Topics. One is too few: a suspended node may still read the answer to its last fetch.
+_MISSED: Final = 3  # Topics that a suspended node misses. One is too few: it may still read its last answer.
 
 
 async def controller_killed(storm: Storm) -> ScenarioResult:
@@ -38,7 +38,7 @@ async def controller_killed(storm: Storm) -> ScenarioResult:
 
 
 async def standby_takes_over(storm: Storm) -> ScenarioResult:
-    """A standby stops and starts from its snapshot and log; then the active controller is killed. The standby leads.
+    """A standby restarts from its snapshot and log; then the active controller is killed, and the standby takes over.
 
     Two waves. "restarted": from the standby's start until the last broker knows its new registration, which the standby
     requests once it has the state. "took over": from the kill -9 of the active controller until the last broker knows
@@ -90,7 +90,7 @@ async def _register_again(storm: Storm, node: Node) -> None:
 
 
 async def _caught_up(storm: Storm, node: Node) -> None:
-    """Returns when that controller has all of the log that was there at the call. TargetError if it does not."""
+    """Returns when the controller's log reaches the high watermark at the call. TargetError after a time-out."""
     target = (await storm.quorum.describe()).high_watermark
     try:
         async with asyncio.timeout(storm.timeout_s):

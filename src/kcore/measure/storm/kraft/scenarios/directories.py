@@ -86,7 +86,7 @@ def _replicas_of(storm: Storm, broker: HollowBroker) -> list[tuple[Uuid, int]]:
 
 
 def lost_of(partitions: list[tuple[Uuid, int]], sizes: Sizes) -> list[tuple[Uuid, int]]:
-    """The broker's replicas in the directory that will fail, spread evenly over the list; at least one."""
+    """Chooses the replicas in the directory that will fail: at least one, evenly from the broker's `partitions`."""
     count = min(sizes.lost_replicas or max(1, round(len(partitions) * sizes.lost_share)), len(partitions))
     return [partitions[at * len(partitions) // count] for at in range(count)]
 

@@ -9,7 +9,7 @@ from kcore.measure.storm.expectations import Bounds, Holdings, leaving
 from kcore.measure.storm.kraft.kraft_storm import Measure, Storm
 from kcore.measure.storm.result import ScenarioResult
 
-_MOST_AGAIN: Final = 5  # Times the least changes: a broker whose session ends meanwhile is fenced and unfenced again.
+_MOST_AGAIN: Final = 5  # The most changes by the least: brokers whose sessions end are fenced and unfenced again.
 
 
 async def register(storm: Storm) -> ScenarioResult:
