@@ -56,7 +56,7 @@ def test_ids_begin_at_one_or_behind_all_that_are_taken():
     assert free_ids(3, {3001}) == range(1, 4)
     assert free_ids(3, {3, 3001}) == range(4001, 4004)
     assert free_ids(5000, {3001}) == range(4001, 9001)
-    with pytest.raises(TargetError, match="no 3 broker ids"):
+    with pytest.raises(TargetError, match="no 3 consecutive broker ids"):
         free_ids(3, {1, 2**31 - 1})
 
 

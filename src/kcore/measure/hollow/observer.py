@@ -178,7 +178,7 @@ class Observer:
         """
         committed = self.committed_of(epoch)
         if end_offset < committed:
-            raise TargetError(f"the log was truncated to {end_offset}, below what was committed: {committed}")
+            raise TargetError(f"the log was truncated to {end_offset}, below the committed offset {committed}")
         found = scan_batches(self._waiting, check_crc=False, stop=True)
         keep = int(np.searchsorted(found.last_offset, end_offset))
         if keep < len(found) and found.partition_leader_epoch[keep] <= epoch:

@@ -58,7 +58,7 @@ class Spread:
         if self.p99 > P99_OVER_MIN * self.least:
             found.append(f"p99 is {three_digits(self.p99 / self.least)} x min")
         if self.high - self.low > INTERVAL_OVER_MEDIAN * self.median:
-            found.append(f"median is known to {(self.high - self.low) / self.median:.0%} only")
+            found.append(f"median is uncertain by {(self.high - self.low) / self.median:.0%}")
         return found
 
 

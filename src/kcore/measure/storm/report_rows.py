@@ -89,7 +89,7 @@ def why_left_out(row: Row) -> str:
     if row["error"] is not None:
         lines = row["error"].splitlines()
         return f"failed: {lines[0] if lines else 'without a reason'}"
-    return row["invalid"] or ("only a part of it ran" if row["partial"] else "its file does not say why")
+    return row["invalid"] or ("only a part of it ran" if row["partial"] else "the file does not say why")
 
 
 def merged(rows: Sequence[Row]) -> list[Row]:
@@ -231,8 +231,8 @@ def different_ends(rows: Iterable[Row]) -> list[str]:
             key = row["scenario"], row["wanted_brokers"], row["wanted_partitions"], row["repetition"]
             ends.setdefault(key, {})[row["target"]] = row["end_state"]
     return [
-        f"different ends: {scenario}, {brokers:,} x {partitions:,}, repetition {nth + 1}: what is in ZooKeeper is not "
-        f"the same under {' and '.join(found)}"
+        f"different ends: {scenario}, {brokers:,} x {partitions:,}, repetition {nth + 1}: the state in ZooKeeper is "
+        f"not the same under {' and '.join(found)}"
         for (scenario, brokers, partitions, nth), found in ends.items()
         if len({*found.values()}) > 1
     ]

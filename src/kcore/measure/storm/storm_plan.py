@@ -94,7 +94,7 @@ class StormPlan:
             one = not target.in_zookeeper or (self.controllers == 1 and not self.master)
             _must(not (self.profile and target.addresses), f"--profile: kcore does not start the controllers at "
                   f"{target.text}; give --target kafka-4.3.1 or kcore-kraft")  # fmt: skip
-            _must(one, f"--target {target.text} has one controller, and its brokers live in this process: leave out "
+            _must(one, f"--target {target.text} has one controller, and its brokers run in this process: leave out "
                   "--controllers and --master")  # fmt: skip
         self._check_running()
         least = self.replication_factor
@@ -110,7 +110,7 @@ class StormPlan:
             f"--partitions-per-topic {per_topic} is not from 1 to {MOST_A_TOPIC}: "
             "a controller refuses a request of more than 10,000 records as a whole",
         )
-        _must(0 <= self.racks <= min(self.brokers), f"--racks {self.racks} is not from 0 to the least --brokers")
+        _must(0 <= self.racks <= min(self.brokers), f"--racks {self.racks} is not from 0 to the smallest --brokers")
         _must(self.controllers in (1, 3), f"--controllers {self.controllers} is neither 1 nor 3")
         _must(self.metadata in METADATA, f"--metadata {self.metadata} is neither full nor count")
         _must(0.05 <= self.heartbeat_s <= 8, f"--heartbeat-s {self.heartbeat_s:g} is not from 0.05 to 8, within a "
@@ -118,8 +118,8 @@ class StormPlan:
         _must(0 < self.seconds <= MOST_SECONDS, f"--seconds {self.seconds:g} is not from 0 to {MOST_SECONDS}")
         _must(0 < self.lost_share <= 1, f"--lost-share {self.lost_share:g} is not from 0 to 1")
         held = min(partitions * self.replication_factor // brokers for brokers, partitions in self.sizes())
-        _must(0 <= self.lost_replicas <= held, f"--lost-replicas {self.lost_replicas} is not from 0 to {held:,}, which "
-              "a broker holds where there are the fewest")  # fmt: skip
+        _must(0 <= self.lost_replicas <= held, f"--lost-replicas {self.lost_replicas} is not from 0 to {held:,}, the "
+              "fewest replicas of a broker at a size of this plan")  # fmt: skip
         _must(0 <= self.seed <= MOST_SEED, f"--seed {self.seed} is not from 0 to {MOST_SEED}")
         _must(self.heap[:-1].isdecimal() and self.heap[-1:] in "kmgKMG", f"--heap {self.heap!r} is no size such as 2g")
 

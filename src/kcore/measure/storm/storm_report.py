@@ -70,9 +70,9 @@ CURVES: Final = (
     "repetitions. The data is in medians.json."
 )
 OF_KCORE: Final = (
-    f"{KCORE_KRAFT} gets the same lines of server.properties as Kafka's controllers, and has the same defaults but for "
+    f"{KCORE_KRAFT} gets the same lines of server.properties as Kafka's controllers, and has the same defaults except "
     "one: Kafka holds a batch back for 25 ms in case more comes (controller.quorum.append.linger.ms), kcore only while "
-    "a flush is under way. --heap is for Java alone.",
+    "a flush is under way. --heap is only for Java.",
     *(f"Kafka {row.kafka}; kcore {row.kcore}." for row in DEPARTURES.values()),
 )
 

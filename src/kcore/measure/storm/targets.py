@@ -131,7 +131,7 @@ def free_ids(count: int, taken: Collection[int]) -> range:
         first = (max(taken) // _ROUND + 1) * _ROUND + 1
         ids = range(first, first + count)
     if count > MAX_BROKERS or ids[-1] > _MOST_ID:
-        raise TargetError(f"there are no {count:,} broker ids in a row behind {max(taken, default=0):,}")
+        raise TargetError(f"there are no {count:,} consecutive broker ids above {max(taken, default=0):,}")
     return ids
 
 

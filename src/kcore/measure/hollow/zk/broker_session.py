@@ -41,7 +41,7 @@ class BrokerSession:
         answer = await _frame(reader)
         _, granted_ms = struct.unpack_from(">ii", answer)
         if granted_ms != int(SESSION_S * 1000):
-            raise TargetError(f"ZooKeeper at {self._address} gives no session of {SESSION_S:g} s")
+            raise TargetError(f"ZooKeeper at {self._address} does not grant a session of {SESSION_S:g} s")
         self._tasks = [asyncio.create_task(self._read(reader)), asyncio.create_task(self._ping())]
 
     async def create(self, path: str, data: bytes) -> int:

@@ -120,7 +120,7 @@ class HollowFleet:
         end = time.monotonic() + timeout_s
         while not self._holds(so):
             if time.monotonic() > end:
-                raise TargetError(f"{what}: not within {timeout_s:g} s")
+                raise TargetError(f"waited {timeout_s:g} s in vain for {what}")
             for broker_id, session in self._sessions.items():
                 if session.has_ended:
                     raise TargetError(f"ZooKeeper ended the session of broker {broker_id}: is this machine too busy?")

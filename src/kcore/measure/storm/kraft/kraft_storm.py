@@ -168,7 +168,7 @@ class Storm:
         end = time.monotonic() + self.timeout_s
         while not done():
             if time.monotonic() > end:
-                raise TargetError(f"{what}: not within {self.timeout_s:g} s")
+                raise TargetError(f"waited {self.timeout_s:g} s in vain for {what}")
             await asyncio.sleep(_POLL_S)
             self.fleet.drain()
 
@@ -329,7 +329,7 @@ class Measure:
         elif storm.fleet.refused_ns:
             result.session_ms = storm.fleet.refused_ns / _MILLIS
         elif self._lost:
-            result.work_unknown = storm.session_unknown or "it is not known when the lost brokers sent their last beat"
+            result.work_unknown = storm.session_unknown or "the time of a lost broker's last heartbeat is not known"
 
     def _weigh(self) -> None:
         """Sets the heartbeat figures, our own lag, the CPU time of both sides, and the controllers' memory."""

@@ -49,7 +49,7 @@ def controller_pids(quorum: Quorum, given: Sequence[int]) -> list[int]:
         return list(given)
     if {*given} != {*found} and all(map(_has_our_network, given)):
         lists = (", ".join(map(str, pids)) for pids in (given, found))
-        raise TargetError("--pid {} is not what listens at the controllers' addresses: process {}".format(*lists))
+        raise TargetError("--pid {} does not listen at the controllers' addresses, but process {}".format(*lists))
     return list(given)
 
 

@@ -93,7 +93,7 @@ async def _scenarios(plan: StormPlan, cell: Cell, storm: ZkStorm, rows: list[Row
             result.end_state = await end_state(storm.fleet.client, storm.table)
         except (KcoreError, OSError) as error:
             broken = f"{name} failed"
-            why = str(error) or f"not within {_SCENARIO_S * cell.patience:g} s"
+            why = str(error) or f"not finished within {_SCENARIO_S * cell.patience:g} s"
             rows.append(failed_row(cell, name, 1, plan.seed, why))
             tell(f"{cell}: {name} failed: {why}")
             continue

@@ -49,7 +49,7 @@ async def broker_lost(storm: ZkStorm) -> ScenarioResult:
     lost = storm.pick() if storm.doomed is None else storm.doomed
     measure = ZkMeasure(storm, BROKER_LOST, storm.sent_about(lost))
     if not storm.fleet.kill(lost):
-        raise TargetError(f"broker {lost} has no session that could end")
+        raise TargetError(f"broker {lost} has no session of its own")
     async with asyncio.timeout(storm.timeout_s):
         await storm.fleet.gone(lost, lambda: measure.session_ended(SESSION_S - PING_S))
     return await measure.end("the others to know the new leaders of its partitions", lambda: _others_know(storm, lost))
