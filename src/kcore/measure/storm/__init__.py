@@ -1,5 +1,8 @@
 """Storms: a controller under the load of hollow brokers, measured from outside, as rows of a report.
 
+A scenario is timed from its intended moment, such as the kill of a broker, until the last broker knows the last change.
+A broker knows a change when it has a high watermark above the change.
+
 `storm_plan.py` has the options; `targets.py` parses --target. `run_storm.py` runs a plan's cells; a cell is one cluster
 that is grown to a size, and all scenarios on it. `kraft/` has the scenarios for a quorum, `zk/` those for a controller
 in ZooKeeper mode; `moves.py` chooses new replicas in both. A scenario states how much it must change

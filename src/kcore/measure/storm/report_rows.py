@@ -80,7 +80,7 @@ def is_profiled(rows: Iterable[Row]) -> bool:
 
 
 def is_good(row: Row) -> bool:
-    """Whether the row counts: the scenario did not fail, and its result is valid and complete."""
+    """True if the row counts: the scenario did not fail, and its result is valid and complete."""
     return row["error"] is None and row["valid"] and not row["partial"]
 
 

@@ -80,7 +80,7 @@ def _times(phases: Phases) -> tuple[float, ...]:
 
 
 def timeline(scenario: str, rows: Sequence[Row]) -> str:
-    """The parts of the work in order, a lane per target. A lane's label names the wait before the work."""
+    """A chart of the parts of the work, a lane per target. A lane's label names the wait before the work."""
     lanes = []
     for row in rows:
         phases = phases_of(row)
@@ -110,7 +110,7 @@ def knowing_lines(groups: Mapping[str, Sequence[Row]]) -> list[Shares]:
 
 
 def knowing_chart(scenario: str, groups: Mapping[str, Sequence[Row]]) -> str:
-    """Which share of the brokers knew the last change by when."""
+    """A chart of the share of brokers that knew the last change, by time."""
     lines = knowing_lines(groups)
     sessions = any(row["session_ms"] > 0 for rows in groups.values() for row in rows)
     along = "since the work began, after the session" if sessions else "since the intended moment"
@@ -131,7 +131,7 @@ def heartbeat_lines(groups: Mapping[str, Sequence[Row]]) -> list[Shares]:
 
 
 def heartbeat_chart(scenario: str, groups: Mapping[str, Sequence[Row]]) -> str:
-    """Which share of the heartbeats was answered by when."""
+    """A chart of the share of heartbeats that were answered, by time."""
     lines = heartbeat_lines(groups)
     title = f"{scenario}: latency of heartbeats"
     return shares_chart(title, lines, "from when a heartbeat was due to its answer", "heartbeats", log=_is_wide(lines))

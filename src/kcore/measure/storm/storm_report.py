@@ -181,7 +181,7 @@ def _waves(rows: Sequence[Row]) -> str:
 
 
 def _whose(groups: Mapping[str, Sequence[Row]]) -> str:
-    """Describes the steps of the chart."""
+    """The caption of `knowing_chart`."""
     brokers = max((len(row["known_ms"]) for rows in groups.values() for row in rows), default=0)
     is_repeated = max(map(len, groups.values()), default=0) > 1
     band = "; the band reaches from the soonest to the latest repetition" if is_repeated else ""
@@ -189,7 +189,7 @@ def _whose(groups: Mapping[str, Sequence[Row]]) -> str:
 
 
 def what_of(scenario: str) -> str:
-    """The first sentence that describes a scenario."""
+    """The first paragraph of a scenario's docstring."""
     found = SCENARIOS.get(scenario) or ZK_SCENARIOS.get(scenario)
     return " ".join((getattr(found, "__doc__", None) or "").split("\n\n")[0].replace("`", "").split())
 

@@ -104,7 +104,7 @@ class Storm:
         return [broker for broker in self.fleet.brokers.values() if broker.state is not State.OFF]
 
     def is_fenced(self, broker: HollowBroker) -> bool:
-        """Whether the other brokers have read that this broker is fenced."""
+        """True if the other brokers have read that this broker is fenced."""
         known = self.fleet.observer.image.brokers.get(broker.broker_id)
         return known is None or known.fenced
 
@@ -272,7 +272,7 @@ class Measure:
         return result
 
     def flaw(self, *names: str) -> str:
-        """Why the present number of changes makes the result invalid; empty within the bounds."""
+        """Why the number of changes so far makes the result invalid; empty within the bounds."""
         return self._bounds.flaw(len(self.changes(*names)))
 
     def so_far(self, *names: str) -> ScenarioResult:

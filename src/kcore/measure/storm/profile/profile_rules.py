@@ -86,7 +86,7 @@ class Rules:
         return OTHER
 
     def event_of(self, frames: Sequence[str]) -> str:
-        """The event that a stack is work for."""
+        """The event on whose behalf a stack ran."""
         return _of_any(self.events, frames) or OTHER
 
     def layer_of_thread(self, name: str) -> str | None:

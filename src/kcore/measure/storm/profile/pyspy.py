@@ -56,7 +56,7 @@ def check_permitted() -> None:
 
 
 def _reason(printed: str) -> str:
-    """Why py-spy did not sample, in one line."""
+    """The reason why py-spy did not sample, in one line, from what it printed."""
     if "permission" in printed.lower() or "not permitted" in printed.lower():
         return NOT_PERMITTED
     last = printed.strip().splitlines()[-1:] or ["it said nothing"]

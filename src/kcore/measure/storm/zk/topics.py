@@ -22,7 +22,7 @@ from kcore.schema.topics import DeleteTopicState
 
 WORK_S: Final = 1750.0  # Below the half hour that a scenario may take: Kafka's controller takes minutes.
 _POLL_S: Final = 0.02
-_MOVES_POLL_S: Final = 0.1
+_MOVES_POLL_S: Final = 0.1  # Between requests of ListPartitionReassignments.
 _SENT_A_MOVE: Final = 6  # The most LeaderAndIsr to a replica in one move.
 
 

@@ -40,7 +40,7 @@ class Witness:
         self._view = Broker(broker.broker_id, -1).table
 
     def has_not(self, broker_id: int) -> bool:
-        """Whether that broker leads nothing any more, and is in no ISR with other members."""
+        """True if the broker leads nothing any more, and is in no ISR with other members."""
         view = self.view()
         if broker_id not in view.brokers:
             return True
@@ -119,14 +119,14 @@ class ZkStorm:
         return [int(self.table.brokers.ids[each]) for each in self.table.replicas__ps[row] if each >= 0]
 
     def knows_all(self, broker_id: int) -> bool:
-        """Whether a broker got all partitions by UpdateMetadata, and its replicas by LeaderAndIsr, since `forget`."""
+        """True if a broker got all partitions by UpdateMetadata, and its replicas by LeaderAndIsr, since `forget`."""
         fleet = self.fleet
         return fleet.partitions_sent(broker_id, UpdateMetadataRequest) >= len(self.table) and fleet.partitions_sent(
             broker_id, LeaderAndIsrRequest
         ) >= len(self.held(broker_id))
 
     def everyone_knows_all(self) -> bool:
-        """Whether `knows_all` is true for every live broker."""
+        """True if `knows_all` is true for every live broker."""
         return all(map(self.knows_all, self.fleet.live))
 
     async def everyone_back(self) -> None:
