@@ -143,7 +143,7 @@ def test_noise_of_either_run_stands_beside_its_figures():
     page = compare_page.as_html(found, ("a", "b"))
     assert f'<span class="mark noisy" title="{pair.noise}">noisy</span>' in page and f">{pair.noise}<" not in page
     assert "9.00 x" not in shown(found, everything=True) and "old, new" in shown(found, everything=True)
-    assert pair.noise == "old median is known to 100% only; new p99 is 9.00 x median, p99 is 9.00 x min"
+    assert pair.noise == "old median is uncertain by 100%; new p99 is 9.00 x median, p99 is 9.00 x min"
 
 
 def test_runs_of_different_or_busy_machines_are_remarked():

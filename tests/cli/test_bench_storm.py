@@ -130,7 +130,7 @@ def test_the_storm_is_shown_behind_the_cells_and_kept_in_a_folder_of_its_own(mon
         "numbers: sort again",
         "20 brokers, 10,000 partitions: when brokers knew",
         "broker-lost kafka-4.3.1",
-        "needs 0.200 times what Kafka 4.3.1 needs until the last broker knows a lost broker's leaders",
+        "needs 0.200 times what Kafka 4.3.1 needs until the last broker knows who leads a lost broker's partitions",
         "Results in here: results.parquet, results.jsonl, plan.toml, report.html, storm/",
     ]
     text = " ".join(done.stdout.split())
@@ -277,7 +277,7 @@ def test_the_storm_of_the_default_plan_for_real(monkeypatch: pytest.MonkeyPatch)
     done = kcore("bench", "--no-spark", "--out", "here")
     assert done.exit_code == 0, done.output
     assert "numbers: sort again" in done.stdout
-    assert "until the last broker knows a lost broker's leaders" in done.stdout
+    assert "until the last broker knows who leads a lost broker's partitions" in done.stdout
     rows = [json.loads(line) for line in Path("here/storm/results.jsonl").read_text().splitlines()]
     assert [(row["scenario"], row["target"], row["valid"], row["error"]) for row in rows] == [
         (name, KCORE, True, None) for name in ("register", "create", "broker-lost")

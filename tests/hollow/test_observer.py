@@ -97,7 +97,7 @@ def test_a_truncation_drops_what_waits_and_never_what_is_committed() -> None:
     assert sought == [3]
     ours.read(batch(3, 5), 5)
     assert (ours.end_offset, ours.partitions) == (5, 2)
-    with pytest.raises(TargetError, match="the log was truncated to 4, below what was committed: 5"):
+    with pytest.raises(TargetError, match="the log was truncated to 4, below the committed offset 5"):
         ours._truncate(1, 4)
 
 
@@ -110,5 +110,5 @@ def test_a_broker_may_truncate_its_log_when_another_has_read_on_in_the_new_epoch
     ours.read(b"", 5)
     assert (ours.end_offset, ours.partitions) == (5, 2)
     ours._truncate(1, 3)
-    with pytest.raises(TargetError, match="the log was truncated to 2, below what was committed: 3"):
+    with pytest.raises(TargetError, match="the log was truncated to 2, below the committed offset 3"):
         ours._truncate(1, 2)

@@ -33,7 +33,7 @@ def test_noise_is_described_in_words():
     assert steady.noise == []
     tailed = noise.spread([100.0] * 90 + [350.0] * 10)
     assert tailed.noise == ["p99 is 3.50 x median", "p99 is 3.50 x min"]
-    assert noise.spread([100.0, 120.0]).noise == ["median is known to 18% only"]
+    assert noise.spread([100.0, 120.0]).noise == ["median is uncertain by 18%"]
     assert noise.spread([0.0, 5.0]).noise == []  # Below the clock's tick nothing can be said.
 
 

@@ -40,13 +40,11 @@ def sentences(rows: list[Row]) -> list[str]:
 def test_the_page_begins_with_the_ratio_and_its_spread_in_one_sentence() -> None:
     rows = storm([200.0, 240.0, 300.0], [14.0, 18.0, 15.0])
     assert sentences(rows) == [
-        "kcore 0.2.0 needs 0.0625 times what Kafka 4.3.1 needs until the last broker knows a lost broker's leaders "
-        "(0.0500 to 0.0750 over the repetitions)."
+        "kcore 0.2.0 needs 0.0625 times what Kafka 4.3.1 needs until the last broker knows who leads a lost broker's "
+        "partitions (0.0500 to 0.0750 over the repetitions)."
     ]
     page = report.render(rows, FACTS | {"machine": {"host": "here"}}, [])
-    places = [
-        page.index(part) for part in ('class="answer"', "Work over that of", "20 brokers, 10,000", "<dt>host</dt>")
-    ]
+    places = [page.index(part) for part in ('class="answer"', "Work divided by", "20 brokers, 10,000", "<dt>host</dt>")]
     assert places == sorted(places), "the answer first, the machine last"
     assert "up to 20 brokers and 10,000 partitions." in page.split("<h2")[0], "a ratio holds for a size"
 
@@ -107,10 +105,10 @@ def test_the_ratio_of_the_medians_lies_within_the_spread() -> None:
 def test_a_controller_alone_has_its_time_and_no_ratio() -> None:
     rows = [row(KCORE, ms, at) for at, ms in enumerate([10.0, 12.0])]
     assert sentences(rows) == [
-        "kcore 0.2.0 needs 11.0 ms until the last broker knows a lost broker's leaders "
+        "kcore 0.2.0 needs 11.0 ms until the last broker knows who leads a lost broker's partitions "
         "(10.0 ms to 12.0 ms in 2 repetitions)."
     ]
-    assert "Work over that of" not in report.render(rows, FACTS, [])
+    assert "Work divided by" not in report.render(rows, FACTS, [])
 
 
 def test_controllers_are_compared_within_their_mode() -> None:

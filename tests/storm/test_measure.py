@@ -93,7 +93,7 @@ def test_the_work_is_not_known_where_the_end_of_a_session_is_not(session_ms: int
 
     result = measured(storm, body)
     assert result.session_ms == NOT_KNOWN
-    assert result.work_unknown == ("it is not known when the lost brokers sent their last beat" if session_ms
+    assert result.work_unknown == ("the time of a lost broker's last heartbeat is not known" if session_ms
                                    else "give --session-timeout MS")  # fmt: skip
     row = result.as_row() | {"last_ms": 9_400.0, "known_ms": [9_400.0]}
     assert (phases_of(row), work_ms(row), knew_after_ms(row)) == (None, NOT_KNOWN, [])

@@ -110,7 +110,7 @@ def test_what_is_asked_for_is_refused_where_it_cannot_be_known(controller: Kcore
             assert await session_timeout_ms(quorum) == SESSION_MS
             assert controller_pids(quorum, ()) == controller.pids()
             assert controller_pids(quorum, controller.pids()) == controller.pids()
-            with pytest.raises(TargetError, match=rf"^--pid {os.getpid()} is not what listens .*: process \d+$"):
+            with pytest.raises(TargetError, match=rf"^--pid {os.getpid()} does not listen at .*, but process \d+$"):
                 controller_pids(quorum, [os.getpid()])
             with pytest.raises(TargetError, match=r"^--pid 4194305: there is no such process"):
                 controller_pids(quorum, [4_194_305])

@@ -56,7 +56,7 @@ def test_ids_begin_at_one_or_behind_all_that_are_taken():
     assert free_ids(3, {3001}) == range(1, 4)
     assert free_ids(3, {3, 3001}) == range(4001, 4004)
     assert free_ids(5000, {3001}) == range(4001, 9001)
-    with pytest.raises(TargetError, match="no 3 broker ids"):
+    with pytest.raises(TargetError, match="no 3 consecutive broker ids"):
         free_ids(3, {1, 2**31 - 1})
 
 
@@ -240,7 +240,7 @@ def test_a_target_without_a_listener_is_refused_before_anything_runs() -> None:
     [
         ({"session_timeout_ms": 9_000}, "--session-timeout is for controllers that run already: --target HOST:PORT"),
         ({"pids": (1,)}, "--pid is for controllers that run already: --target HOST:PORT"),
-        ({"pids": (1,), "targets": ("a:1", "b:2")}, "--pid needs one --target HOST:PORT alone"),
+        ({"pids": (1,), "targets": ("a:1", "b:2")}, "--pid needs exactly one --target HOST:PORT"),
         ({"controllers": 3, "targets": ("a:1", "b:2")}, "--controllers 3 is for controllers that the run starts"),
         ({"session_timeout_ms": -1, "targets": ("a:1",)}, "--session-timeout -1 is not from 1 to"),
         ({"pids": (0,), "targets": ("a:1",)}, "--pid 0 is not a process id"),

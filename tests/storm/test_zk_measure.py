@@ -119,7 +119,7 @@ def test_other_ends_under_another_target_are_a_trouble() -> None:
     assert different_ends(same) == []
     [line] = different_ends([*same, row(KCORE_ZK, "c", 1)])
     assert line == (
-        "different ends: create, 6 x 100, repetition 2: what is in ZooKeeper is not the same under "
+        "different ends: create, 6 x 100, repetition 2: the state in ZooKeeper is not the same under "
         "kafka-3.9.1-zk and kcore-zk"
     )
     assert line in troubles([*same, row(KCORE_ZK, "c", 1)], [])

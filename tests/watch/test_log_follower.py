@@ -92,9 +92,9 @@ def test_a_batch_that_is_cut_off_is_fetched_again() -> None:
     assert (follower.log_end_offset, follower.end_offset) == (6, 6)
     follower._read(second, 7, tells_commits=True)
     assert (follower.end_offset, follower.seen.isr_changes) == (7, 2)
-    with pytest.raises(NetworkError, match="no batch that goes on at offset 7"):
+    with pytest.raises(NetworkError, match="the answer has no batch with offset 7"):
         follower._read(second, 7, tells_commits=True)
-    with pytest.raises(NetworkError, match="no batch that goes on at offset 7"):
+    with pytest.raises(NetworkError, match="the answer has no batch with offset 7"):
         follower._read(b"junk", 7, tells_commits=True)
 
 

@@ -88,7 +88,7 @@ def test_a_znode_that_is_there_is_an_error_with_its_path() -> None:
 
 def test_another_time_out_than_kafkas_is_refused() -> None:
     async def run() -> None:
-        with pytest.raises(TargetError, match="gives no session of 18 s"):
+        with pytest.raises(TargetError, match="does not grant a session of 18 s"):
             await opened(Zookeeper(granted_ms=4_000))
 
     asyncio.run(run())

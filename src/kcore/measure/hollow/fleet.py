@@ -32,11 +32,11 @@ from kcore.wire.frame_places import Frame
 
 _NANOS: Final = 1_000_000_000
 _FETCH_BYTES: Final = 1 << 20  # controller.quorum.fetch.max.bytes, KIP-1219
-_SHUT_DOWN_AGAIN_S: Final = 0.05  # BrokerLifecycleManager asks once more so soon, then at the usual interval.
-_RECONNECT_S: Final = (0.05, 0.5)
+_SHUT_DOWN_AGAIN_S: Final = 0.05  # Before the second request, as BrokerLifecycleManager; then the usual interval.
+_RECONNECT_S: Final = (0.05, 0.5)  # The bounds of the random pause before a reconnection.
 _UNKNOWN_EPOCH: Final = -1
-_WATCH_S: Final = 0.02
-_NOT_KNOWN: Final = -1  # A high watermark, as the loop and Kafka have it.
+_WATCH_S: Final = 0.02  # The pause between two polls in `Fleet.watch`.
+_NOT_KNOWN: Final = -1  # The high watermark in a response of a leader that does not know it yet.
 OBSERVER_ID: Final = -1  # The replica id of an anonymous Fetch.
 
 
@@ -51,7 +51,7 @@ class State(Enum):
 
 @dataclass(slots=True, eq=False)
 class HollowBroker:
-    """One broker. `row` is its number in the loop."""
+    """A hollow broker. `row` is the broker's number in the compiled loop."""
 
     broker_id: int
     row: int
@@ -61,8 +61,8 @@ class HollowBroker:
     state: State = State.OFF
     epoch: int = _UNKNOWN_EPOCH
     changed: asyncio.Event = field(default_factory=asyncio.Event)  # Set at every change of `state`.
-    lookups: list[int] = field(default_factory=lambda: [0, 0])  # `Quorum.lookups` when each connection began.
-    begun_ns: list[int] = field(default_factory=lambda: [0, 0])  # When the connections began.
+    lookups: list[int] = field(default_factory=lambda: [0, 0])  # `Quorum.lookups` at the start of each connection.
+    begun_ns: list[int] = field(default_factory=lambda: [0, 0])  # The start of each connection.
     reconnecting: set[int] = field(default_factory=set)
     last_sent_ns: int = 0  # When the previous incarnation sent its last heartbeat; 0: unknown.
     deaths: int = 0  # Kills so far. A registration that is under way gives up when the count changes.
@@ -77,23 +77,23 @@ class Options:
     timeout_s: float = 30.0
     patience: float = 1.0  # Multiplies the usual request time-outs: large clusters need longer.
     frame_bytes: int = 100 << 20
-    counts_only: bool = False  # No image of the partitions is kept: `--metadata count`.
+    counts_only: bool = False  # The observer keeps no image of the partitions: `--metadata count`.
 
 
 class Fleet:
-    """Hollow brokers against one quorum. `async with` stops the loop and ends every connection, as kill -9 would.
+    """The hollow brokers of one quorum. Leaving `async with` stops the loop and cuts all connections, as kill -9 does.
 
-    A failure in a task of the fleet ends the body of the `async with` by a TargetError.
+    If a task of the fleet fails, the body of the `async with` is cancelled and a TargetError is raised.
     """
 
     def __init__(self, quorum: Quorum, *, random: Random, options: Options | None = None) -> None:
         self.quorum, self.options = quorum, options or Options()
         self.brokers: dict[int, HollowBroker] = {}
         self.timeline = Timeline()
-        self.clock_ns = 0  # The largest possible difference between the clocks of another process and this one.
-        self.lost = ""  # The brokers that were lost with their process, if any.
+        self.clock_ns = 0  # The largest error of times from other processes, whose clocks differ.
+        self.lost = ""  # The reason why a process with brokers was lost; empty if none was.
         self.errors: dict[str, int] = {}
-        self.false_fencings = 0  # Fenced brokers that were running and sent heartbeats.
+        self.false_fencings = 0  # How often the controller fenced a running broker that sent heartbeats.
         self.refused_ns = 0  # Total time that registrations waited for sessions of earlier incarnations to end.
         self._random = random
         self._by_row: list[HollowBroker] = []
@@ -130,9 +130,9 @@ class Fleet:
             await asyncio.to_thread(self._thread.join)
 
     async def watch(self) -> None:
-        """Follows the metadata log to its present end, by an observer that is no broker. TargetError if it cannot."""
+        """Reads the metadata log to its present end, as an observer that is no broker. TargetError after a time-out."""
         watcher = self._add_row(OBSERVER_ID)
-        watcher.state = State.FENCED  # For good: it has no heartbeats.
+        watcher.state = State.FENCED  # This state never changes, because the observer sends no heartbeats.
         self._connect(watcher, kernel.FETCHES)
         self._loop.fetch(watcher.row, True)
         end = _NOT_KNOWN
@@ -142,15 +142,15 @@ class Fleet:
                 while end == _NOT_KNOWN or self.observer.end_offset < end:
                     await asyncio.sleep(_WATCH_S)
                     self.drain()
-                    if end == _NOT_KNOWN:  # Nothing is answered yet, or by a leader that has only just become one.
+                    if end == _NOT_KNOWN:  # No answer yet, or a new leader does not know its high watermark yet.
                         end = self._loop.position(watcher.row)[2]
         except TimeoutError:
             raise TargetError(f"the metadata log could not be read within {timeout_s:g} s") from None
 
-    # Lives.
+    # From registration to shutdown.
 
     def add(self, broker_id: int, *, rack: str | None = None, directories: int = 1) -> HollowBroker:
-        """A broker that is off. TargetError for a controller's id: its leader would refuse that broker's fetches."""
+        """Adds a broker that is off. TargetError for a controller's id: the leader would refuse its fetches."""
         if broker_id in self.quorum.controller_ids:
             raise TargetError(f"a hollow broker cannot have id {broker_id}: a controller has it")
         broker = self._add_row(broker_id, rack, directories)
@@ -171,9 +171,10 @@ class Fleet:
         return broker
 
     async def start(self, brokers: Iterable[HollowBroker], *, clean: bool = False) -> None:
-        """Registers the brokers at once and begins their heartbeats and fetches; `clean`: they keep their last epochs.
+        """Registers the brokers concurrently, and begins their heartbeats and fetches.
 
-        TargetError if the controller refuses one for good, or answers too late: how many had registered by then.
+        `clean`: each registration carries the broker's previous epoch, as after a clean shutdown. TargetError if the
+        controller refuses a broker, or answers too late; the latter error has the number of registered brokers.
         """
         wanted = list(brokers)
         registering = asyncio.gather(*(self._register(broker, clean) for broker in wanted))
@@ -201,7 +202,7 @@ class Fleet:
             self._set(broker, State.OFF)
 
     async def shut_down(self, brokers: Sequence[HollowBroker], timeout_s: float) -> None:
-        """Controlled shutdown: heartbeats request it until the controller grants it, then the broker ends."""
+        """Controlled shutdown: the heartbeats request it until the controller allows it, then the brokers end."""
         for broker in brokers:
             self._set(broker, State.SHUTTING_DOWN)
             self._beat(broker, want_shut_down=True)
@@ -212,7 +213,7 @@ class Fleet:
         await self._await(brokers, State.OFF, timeout_s)
 
     def lose_directories(self, broker: HollowBroker, lost: Sequence[Uuid]) -> None:
-        """Its heartbeats, the first at once, report these directories as offline, until it restarts."""
+        """Sends a heartbeat that reports these directories as offline, as all later ones do until `set_directories`."""
         self._loop.set_heartbeat(broker.row, self._heartbeat(broker.broker_id, lost))
         self._beat(broker)
 
@@ -231,11 +232,11 @@ class Fleet:
         return dict(self._loop.counters())
 
     def histograms(self) -> tuple[bytes, bytes]:
-        """The heartbeat latencies and the loop's own lag since the last call."""
+        """Returns the histograms of heartbeat latencies and of the loop's own lag since the last call."""
         return self._loop.histograms()
 
     async def sync(self) -> None:
-        """Takes the events until now, in whatever process the brokers run."""
+        """Takes all events up to now from each process that runs brokers."""
         self.drain()
 
     def cpu_s(self) -> float:
@@ -301,7 +302,7 @@ class Fleet:
                 return answer.broker_epoch
             refused_ns = refused_ns or time.monotonic_ns()
             self._count(Errors.of(answer.error_code).name)
-            if answer.error_code != Errors.DUPLICATE_BROKER_REGISTRATION:  # Until the old session has ended.
+            if answer.error_code != Errors.DUPLICATE_BROKER_REGISTRATION:  # The old session has not ended yet.
                 raise TargetError(f"broker {broker.broker_id}: registration: {Errors.of(answer.error_code).name}")
             await asyncio.sleep(0.1)
         return _UNKNOWN_EPOCH
@@ -349,10 +350,10 @@ class Fleet:
     # The events of the loop.
 
     def _on_new_records(self) -> None:
-        """As `drain`, for the event loop, which cannot handle errors."""
+        """Calls `drain` from a callback of the event loop, and passes an error on to a task."""
         try:
             self.drain()
-        except Exception as error:  # A task's failure ends the run, this one's would only be printed.
+        except Exception as error:  # A failed task ends the run; the event loop would only print this error.
             asyncio.get_running_loop().remove_reader(self._loop.fileno())
             self._spawn(_raise(error))
 
@@ -383,7 +384,7 @@ class Fleet:
             self._set(broker, State.FENCED if flags & kernel.FENCED else State.RUNNING)
 
     def _on_error(self, broker: HollowBroker, code: int) -> None:
-        """A heartbeat was refused; the next one goes out all the same."""
+        """Handles a refused heartbeat: finds the new controller, or registers the broker again after a stale epoch."""
         self._count(Errors.of(code).name)
         if broker.state is State.OFF:
             return
@@ -394,7 +395,7 @@ class Fleet:
             self._spawn(self._register(broker, clean=True))
 
     async def _on_unusual(self, broker: HollowBroker, frame: bytes) -> None:
-        """A Fetch was answered by an error, a divergence or a snapshot; the broker fetches on after this."""
+        """Handles a Fetch response with an error, a divergence or a snapshot, then lets the broker fetch again."""
         incarnation_id = broker.incarnation_id
         elsewhere = await self.observer.on_unusual(broker.row, frame)
         if broker.state is State.OFF:
@@ -434,7 +435,7 @@ class Fleet:
 
 
 async def cluster_of(quorum: Quorum, random: Random, timeout_s: float = 30.0) -> ClusterImage:
-    """The cluster from its metadata log: controllers have no other API for brokers and topics."""
+    """Reads the cluster's image from its metadata log: controllers have no other API for brokers and topics."""
     async with Fleet(quorum, random=random, options=Options(timeout_s=timeout_s)) as watcher:
         await watcher.watch()
         return watcher.observer.image

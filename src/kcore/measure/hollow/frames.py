@@ -10,7 +10,7 @@ from kcore.schema.structure import Message
 from kcore.types import METADATA_TOPIC_ID, Uuid
 from kcore.wire.frame_places import Frame, frame, with_places
 
-MAX_WAIT_MS: Final = 500  # Kafka's own observers wait so long.
+MAX_WAIT_MS: Final = 500  # As in the fetches of Kafka's own observers.
 HEARTBEAT_FIELDS: Final = ("correlation_id", "broker_epoch", "current_metadata_offset", "want_shut_down")
 FETCH_FIELDS: Final = ("correlation_id", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "high_watermark")
 

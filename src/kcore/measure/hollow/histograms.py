@@ -8,7 +8,7 @@ import numpy.typing as npt
 from kcore._ext import hollow as kernel
 from kcore.types import Int64s
 
-NOT_KNOWN: Final = -1.0  # In place of milliseconds that were not measured.
+NOT_KNOWN: Final = -1.0  # Stands for milliseconds that were not measured.
 
 
 def histogram(counts: bytes) -> Int64s:
@@ -17,7 +17,7 @@ def histogram(counts: bytes) -> Int64s:
 
 
 def percentile_ms(counts: npt.NDArray[np.int64], share: float) -> float:
-    """The upper bound of the bucket in which that share of the durations ends; -1 of none."""
+    """The percentile `share` (0 to 1) of the durations: the upper bound of its bucket. NOT_KNOWN without durations."""
     total = int(counts.sum())
     if not total:
         return NOT_KNOWN

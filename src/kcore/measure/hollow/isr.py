@@ -17,8 +17,8 @@ from kcore.schema import alter_partition as schema
 from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.types import Int32s
 
-_AT_ONCE: Final = 5_000  # Partitions of a request.
-_STALE: Final = (  # The leader gets newer state, and asks again if its ISR still differs.
+_AT_ONCE: Final = 5_000  # The most partitions in one request.
+_STALE: Final = (  # Not failures: the leader gets newer state, and asks again if its ISR still differs.
     Errors.INVALID_UPDATE_VERSION,
     Errors.FENCED_LEADER_EPOCH,
     Errors.NEW_LEADER_ELECTED,
@@ -30,7 +30,7 @@ _STALE: Final = (  # The leader gets newer state, and asks again if its ISR stil
 
 
 def lacking(table: PartitionTable, broker_ids: Collection[int]) -> Int32s:
-    """Rows of the partitions with a leader whose ISR lacks one of these brokers though it is a replica."""
+    """The rows of partitions that have a leader, and one of these brokers as a replica outside the ISR."""
     rows = table.brokers.rows(list(broker_ids))
     among = np.zeros(len(table.brokers.ids) + 1, np.bool_)
     among[rows] = True
@@ -46,7 +46,7 @@ async def alter(
 ) -> int:
     """Each leader asks the controller for the new ISRs of its partitions; returns how many changes were refused.
 
-    The count has the refusals of partitions that have changed meanwhile; any other refusal is a TargetError.
+    A refusal counts if the partition has changed meanwhile; any other refusal raises a TargetError.
     """
     leaders = table.brokers.ids[table.leader__p[rows]].tolist()
     by_leader: dict[int, list[int]] = defaultdict(list)
@@ -68,7 +68,7 @@ def request_of(
     brokers: dict[int, HollowBroker],
     leader: int,
 ) -> AlterPartitionRequest:
-    """One leader's request for the ISRs of the partitions at these places of `rows`."""
+    """`leader`'s request for new ISRs of some partitions: `places` are their indexes in `rows` and `isrs`."""
     topics: dict[int, schema.AlterPartitionRequestTopicData] = {}
     for at in places:
         row = int(rows[at])

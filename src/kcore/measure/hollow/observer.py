@@ -27,19 +27,20 @@ from kcore.wire.metadata_frames import decode_metadata_record, frame_columns
 from kcore.wire.record_batch import gap_in, scan_batches
 from kcore.wire.records import Records, decode_records
 
-_MOST_WAITING: Final = 256 << 20  # Bytes of records that are not known to be committed.
-_MOST_DECOMPRESSED: Final = 64 << 20  # Records that come together; no controller compresses them.
+_MOST_WAITING: Final = 256 << 20  # The limit of fetched bytes whose commit the observer waits for.
+_MOST_DECOMPRESSED: Final = 64 << 20  # Bytes of records that are decoded together; no controller compresses them.
 _SNAPSHOTS_AT_ONCE: Final = 4
 _PAUSE_S: Final = 0.1
 _OF_BROKERS: Final = [number for number, record in METADATA_RECORDS.items() if hasattr(broker_records, record.__name__)]
 _RETRIED: Final = (Errors.FENCED_LEADER_EPOCH, Errors.UNKNOWN_LEADER_EPOCH)
-_ELSEWHERE: Final = (Errors.NOT_LEADER_OR_FOLLOWER, Errors.BROKER_NOT_AVAILABLE)
+_ELSEWHERE: Final = (Errors.NOT_LEADER_OR_FOLLOWER, Errors.BROKER_NOT_AVAILABLE)  # Another node leads.
 
 
 class Observer:
     """The state machine of hollow brokers: applies committed records to `image`.
 
-    With `counts_only`, it applies the broker records alone. It has no raft node: the brokers' fetches give it the log.
+    With `counts_only`, it applies only the records about brokers. The log comes from the brokers' fetches: there is no
+    raft node.
     """
 
     reads_batches: ClassVar = True
@@ -52,7 +53,7 @@ class Observer:
         self._epoch_ends: dict[int, int] = {}  # The end of the committed records of each epoch.
         self.snapshot_bytes = 0  # Snapshot bytes that all brokers together fetched.
         self._quorum, self._loop, self._counts_only = quorum, loop, counts_only
-        self._waiting = b""  # Batches that are not known to be committed.
+        self._waiting = b""  # Fetched batches that may not be committed yet.
         self._seen: list[tuple[Int64s, Int32s]] = []  # Offsets and types of records.
         self._created = 0
         self._copying = asyncio.Semaphore(_SNAPSHOTS_AT_ONCE)
@@ -71,7 +72,7 @@ class Observer:
         if ready:
             self.on_committed(ready, int(found.last_offset[count - 1]) + 1)
 
-    # As of `kcore.raft.state_machine.StateMachine`.
+    # The methods of `kcore.raft.state_machine.StateMachine`.
 
     def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Never]:
         records = decode_records(batches, max_bytes=_MOST_DECOMPRESSED)
@@ -103,14 +104,14 @@ class Observer:
     # Facts about the log seen so far.
 
     def types(self, from_offset: int = 0) -> tuple[Int64s, Int32s]:
-        """Offset and type (as in `kcore.schema.index.METADATA_RECORDS`) of each record seen from there on."""
+        """Offset and type (as in `kcore.schema.index.METADATA_RECORDS`) of each record seen from `from_offset` on."""
         offsets = np.concatenate([np.empty(0, np.int64), *(each for each, _ in self._seen)])
         types = np.concatenate([np.empty(0, np.int32), *(each for _, each in self._seen)])
         return offsets[offsets >= from_offset], types[offsets >= from_offset]
 
     @property
     def partitions(self) -> int:
-        """The number of partitions; with `counts_only`, of those created while the observer ran."""
+        """The number of partitions; with `counts_only`, of partitions created while the observer ran."""
         return self._created if self._counts_only else self.image.table.partition_count
 
     @property
@@ -140,10 +141,10 @@ class Observer:
             replay(self.image, records, self.end_offset)
         return records.offset[rows], types
 
-    # What the loop leaves to Python.
+    # Fetch responses that the loop leaves to Python.
 
     async def on_unusual(self, row: int, frame: bytes) -> bool:
-        """A broker's Fetch was answered by an error, a divergence or a snapshot; true if another node leads now."""
+        """Handles a Fetch response with an error, a divergence or a snapshot; True if another node leads now."""
         assert self._quorum.versions is not None
         version = self._quorum.versions.choose(FetchRequest)
         _, at = decode_from("ResponseHeader", FetchResponse.header_version(version), frame)
@@ -172,11 +173,12 @@ class Observer:
     def _truncate(self, epoch: int, end_offset: int) -> None:
         """Drops uncommitted records of the old leader: `epoch` ends at `end_offset` in the log of the new one.
 
-        Each broker truncates when it fetches next; another one may have read on in the new epoch before.
+        Each broker gets the divergence with its own next Fetch. Batches of the new epoch stay: another broker has
+        truncated the log before and fetched them.
         """
         committed = self.committed_of(epoch)
         if end_offset < committed:
-            raise TargetError(f"the log was truncated to {end_offset}, below what was committed: {committed}")
+            raise TargetError(f"the log was truncated to {end_offset}, below the committed offset {committed}")
         found = scan_batches(self._waiting, check_crc=False, stop=True)
         keep = int(np.searchsorted(found.last_offset, end_offset))
         if keep < len(found) and found.partition_leader_epoch[keep] <= epoch:
@@ -184,7 +186,7 @@ class Observer:
             self._loop.seek_tape(end_offset)
 
     async def _fetch_snapshot(self, row: int, end_offset: int, epoch: int) -> None:
-        """Each broker copies the snapshot, as a real one does; the first copy that is new becomes the image."""
+        """Fetches the snapshot for one broker, as a real broker does; it replaces the image if it is newer."""
         async with self._copying:
             data, pieces = bytearray(), SnapshotPieces(end_offset, epoch)
             while not pieces.is_whole:

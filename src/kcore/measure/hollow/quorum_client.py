@@ -30,17 +30,17 @@ from kcore.schema.structure import Message
 from kcore.server.quorum_node.describe import partition_of
 
 _CONTROLLERS: Final = 2  # The endpoint type of DescribeCluster.
-_CONNECTIONS: Final = 64  # For requests beside heartbeats and fetches; a controller serves one at a time of each.
+_CONNECTIONS: Final = 64  # For requests other than heartbeats and fetches; a controller serves one at a time on each.
 _RETRY_S: Final = 60.0
-_STARTING_S: Final = 5.0  # A controller that starts may close connections for so long.
+_STARTING_S: Final = 5.0  # A controller that starts may close connections for this long.
 _AGAIN_S: Final = 0.5
 _BACKOFF: Final = Backoff(first_s=0.02, highest_s=0.5)
 _LIMITS: Final = Limits(in_flight=5, request_s=60.0)
-_TOPIC_LISTS: Final = ("topics", "responses", "results")  # Lists of items with error codes, in other answers.
+_TOPIC_LISTS: Final = ("topics", "responses", "results")  # Lists of items with error codes, if the response has none.
 
 
 class Quorum:
-    """One KRaft quorum. Requests go to the active controller; where that has changed, they go again to the new one."""
+    """A client of a KRaft quorum. Sends requests to the active controller, and again if another one becomes active."""
 
     def __init__(
         self, bootstrap: Sequence[str], *, random: Random, client_id: str = "kcore-storm", patience: float = 1.0
@@ -51,7 +51,7 @@ class Quorum:
         self.cluster_id = ""
         self.leader_id = -1
         self.controller_ids: set[int] = set()
-        self.leader_address = ""  # "address:port", no name
+        self.leader_address = ""  # "address:port" with a numeric IP address
         self.addresses: list[str] = []  # "host:port" of all controllers
         self.lookups = 0  # How often this client looked for the active controller.
         self.versions: PeerVersions | None = None
@@ -72,7 +72,7 @@ class Quorum:
     async def check_listens(self) -> None:
         """Raises a TargetError soon if no bootstrap address has a controller.
 
-        A controller that asks for TLS or SASL is a TargetError too: hollow brokers have neither.
+        A controller that requires TLS or SASL causes a TargetError too: hollow brokers support neither.
         """
         problems = []
         for address in self.bootstrap:
@@ -96,13 +96,13 @@ class Quorum:
                 problem, is_final = f"{address} does not answer as a controller: {error}", not is_retriable(error)
             host, _, port = address.rpartition(":")
             if (asked := await asked_security(host.strip("[]"), int(port), self._limits)) is not None:
-                raise TargetError(f"{address} asks for {asked}: hollow brokers speak plaintext alone")
-            if is_final or time.monotonic() >= end_s:  # It may be starting.
+                raise TargetError(f"{address} asks for {asked}: hollow brokers support only plaintext")
+            if is_final or time.monotonic() >= end_s:  # Until `end_s` it may be starting.
                 return problem
             await asyncio.sleep(_AGAIN_S)
 
     async def _problem_of(self, address: str) -> str | None:
-        """As `_problem_at`; NetworkError without an answer, or with an answer of another protocol."""
+        """As `_problem_at`, in one attempt; NetworkError for no answer, or one that is not in Kafka's protocol."""
         async with await self._connect(address) as connection:
             try:
                 question = DescribeClusterRequest(endpoint_type=_CONTROLLERS)
@@ -140,7 +140,7 @@ class Quorum:
                 raise RetriableException(f"{connection.peer} is not the active controller")
             return answer
 
-        async with self._places:  # Time runs from when there is a place, however many ask at once.
+        async with self._places:  # The time-out begins once the request may be sent.
             return await retry(once, timeout_s=self._retry_s, random=self._random, backoff=_BACKOFF)
 
     async def describe(self) -> PartitionData:
@@ -152,7 +152,7 @@ class Quorum:
             answer = await self.ask(DescribeQuorumRequest(topics=[topic]))
             Errors.of(answer.error_code).raise_for("DescribeQuorum")
             found: PartitionData = partition_of(answer, self.leader_address)
-            Errors.of(found.error_code).raise_for("DescribeQuorum")  # NOT_LEADER_OR_FOLLOWER: one that just lost it.
+            Errors.of(found.error_code).raise_for("DescribeQuorum")  # NOT_LEADER_OR_FOLLOWER: it just resigned.
             return found
 
         return await retry(once, timeout_s=self._retry_s, random=self._random, backoff=_BACKOFF)
@@ -188,7 +188,7 @@ class Quorum:
         raise DisconnectedError("; ".join(problems))
 
     async def _follow(self, answer: DescribeClusterResponse) -> None:
-        """Opens connections to the active controller that a response names; working ones stay."""
+        """Connects to the active controller that a response names; connections to it that are still open stay."""
         leaders = [node for node in answer.brokers if node.broker_id == answer.controller_id]
         if answer.error_code or not leaders:
             raise RetriableException(f"it knows no active controller (error {answer.error_code})")
@@ -224,7 +224,7 @@ def _is_unreachable(error: NetworkError) -> bool:
 
 
 async def _resolved(host: str, port: int) -> str:
-    """ "address:port" as the loop takes it."""
+    """Resolves a host to the "address:port" that the loop connects to."""
     check_address(host, port)
     with network_errors(address_text(host, port), _LIMITS.connect_s):
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -233,7 +233,7 @@ async def _resolved(host: str, port: int) -> str:
 
 
 def _error_codes(answer: Any) -> set[int]:
-    """The response's own error code, or its topics' codes: CreateTopics and DeleteTopics."""
+    """The response's own error code; without one, as in CreateTopics and DeleteTopics, the codes of its items."""
     if hasattr(answer, "error_code"):
         return {answer.error_code}
     parts = (each for name in _TOPIC_LISTS for each in getattr(answer, name, ()))

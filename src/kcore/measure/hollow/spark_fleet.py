@@ -29,7 +29,7 @@ with needs("spark"):
 _START_S: Final = 120.0
 _ANSWER_S: Final = 180.0
 _BROKERS_A_TASK: Final = 500
-_STABLE_S: Final = 2.0  # If no executor registers for so long, no more are expected.
+_STABLE_S: Final = 2.0  # If no executor registers for this long, no more are expected.
 
 
 class MergedTimeline(Timeline):
@@ -82,7 +82,7 @@ class SparkFleet(Fleet):
             self._job = asyncio.get_running_loop().run_in_executor(self._pool, self._run_job, plan)
             self._job.add_done_callback(lambda job: self._lose(f"Spark's stage ended: {_reason(job.exception())}"))
             await self.watch()
-            self._loop.keep_arrivals(False)  # The observer's: from now on rows are those of the brokers.
+            self._loop.keep_arrivals(False)  # The driver's loop has only the observer, whose row 0 is also a broker's.
             self.timeline.by_row = np.zeros(0, np.int64)
             await asyncio.wait_for(self._all_there.wait(), _START_S)
         except BaseException as error:
@@ -95,7 +95,7 @@ class SparkFleet(Fleet):
     ) -> None:
         self._closing = True
         for link in self._links.values():
-            link.writer.close()  # Their tasks end.
+            link.writer.close()  # A task ends when its connection closes.
         self._server.close()
         await asyncio.to_thread(self._spark.sparkContext.cancelJobGroup, self._group_id)
         self._pool.shutdown(wait=False)
@@ -104,11 +104,11 @@ class SparkFleet(Fleet):
     # The stage.
 
     def _slots(self) -> int:
-        """The number of tasks: one per executor, more for many brokers. A barrier hangs with more than run at once."""
+        """The number of tasks: one per executor, more for many brokers. A barrier hangs unless all can run together."""
         java = self._spark.sparkContext._jsc.sc()
         count, since = -1, time.monotonic()
         while time.monotonic() - since < _STABLE_S or count == 0:
-            now = java.getExecutorMemoryStatus().size() - 1  # The driver is among them.
+            now = java.getExecutorMemoryStatus().size() - 1  # Without the driver.
             if str(self._spark.sparkContext.master).startswith("local"):
                 count = 1
                 break
@@ -180,10 +180,10 @@ class SparkFleet(Fleet):
         self.timeline.add(batches, arrivals)
         self._latency, self._lag = _sum(self._latency, latency), _sum(self._lag, lag)
 
-    # The methods of Fleet, which run in the tasks.
+    # The methods of Fleet, which send commands to the tasks.
 
     def add(self, broker_id: int, *, rack: str | None = None, directories: int = 1) -> HollowBroker:
-        """A broker that is off, in the next task."""
+        """Adds a broker that is off; the tasks take new brokers in turn."""
         row = len(self.brokers)
         broker = self.brokers[broker_id] = HollowBroker(broker_id, row, rack, (), self._uuid())
         self._send_command(self._links[row % len(self._links)], "add", broker_id, row=row, rack=rack, broker=broker_id)
@@ -204,7 +204,7 @@ class SparkFleet(Fleet):
         for link, ids in self._by_link(brokers):
             self._send_command(link, "kill", *ids)
         for broker in brokers:
-            broker.last_sent_ns = 0  # Until its task has reported it.
+            broker.last_sent_ns = 0  # Unknown until the broker's task has reported it.
             self._set(broker, State.OFF)
 
     async def shut_down(self, brokers: Sequence[HollowBroker], timeout_s: float) -> None:
@@ -231,7 +231,7 @@ class SparkFleet(Fleet):
     def cpu_s(self) -> float:
         return super().cpu_s() + sum(link.cpu_s for link in self._links.values())
 
-    # Orders.
+    # Commands to the tasks.
 
     def _by_link(self, brokers: Iterable[HollowBroker]) -> list[tuple[_Link, list[int]]]:
         found: dict[int, list[int]] = defaultdict(list)

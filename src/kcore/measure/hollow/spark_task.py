@@ -18,7 +18,7 @@ from kcore.measure.hollow.timeline import ARRIVAL, BATCH, Timeline
 from kcore.types import Uuid
 
 _REPORT_S: Final = 0.2
-_PINGS: Final = 8  # At the start; one with each report after that.
+_PINGS: Final = 8  # At the start; later one with each report.
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,14 @@ class TaskPlan:
 
     host: str
     port: int
-    token: str  # A peer that does not know it is not one of ours.
+    token: str  # The driver closes a connection whose first message lacks it.
     bootstrap: tuple[str, ...]
     options: Options
     seed: int
 
 
 def run_in_spark(plan: TaskPlan, numbers: Iterable[int]) -> Iterator[int]:
-    """Runs in the executor: starts together with the other tasks, and ends when the driver ends."""
+    """The body of a Spark task: starts together with the other tasks; ends when the driver closes the connection."""
     from pyspark import BarrierTaskContext
 
     BarrierTaskContext.get().barrier()
@@ -44,14 +44,14 @@ def run_in_spark(plan: TaskPlan, numbers: Iterable[int]) -> Iterator[int]:
 
 
 class Clock:
-    """The driver's monotonic clock as seen from here, by the quickest of all round trips so far."""
+    """How far the driver's monotonic clock is ahead of this process's, by the quickest round trip so far."""
 
     def __init__(self) -> None:
         self.offset_ns = 0
         self.round_trip_ns = 1 << 62
 
     def pong(self, sent_ns: int, theirs_ns: int, now_ns: int) -> None:
-        """The driver read `theirs_ns` between `sent_ns` and `now_ns`."""
+        """Takes a round trip from `sent_ns` to `now_ns`, in which the driver's clock was `theirs_ns`."""
         if now_ns - sent_ns <= self.round_trip_ns:
             self.round_trip_ns = now_ns - sent_ns
             self.offset_ns = theirs_ns - (sent_ns + now_ns) // 2
@@ -72,7 +72,7 @@ class _Arrivals(Timeline):
         self.forget()
 
     def taken(self, offset_ns: int, rows: list[int]) -> tuple[bytes, bytes]:
-        """Takes the new batches and arrivals, with times in the driver's clock and the driver's rows."""
+        """Removes and returns the kept batches and arrivals, with times in the driver's clock and the driver's rows."""
         batches = np.frombuffer(b"".join(self.batch_bytes), np.int64).reshape(-1, BATCH).copy()
         arrivals = np.frombuffer(b"".join(self.arrival_bytes), np.int64).reshape(-1, ARRIVAL).copy()
         self.batch_bytes.clear()
@@ -90,9 +90,9 @@ class Task:
     def __init__(self, plan: TaskPlan, number: int) -> None:
         self.plan, self.number, self.clock = plan, number, Clock()
         self._random = Random(f"{plan.seed} {number}")
-        self._rows: list[int] = []  # The driver's row, by ours.
+        self._rows: list[int] = []  # By a broker's row in this process, its row in the driver.
         self._reported: dict[int, tuple[str, int]] = {}
-        self._seen = 0  # The last order that came.
+        self._seen = 0  # The number of the last command received.
         self._orders: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -147,11 +147,11 @@ class Task:
             await self.fleet.shut_down(brokers, message["timeout_s"])
 
     async def _obey(self, order: int, work: Coroutine[Any, Any, None]) -> None:
-        """Carries out an order, and reports the brokers' states before the order's end."""
+        """Awaits a command's work; sends the brokers' states, then the end of the command with its error, if any."""
         error = ""
         try:
             await work
-        except Exception as why:  # Whatever it is, the driver must not wait for ever.
+        except Exception as why:  # The driver waits for an answer, so each kind of error must reach it.
             error = str(why) if isinstance(why, KcoreError) else f"{type(why).__name__}: {why}"
         self._report()
         self._send({"done": order, "error": error})

@@ -8,12 +8,12 @@ from typing import Any, Final
 from kcore.errors import DisconnectedError, FrameError
 
 _SIZES: Final = struct.Struct(">II")
-_MOST_BYTES: Final = 256 << 20
+_MOST_BYTES: Final = 256 << 20  # The limit of a frame.
 Message = dict[str, Any]
 
 
 def pack(message: Message, *parts: bytes) -> bytes:
-    """Packs one frame; the message itself has the sizes of the parts."""
+    """Packs a message and its parts into one frame; the JSON lists the sizes of the parts."""
     text = json.dumps(message | {"parts": [len(part) for part in parts]}).encode()
     return _SIZES.pack(len(text), sum(map(len, parts))) + text + b"".join(parts)
 
@@ -26,7 +26,7 @@ async def receive(reader: asyncio.StreamReader) -> tuple[Message, list[bytes]]:
             raise FrameError(f"a frame of {sum(sizes):,} bytes")
         text, rest = await reader.readexactly(sizes[0]), await reader.readexactly(sizes[1])
     except (OSError, EOFError) as error:
-        raise DisconnectedError("the other side is gone") from error
+        raise DisconnectedError("the other side closed the connection") from error
     try:
         message: Message = json.loads(text)
         lengths, parts, at = message.pop("parts"), [], 0
@@ -34,5 +34,5 @@ async def receive(reader: asyncio.StreamReader) -> tuple[Message, list[bytes]]:
             parts.append(rest[at : at + length])
             at += length
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FrameError(f"not a frame of ours: {error}") from error
+        raise FrameError(f"invalid frame: {error}") from error
     return message, parts

@@ -8,14 +8,14 @@ import numpy.typing as npt
 
 from kcore.types import Int64s
 
-# How many int64 the loop gives for each; a time is the last of them.
-BATCH: Final = 6  # base offset, last offset, records, bytes, append time in ms, when it first came in ns
-ARRIVAL: Final = 3  # row, end of what the broker knows to be committed, when in ns
+# The loop reports batches and arrivals as rows of so many int64, the last of which is a time.
+BATCH: Final = 6  # base offset, last offset, records, bytes, append time in ms, time of the first arrival in ns
+ARRIVAL: Final = 3  # the broker's row, its high watermark, the time in ns at which it got this high watermark
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batches:
-    """Batches of the log in order, a column a fact; times in nanoseconds but for `append_ms`."""
+    """Batches of the log in order, as columns. Times are in nanoseconds, except `append_ms`."""
 
     base_offset: Int64s
     last_offset: Int64s
@@ -32,8 +32,8 @@ class Batches:
 class Timeline:
     """The arrivals of batches and high watermarks that the loop has reported."""
 
-    committed: int = 0  # Every broker's known high watermark is at most this.
-    by_row: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))  # The high watermark of each broker.
+    committed: int = 0  # The largest high watermark that a broker has got.
+    by_row: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))  # By broker row, its high watermark.
     _batches: list[npt.NDArray[np.int64]] = field(default_factory=list)
     _arrivals: list[npt.NDArray[np.int64]] = field(default_factory=list)
 
@@ -64,7 +64,7 @@ class Timeline:
         return Batches(*rows[wanted].T)
 
     def known(self, offset: int, rows: int) -> Int64s:
-        """By broker row, the time when its high watermark first passed `offset`; -1 for not yet."""
+        """By broker row, the time in ns at which its high watermark first exceeded `offset`; -1: not yet."""
         arrivals = _joined(self._arrivals, ARRIVAL)
         arrivals = arrivals[arrivals[:, 1] > offset]
         known: Int64s = np.full(rows, np.iinfo(np.int64).max)

@@ -1,4 +1,4 @@
-"""The forms of chart that several reports have: bars, distributions, shares by time, timelines; points: `dots`."""
+"""Charts that several reports use: bars, distributions, shares by time, timelines. Charts of points are in `dots`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,16 +17,16 @@ with needs("report"):
     from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
     from matplotlib.transforms import blended_transform_factory
 
-_LANE: Final = 0.42  # Inches a bar, with its label above it.
-_FRAME: Final = 0.95  # Title, axis and its label.
-_LEGEND: Final = 0.28  # Inches a row of the legend.
-_FARTHEST: Final = 3.0  # Medians, that a line goes; its label says how far it would.
-_MARKED_POINTS: Final = 32  # Points of a line of shares by time; more would only hide the line.
+_LANE: Final = 0.42  # Inches of a bar and the label above it.
+_FRAME: Final = 0.95  # Inches of the title, the axis and the label of the axis.
+_LEGEND: Final = 0.28  # Inches of a row of the legend.
+_FARTHEST: Final = 3.0  # A line of a box chart ends at so many medians; its note has the p99 even beyond.
+_MARKED_POINTS: Final = 32  # The most marks on a line of shares by time; more would hide the line.
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a timeline's lane: its length, its colour and its tip."""
+    """A part of a timeline's lane: its length in ns, its colour, and the text that it shows at the pointer."""
 
     length: float
     color: str
@@ -35,19 +35,19 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A quantity, from zero. Its label stands above it; `note` after its end, or at the label if a bound is there."""
+    """A bar from zero to `value`. `label` is above it; `note` follows its end, or the label if `bound` is larger."""
 
     label: str
     value: float
     color: str
     tip: str
     note: str = ""
-    bound: float | None = None  # A figure to compare it with, on the same axis.
+    bound: float | None = None  # A figure to compare `value` with, on the same axis.
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The horizontal axis: durations in ns unless `form` writes the values otherwise. `log`: for points alone."""
+    """The horizontal axis, labelled `along`: durations in ns unless `form` writes the values. `log`: points only."""
 
     along: str
     form: Callable[[float], str] | None = None
@@ -55,7 +55,7 @@ class Axis:
 
 
 def bar_chart(title: str, bars: Sequence[Bar], axis: Axis, *, bound: str = "") -> str:
-    """Bars from zero on a linear axis, the first on top; `bound`: what the bounds are.
+    """Bars from zero on a linear axis, the first on top; `bound`: the bounds' name in the legend.
 
     A quantity that needs a logarithmic axis is a point: see `kcore.measure.report.dots`.
     """
@@ -81,7 +81,7 @@ def _bar(chart: Chart, lane: float, bar: Bar) -> None:
     chart.tip(mark, bar.tip)
     if bar.bound is not None:
         chart.axis.plot([bar.bound], [lane], color=INK, marker="D", ms=5, ls="", mec=PAGE)
-    if (bar.bound or 0.0) > bar.value:  # After the bound the note would be taken for the bound's.
+    if (bar.bound or 0.0) > bar.value:  # A note after the bound would look like the bound's.
         lane_label(chart, lane, f"{bar.label}: {bar.note}" if bar.note else bar.label)
     else:
         lane_label(chart, lane, bar.label)
@@ -99,7 +99,7 @@ class Box:
 
 
 def box_chart(title: str, boxes: Sequence[Box]) -> str:
-    """Over its median each: from the best to the p99 a line, the middle half a bar, the median's interval a mark."""
+    """Distributions over their medians: a line from best to p99, a bar for the middle half, a mark for the interval."""
 
     def body(chart: Chart) -> None:
         axis = chart.axis
@@ -134,9 +134,9 @@ def box_chart(title: str, boxes: Sequence[Box]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """When each of many had something, in ns, as one line; `repetitions`: the same of each one.
+    """A line of a shares chart: the time in ns of each broker or heartbeat. `repetitions`: the times by repetition.
 
-    `total`: how many there were, where `times` has quantiles of them instead.
+    `total`: the number of all times if `times` has only quantiles of them; otherwise 0.
     """
 
     name: str
@@ -147,14 +147,14 @@ class Shares:
     total: int = 0
 
     def tip(self, at: int, what: str) -> str:
-        """The tip of the mark at that place of the ordered times."""
+        """The text that the mark of the time `at`, in ascending order, shows at the pointer."""
         count = len(self.times)
         some = f"{(at + 1) / count:.0%} of {self.total:,}" if self.total else f"{at + 1} of {count}"
         return f"{self.name}: {some} {what}\nafter {duration(sorted(self.times)[at])}"
 
 
 def shares_chart(title: str, lines: Sequence[Shares], along: str, what: str, log: bool = False) -> str:
-    """An empirical distribution function a line: which share of `what` knew by when; a band over repetitions."""
+    """Empirical distribution functions: the share of `what` whose time is over, by time; a band over repetitions."""
 
     def body(chart: Chart) -> None:
         for line in lines:
@@ -207,7 +207,7 @@ class Lane:
 def timeline_chart(
     title: str, lanes: Sequence[Lane], along: str, legend: Mapping[str, str], kinds: Mapping[str, str]
 ) -> str:
-    """Parts as bars and events as marks, a lane each, on a linear axis from 0.
+    """Lanes below each other on a linear axis from 0: parts are bars, events are marks.
 
     `legend`: the colour of each part's name; `kinds`: the marker of each event's name.
     """
@@ -237,7 +237,7 @@ def timeline_chart(
 
 
 def lane_label(chart: Chart, lane: float, text: str) -> None:
-    """Above the lane, from the left edge: it takes no room beside the bars, also on a narrow screen."""
+    """Writes a label above the lane, from the left edge: the bars keep the whole width even on a narrow screen."""
     place = blended_transform_factory(chart.axis.transAxes, chart.axis.transData)
     label = chart.axis.text(0.0, lane - 0.27, text, transform=place, va="bottom", ha="left", fontsize=9, color=FAINT)
     label.set_in_layout(False)  # Otherwise a long label would make the axis narrower.
@@ -249,12 +249,12 @@ def lane_note(chart: Chart, end: float, lane: float, text: str) -> None:
 
 
 def lanes_inches(count: float, legend_rows: int) -> float:
-    """The height of a chart with so many lanes."""
+    """The height in inches of a chart with `count` lanes."""
     return _FRAME + _LANE * count + _LEGEND * legend_rows
 
 
 def set_lanes(chart: Chart, count: float, along: str) -> None:
-    """No axis on the left, what lies along, and the first lane on top."""
+    """Removes the left axis, labels the horizontal one with `along`, and puts the first lane on top."""
     chart.axis.set_yticks([])
     chart.axis.spines["left"].set_visible(False)
     chart.axis.set_ylim(count - 0.6, -0.75)

@@ -1,4 +1,4 @@
-"""Points with their spread, for figures of several orders of magnitude: a logarithmic axis has no zero for bars."""
+"""Charts of points with their spread, on logarithmic axes too; bars need a zero, which such an axis does not have."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ with needs("report"):
     from matplotlib.lines import Line2D
     from matplotlib.ticker import FuncFormatter
 
-_SAME_LABEL: Final = 0.55  # Lanes between two points under one label.
+_SAME_LABEL: Final = 0.55  # The distance of two points under one label, in lanes.
 _DASHED: Final = (0, (4, 3))
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A figure, with its least and greatest where it was measured several times.
+    """A point: a figure, and its least and greatest value if it was measured several times.
 
-    Its label stands above it; a dot without one belongs to the label above. `doubts` are words such as noisy.
+    The label is above the point; a dot without label belongs to the label before. `doubts`: words such as noisy.
     """
 
     label: str
@@ -44,9 +44,9 @@ def dot_chart(
     line: tuple[float, str] | None = None,
     ends: tuple[float, float] | None = None,
 ) -> str:
-    """The first on top. `legend`: colour and marker of each name; `line`: a value to compare with, and its name.
+    """The dots as an SVG element, the first on top; empty without dots. `legend`: colour and marker of each name.
 
-    `ends`: values that the axis has to show too, where several charts are compared.
+    `line`: a value to compare with, and its name. `ends`: further values that the axis must show, to compare charts.
     """
     lanes, lane = [], -1.0
     for dot in dots:
@@ -73,7 +73,7 @@ def dot_chart(
 
 
 def _dot(chart: Chart, lane: float, dot: Dot) -> None:
-    if not dot.above:  # From the label to the point.
+    if not dot.above:  # A dotted line leads from the label to the point.
         chart.axis.axhline(lane, color=RULE, lw=0.8, ls=":", zorder=0)
     if dot.spread is not None:
         [reach] = chart.axis.plot(dot.spread, [lane, lane], color=dot.color, lw=3, alpha=0.4, solid_capstyle="butt")

@@ -1,4 +1,4 @@
-"""Earlier runs beside a folder of results: the baseline and the history of a report."""
+"""Finds earlier runs in the folders next to a run's results: the baseline and the history of a report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ with needs("report"):
     import pyarrow.parquet as pq
 
 FILE: Final = "results.parquet"
-MOST_RUNS: Final = 10
+MOST_RUNS: Final = 10  # Earlier runs in a report.
 _MOST_FOLDERS: Final = 200  # The newest runs; older runs are not read.
-_SAME: Final = ("host", "processor", "cores")
+_SAME: Final = ("host", "processor", "cores")  # Facts that the machines of two comparable runs share.
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierRun:
-    """One run: its folder, its facts, its rows in the columns of today."""
+    """An earlier run: its folder, its facts, and its rows in the present schema."""
 
     path: Path
     facts: dict[str, Any]
@@ -37,24 +37,24 @@ class EarlierRun:
 
 @dataclass(frozen=True, slots=True)
 class ResultKind:
-    """What the results of one command look like."""
+    """The format of one command's results."""
 
     schema: pa.Schema  # Columns that older versions did not write are null.
-    needed: Sequence[str]  # The columns without which a history cannot be made of them.
+    needed: Sequence[str]  # The columns that a history needs; results without them are passed over.
     own: Sequence[str]  # Columns that distinguish these results from other commands' results.
-    file: str = FILE  # In the folder of a run; in a folder of its own there, if the results are a part of the run's.
+    file: str = FILE  # The path in the folder of a run; in a subfolder if the results are only a part of the run.
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierRuns:
-    """The newest readable runs, oldest first, and a line for each of the newest that is not readable."""
+    """The newest readable runs, oldest first, and a line for each of the newest unreadable runs."""
 
     runs: Sequence[EarlierRun] = ()
     passed_over: Sequence[str] = ()
 
 
 def earlier_runs(directory: Path | None, facts: Mapping[str, Any], kind: ResultKind) -> EarlierRuns:
-    """Runs of the same machine before the one with these facts, in folders beside its own."""
+    """The runs on the same machine before the run with these facts, from the folders next to its `directory`."""
     runs, passed_over = [], []
     for folder in [] if directory is None else _newest(directory, kind.file):
         found = _read(folder, facts, kind)
@@ -66,13 +66,13 @@ def earlier_runs(directory: Path | None, facts: Mapping[str, Any], kind: ResultK
 
 
 def is_same_machine(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether times of two runs compare: same host, processor and number of cores."""
+    """True if times of two runs can be compared: same host, processor and number of cores."""
     mine, theirs = one.get("machine", {}), other.get("machine", {})
     return all(mine.get(name) == theirs.get(name) for name in _SAME)
 
 
 def _newest(directory: Path, file: str) -> list[Path]:
-    """Folders with results beside this one, without it."""
+    """The newest folders with results next to `directory`, oldest first."""
     here, depth = directory.resolve(), len(Path(file).parents) - 1
     try:
         files = [
@@ -85,7 +85,7 @@ def _newest(directory: Path, file: str) -> list[Path]:
 
 
 def _read(folder: Path, now: Mapping[str, Any], kind: ResultKind) -> EarlierRun | str | None:
-    """The run; or why it is passed over; or None for a file that is no earlier run of this kind and machine."""
+    """The run; the reason if it is passed over; None if the file is not an earlier run of this kind and machine."""
     path = folder / kind.file
     try:
         schema = pq.read_schema(path)

@@ -1,4 +1,4 @@
-"""One figure of each thing that was measured, in this run and in earlier ones: a section of a page."""
+"""The section of a page that compares the figures of a run with those of earlier runs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
@@ -9,16 +9,16 @@ from kcore.measure.report.units import three_digits
 
 Key: TypeAlias = tuple[str, ...]
 Figures: TypeAlias = Mapping[Key, float]
-"""By what was measured, as the cells that name it."""
+"""Figures by key; a key is the cells that name the measured operation."""
 
 
 def history_section(
     head: Sequence[str], now: Figures, earlier: EarlierRuns, read: Callable[[EarlierRun], Figures],
     form: Callable[[float], str], about: str,
 ) -> str:  # fmt: skip
-    """A table: a column a run that has any of these figures, and this run over the one before it; empty without one.
+    """A table with a column for each run, and the ratio of this run to the run before; empty without earlier runs.
 
-    `head` names the cells of a key, `about` what the figures are. A line for each run that was passed over.
+    `head` names the cells of a key; `about` describes the figures. Each run that was passed over gets a line.
     """
     figures = [(run, read(run)) for run in earlier.runs]
     runs = [(run, found) for run, found in figures if found.keys() & now.keys()]

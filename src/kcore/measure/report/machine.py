@@ -13,8 +13,8 @@ from typing import Any, Final
 
 PACKAGES: Final = ("kcore", "numpy", "numba", "pyarrow", "pyspark")
 _IDLE: Final = (3, 4)  # Fields of /proc/stat: idle, and waiting for a disk.
-_STOLEN: Final = 7
-_TIMES: Final = 8  # Guests' times after these are part of them.
+_STOLEN: Final = 7  # Time that the host took from a virtual machine.
+_TIMES: Final = 8  # Fields that are read. Later fields, the times of guests, are contained in earlier ones.
 _JAVA_TIMEOUT_S: Final = 30.0
 _JVM_PROPERTY: Final = re.compile(r"^\s*java\.(vm\.name|vm\.version|vendor) = (.+)$", re.MULTILINE)
 
@@ -23,8 +23,8 @@ _JVM_PROPERTY: Final = re.compile(r"^\s*java\.(vm\.name|vm\.version|vendor) = (.
 class Load:
     """How busy the machine is, as of one moment; None if the system does not report the load."""
 
-    average: float | None  # of the last minute: processes that run or want to
-    times: tuple[int, ...] | None  # of all cores since the start, as /proc/stat has them
+    average: float | None  # of the last minute: processes that run or wait for a core
+    times: tuple[int, ...] | None  # of all cores since the system's start, by field of /proc/stat
 
     @classmethod
     def now(cls) -> "Load":
@@ -37,7 +37,7 @@ class Load:
         return cls(average, tuple(map(int, first[1 : 1 + _TIMES])))
 
     def since(self) -> dict[str, float | None]:
-        """From this load until now: the load average before, and the shares of all cores that were busy and stolen."""
+        """The load average before, and the shares of all cores' time from then until now that were busy and stolen."""
         found: dict[str, float | None] = {"load_before": self.average, "busy_share": None, "stolen_share": None}
         now = Load.now().times
         if self.times is None or now is None:
@@ -51,7 +51,7 @@ class Load:
 
 
 def facts(start: Load | None = None) -> dict[str, Any]:
-    """The machine that drives the run, the versions of what is measured; `start`: and how busy it was since."""
+    """The machine, the versions of packages and, with `start`, how busy the machine has been since then."""
     found = {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {
@@ -67,7 +67,7 @@ def facts(start: Load | None = None) -> dict[str, Any]:
 
 
 def jvm_name(java: Path) -> str | None:
-    """Name, version and vendor of a Java virtual machine, by its executable; None if it does not print them."""
+    """Name, version and vendor that a Java executable prints for its virtual machine; None if it prints none."""
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_JAVA_TIMEOUT_S)
@@ -77,7 +77,7 @@ def jvm_name(java: Path) -> str | None:
 
 
 def described_jvm(properties: Iterable[tuple[str, str]]) -> str | None:
-    """From the system properties java.vm.name, java.vm.version and java.vendor, named without their "java."."""
+    """As `jvm_name`, from the values of java.vm.name, java.vm.version and java.vendor by name without "java."."""
     values = dict(properties)
     if not values.get("vm.name"):
         return None

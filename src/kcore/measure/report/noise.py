@@ -1,4 +1,4 @@
-"""How far a figure can be trusted: intervals of the median, and in words what makes a figure or a run noisy."""
+"""Says how far a figure can be trusted: by the interval of its median, and by limits above which it is noisy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from typing import Any, Final
 from kcore.measure.report.units import three_digits
 
 CONFIDENCE: Final = 0.95
-P99_OVER_MEDIAN: Final = 2.0
+P99_OVER_MEDIAN: Final = 2.0  # A figure or a run is noisy above this limit or one of the next four.
 P99_OVER_MIN: Final = 3.0
-INTERVAL_OVER_MEDIAN: Final = 0.1  # The interval's width.
-LOAD_A_CORE: Final = 0.25  # Before the run began.
+INTERVAL_OVER_MEDIAN: Final = 0.1  # The width of the median's interval.
+LOAD_A_CORE: Final = 0.25  # The load average before the run began, per core.
 STOLEN: Final = 0.02  # Share of all cores' time that the host takes from a virtual machine.
-_NORMAL: Final = 1.96  # Standard deviations on both sides of 95% of a normal distribution.
-_EXACT: Final = 1_000  # Samples up to which the binomial distribution is added up; beyond, it is normal enough.
+_NORMAL: Final = 1.96  # 95% of a normal distribution lie within so many standard deviations of its mean.
+_EXACT: Final = 1_000  # Up to so many samples binomial distributions are summed; with more, the normal one is used.
 
-SHIFTED: Final = 0.25  # The share of the times by which new ones above the limit exceed old ones.
-_LEAST_SHIFTED: Final = 2
-_BY_CHANCE: Final = 0.2
+SHIFTED: Final = 0.25  # `shift` reports if the share of samples above the limit grew by this.
+_LEAST_SHIFTED: Final = 2  # `shift` ignores fewer new samples above the limit.
+_BY_CHANCE: Final = 0.2  # `shift` ignores a growth that has a higher probability by chance.
 
 LIMITS: Final = (
     f"Noisy, by the limits of this report: the p99 above {P99_OVER_MEDIAN:g} times the median or "
@@ -28,8 +28,8 @@ LIMITS: Final = (
 )
 INTERVAL: Final = (
     f"Intervals are {CONFIDENCE:.0%} confidence intervals of the median by order statistics: the two samples between "
-    "which it lies with that probability, whatever the distribution. They take samples as independent; runs right "
-    "after one another are less than that, so the median of another run may lie outside. With fewer than 6 samples the "
+    "which it lies with that probability, whatever the distribution. They assume independent samples; consecutive "
+    "runs are not quite independent, so the median of another run may lie outside. With fewer than 6 samples the "
     "interval is the whole range."
 )
 
@@ -58,7 +58,7 @@ class Spread:
         if self.p99 > P99_OVER_MIN * self.least:
             found.append(f"p99 is {three_digits(self.p99 / self.least)} x min")
         if self.high - self.low > INTERVAL_OVER_MEDIAN * self.median:
-            found.append(f"median is known to {(self.high - self.low) / self.median:.0%} only")
+            found.append(f"median is uncertain by {(self.high - self.low) / self.median:.0%}")
         return found
 
 
@@ -79,7 +79,7 @@ def spread(samples: Sequence[float]) -> Spread:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Linear between the two nearest samples, as NumPy's `percentile`."""
+    """The quantile `share` (0 to 1), linear between the two nearest samples as in NumPy's `percentile`."""
     at = share * (len(ordered) - 1)
     below = floor(at)
     above = min(below + 1, len(ordered) - 1)
@@ -87,9 +87,9 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def interval(count: int) -> tuple[int, int]:
-    """Between which of so many ordered samples (from 0) the median lies with CONFIDENCE, by the binomial distribution.
+    """The indexes of the two among `count` ordered samples between which the median lies with CONFIDENCE.
 
-    The number of samples below the median is binomial; so few as lie below the interval must be rare enough.
+    The number of samples below the median is binomially distributed. The interval leaves out both unlikely tails.
     """
     if count > _EXACT:
         low = max(0, floor((count - _NORMAL * sqrt(count)) / 2))
@@ -104,10 +104,10 @@ def interval(count: int) -> tuple[int, int]:
 
 
 def shift(old: Sequence[float], new: Sequence[float], threshold: float) -> str:
-    """In words, which shares of new and old samples are above `threshold` times the old median.
+    """A text with the shares of new and old samples that are above `threshold` times the old median.
 
-    Empty unless the share grew by SHIFTED or more, and chance rarely does that (Fisher's exact test). This finds a run
-    that became slow in a part of its repetitions, although its best time is as good as before.
+    Empty unless the share grew by SHIFTED or more, and chance is an unlikely cause (Fisher's exact test). This finds a
+    run that became slow in a part of its repetitions, although its best time is as good as before.
     """
     limit = threshold * quantile(sorted(old), 0.5)
     before, after = (sum(value > limit for value in samples) for samples in (old, new))
@@ -121,7 +121,7 @@ def shift(old: Sequence[float], new: Sequence[float], threshold: float) -> str:
 
 
 def chance(before: int, of_old: int, after: int, of_new: int) -> float:
-    """The probability that so many new samples, or more, are above the limit if old and new do not differ."""
+    """The probability that `after` or more new samples are above the limit if old and new samples do not differ."""
     above, count = before + after, of_old + of_new
     ways = sum(comb(above, at) * comb(count - above, of_new - at) for at in range(after, min(above, of_new) + 1))
     return ways / comb(count, of_new)
@@ -146,7 +146,7 @@ def load_facts(facts: Mapping[str, Any]) -> dict[str, str]:
     if (before := load.get("load_before")) is not None:
         found["load before"] = f"{before:.2f} on {cores} cores"
     if (busy := load.get("busy_share")) is not None:
-        found["cores busy"] = f"{busy:.0%} during the run, by whatever process"
+        found["cores busy"] = f"{busy:.0%} during the run, by all processes"
     if (stolen := load.get("stolen_share")) is not None:
         found["cores stolen"] = f"{stolen:.1%} by the machine's host"
     return found

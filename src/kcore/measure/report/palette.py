@@ -1,6 +1,6 @@
-"""Which colour means what, on every page and picture: one for a system, others for the phases of a scenario.
+"""The meaning of colours on all pages and pictures: one for each system, others for the phases of a scenario.
 
-A colour here is a stand-in; `svg` puts the page's CSS variables in its place, which differ by light and dark.
+The colours are placeholders. `svg` replaces them by the page's CSS variables, which differ in light and dark mode.
 """
 
 from collections.abc import Sequence
@@ -42,9 +42,9 @@ _DASHES: Final = ("-", "--", ":", "-.")
 
 
 def color_of(system: str) -> str:
-    """The colour of a system, by its name alone: the same on every page, whatever else was measured.
+    """The colour of a system. It depends only on the name, so that it is the same on every page.
 
-    All releases of Kafka have one colour, and ZooKeeper mode another shade; addresses have a colour by their text.
+    All releases of Kafka have one colour, and ZooKeeper mode another shade; other names get a colour by their hash.
     """
     name = system.lower()
     in_zookeeper = name.endswith("-zk") or "(zk)" in name
@@ -61,7 +61,7 @@ def marker_of(system: str, systems: Sequence[str]) -> str:
 
 
 def dash_of(system: str, systems: Sequence[str]) -> str:
-    """A dash that tells the lines of systems of one colour apart."""
+    """A dash pattern that tells the lines of systems of one colour apart."""
     return _DASHES[_place(system, systems) % len(_DASHES)]
 
 

@@ -13,12 +13,12 @@ from kcore.measure.report.units import size
 _SAVE: Final = (
     '<div class="save" hidden><button data-save="svg">save SVG</button><button data-save="png">save PNG</button></div>'
 )
-FILTERED_FROM: Final = 8  # Rows; fewer are seen at once.
+FILTERED_FROM: Final = 8  # A table with so many rows has a filter.
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A word after a figure, such as noisy or invalid; the reason is its tip."""
+    """A word after a figure, such as noisy or invalid; the page shows the reason at the pointer."""
 
     word: str
     why: str = ""
@@ -41,7 +41,7 @@ Lines: TypeAlias = Iterable[tuple[Sequence[Cell], bool]]
 
 
 def page(title: str, body: Iterable[str]) -> str:
-    """The whole file; `body` is HTML."""
+    """The whole HTML file; `body`: its parts in HTML."""
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>'
@@ -50,7 +50,7 @@ def page(title: str, body: Iterable[str]) -> str:
 
 
 def fact_lists(facts: dict[str, Any]) -> str:
-    """The machine, how busy it was, and the versions, as `kcore.measure.report.machine.facts` gives them."""
+    """Lists of the machine, its load and the versions, from the result of `kcore.measure.report.machine.facts`."""
     machine = facts.get("machine", {}) | {"memory": size(facts.get("machine", {}).get("memory_bytes"))}
     machine.pop("memory_bytes", None)
     versions = facts.get("versions", {}) | ({"JVM": facts["jvm"]} if facts.get("jvm") else {})
@@ -66,9 +66,9 @@ def _fact_list(title: str, facts: dict[str, Any]) -> str:
 
 
 def html_table(head: Sequence[str], rows: Lines, text: Collection[str] = (), marks: Sequence[str] = ()) -> str:
-    """Cells as text; a row with True begins a group. With a filter where rows are many, and a button that copies.
+    """A table with a button that copies it and, from FILTERED_FROM rows on, a filter; a row with True begins a group.
 
-    `text`: names of columns that hold words; the first column always does. `marks`: a class a row, "bad" or "good".
+    `text`: names of columns that hold words; the first column always does. `marks`: each row's class, "bad" or "good".
     On a narrow screen each row is a list of names and cells.
     """
     kinds = [_class("text" if name in text else "") for name in head]
@@ -93,7 +93,7 @@ def _cell(cell: Cell) -> str:
 
 
 def marks_html(marks: Iterable[Mark]) -> str:
-    """Each as one word; its reason is shown when the pointer is on it."""
+    """Each mark as one word; the page shows its reason when the pointer is on the word."""
     return "".join(
         f'<span class="mark {escape(mark.word)}" title="{escape(mark.why)}">{escape(mark.word)}</span>'
         for mark in marks
@@ -106,17 +106,17 @@ def answer(sentence: str, marks: Iterable[Mark] = (), kind: str = "") -> str:
 
 
 def beside(*parts: str) -> str:
-    """Tables and charts next to each other, as far as the screen is wide."""
+    """Puts tables and charts next to each other if the screen is wide enough."""
     return f'<div class="beside">{"".join(parts)}</div>'
 
 
 def about_the_run(facts: dict[str, Any]) -> str:
-    """The last section but the method: the machine and the versions."""
+    """The section on the machine and the versions."""
     return f'<h2 id="machine">Machine and versions</h2>{fact_lists(facts)}'
 
 
 def figure(chart: str, caption: str = "", numbers: str = "") -> str:
-    """A chart, if there is one, over its caption and the folded table of its numbers."""
+    """A chart above its caption and the folded table of its numbers; empty without a chart."""
     if not chart:
         return ""
     folded = folded_numbers(numbers) if numbers else ""
@@ -125,7 +125,7 @@ def figure(chart: str, caption: str = "", numbers: str = "") -> str:
 
 
 def charts(figures: Iterable[str], packed: bool = False) -> str:
-    """Side by side as far as there is room; `packed`: in columns, for charts of different heights."""
+    """Puts figures side by side if there is room; `packed`: in columns, for charts of different heights."""
     found = "".join(figures)
     return f'<div class="{"packed" if packed else "charts"}">{found}</div>' if found else ""
 
@@ -141,12 +141,12 @@ def navigation(anchors: Iterable[str]) -> str:
 
 
 def paragraphs(lines: Iterable[str], kind: str = "") -> str:
-    """A paragraph each; `kind` is its class."""
+    """A paragraph for each line; `kind`: the class of the paragraphs."""
     return "".join(f"<p{_class(kind)}>{escape(line)}</p>" for line in lines)
 
 
 def bullets(lines: Iterable[str], kind: str = "") -> str:
-    """A list, if there is anything."""
+    """A list with an item for each line; empty without lines. `kind`: the class of the list."""
     found = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return f"<ul{_class(kind)}>{found}</ul>" if found else ""
 

@@ -1,4 +1,4 @@
-"""Results on disk: Arrow tables, with what the figures need beside them in the schema's metadata."""
+"""Results on disk: Arrow tables, with the run's facts (machine, versions, plan) in the schema's metadata."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -15,13 +15,13 @@ with needs("report"):
 
 METADATA_KEY = b"kcore"
 _MOST_BYTES: Final = 1 << 28  # The largest results.jsonl that is read.
-# All that commands keep in a results folder.
+# Every file that a command writes into a results folder.
 RESULT_FILES: Final = (
     *("results.parquet", "results.jsonl", "plan.toml", "report.html", "medians.json", "curves.json"),
     *("rivals.parquet", "rivals.jsonl", "targets.jsonl", "ranges.jsonl"),
     "profile.jsonl",
 )
-_PROFILES: Final = tuple(f"profile-*.{kind}" for kind in ("folded", "svg", "html"))  # One a target and size.
+_PROFILES: Final = tuple(f"profile-*.{kind}" for kind in ("folded", "svg", "html"))  # One for each target and size.
 
 
 def with_facts(table: pa.Table, facts: dict[str, Any]) -> pa.Table:
@@ -35,7 +35,7 @@ def facts_of(table: pa.Table) -> dict[str, Any]:
 
 
 def facts_in(schema: pa.Schema) -> dict[str, Any]:
-    """Like `facts_of`, from the schema alone."""
+    """As `facts_of`, from a schema instead of a table."""
     facts: dict[str, Any] = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
     return facts
 
@@ -46,21 +46,21 @@ def results_file(path: Path) -> Path:
 
 
 def columns_in(path: Path) -> list[str]:
-    """The columns of a `results_file`; of lines those of the first one. OSError or ValueError if it is none."""
+    """The columns of a results file; of JSON lines, the fields of the first. OSError or ValueError for other files."""
     if is_lines(path):
         return [*next(rows_of_lines(read_text(path, _MOST_BYTES)), {})]
-    open_reader(path).close()  # Arrow would wait for whoever writes to a FIFO.
+    open_reader(path).close()  # Refuses a FIFO, on which Arrow would wait for a writer.
     names: list[str] = pq.read_schema(path).names
     return names
 
 
 def is_lines(path: Path) -> bool:
-    """JSON lines by its name, as commands keep them and print them with --json; else Parquet."""
+    """True if the name is that of JSON lines, which commands write and print with --json; False for Parquet."""
     return path.suffix in (".jsonl", ".json")
 
 
 def read_results(path: Path, table_of: Callable[[list[dict[str, Any]]], pa.Table]) -> pa.Table:
-    """From a `results_file`; `table_of` makes a table of rows. OSError or ValueError if it is none."""
+    """Reads a results file; `table_of` makes a table of JSON rows. OSError or ValueError for other files."""
     if is_lines(path):
         return table_of([*rows_of_lines(read_text(path, _MOST_BYTES))])
     open_reader(path).close()
@@ -68,7 +68,7 @@ def read_results(path: Path, table_of: Callable[[list[dict[str, Any]]], pa.Table
 
 
 def rows_of_lines(text: str) -> Iterator[dict[str, Any]]:
-    """Reads one JSON object per line; ValueError for other input, with its line."""
+    """Reads one JSON object per line; ValueError, with the number of the line, for other input."""
     for number, line in enumerate(text.splitlines(), start=1):
         try:
             row = json.loads(line)
@@ -80,7 +80,7 @@ def rows_of_lines(text: str) -> Iterator[dict[str, Any]]:
 
 
 def filled(table: pa.Table, schema: pa.Schema, needed: Collection[str]) -> pa.Table:
-    """The table with the columns of `schema`: those that are missing, as in results of older versions, are null.
+    """The table with the columns of `schema`. Columns that the table lacks, as in results of older versions, are null.
 
     ValueError if one of `needed` is missing, or a column cannot be cast.
     """
@@ -93,7 +93,7 @@ def filled(table: pa.Table, schema: pa.Schema, needed: Collection[str]) -> pa.Ta
 
 
 def write(table: pa.Table, directory: Path) -> None:
-    """results.parquet and results.jsonl, each whole; the files of an earlier run are removed first."""
+    """Removes the files of an earlier run, then writes results.parquet and results.jsonl."""
     clear(directory)
     write_table(directory / "results.parquet", table)
     write_lines(directory / "results.jsonl", table.to_pylist(maps_as_pydicts="strict"))
@@ -101,8 +101,8 @@ def write(table: pa.Table, directory: Path) -> None:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Another name to write to; the file gets its own name when it is complete, and is removed if it cannot be."""
-    if path.exists() and not path.is_file():  # A device or a pipe has no other name.
+    """Yields a temporary path to write to. At the end the file is renamed to `path`; after an error it is removed."""
+    if path.exists() and not path.is_file():  # Renaming would replace a device or a pipe by a file.
         yield path
         return
     part = path.with_name(f".{path.name}.part")
@@ -115,13 +115,13 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """The file whole, or OSError and no file."""
+    """Writes a text: the whole file, or OSError and no file."""
     with whole(path) as part:
         part.write_text(text, encoding="utf-8")
 
 
 def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Writes JSON objects, one a line: the whole file, or OSError and no file."""
+    """Writes JSON objects, one per line: the whole file, or OSError and no file."""
     with whole(path) as part, part.open("w", encoding="utf-8") as lines:
         lines.writelines(json.dumps(row) + "\n" for row in rows)
 
@@ -133,7 +133,7 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def clear(directory: Path) -> None:
-    """Make the folder, or remove the files of an earlier run from it: no two runs' files stand side by side."""
+    """Creates the folder, or removes the files of an earlier run from it: a folder never has files of two runs."""
     directory.mkdir(parents=True, exist_ok=True)
     for name in (*RESULT_FILES, *(path.name for pattern in _PROFILES for path in directory.glob(pattern))):
         (directory / name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The style sheet of the reports: one page, light and dark, wide and narrow, nothing from elsewhere."""
+"""The style sheet of the reports, for light and dark, wide and narrow screens; it loads no other file."""
 
 from kcore.measure.report.palette import DARK, LIGHT, css
 

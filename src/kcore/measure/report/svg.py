@@ -1,4 +1,4 @@
-"""The base of all charts: SVG text whose colours are the page's, and marks that tell their numbers; no files."""
+"""Draws all charts as SVG elements with the page's colours; marks show texts (tips) when the pointer is on them."""
 
 import io
 import re
@@ -20,7 +20,7 @@ with needs("report"):
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.ticker import FuncFormatter, Locator, MaxNLocator, NullFormatter
 
-WIDTH = 4.6  # Inches; text is as large on a phone's screen as in a column of the page.
+WIDTH = 4.6  # Inches. Text then has the same size on a phone's screen as in a column of the page.
 STYLE: Final[dict[str, Any]] = {
     "svg.fonttype": "none",  # Text stays text, in the page's font.
     "font.size": 10,
@@ -48,7 +48,7 @@ _MOST_TICKS: Final = 6
 _TIP: Final = re.compile(r'<g id="tip-(\d+)">')
 _NEEDLESS: Final = (
     (re.compile(r"<metadata>.*?</metadata>|<!--.*?-->|<style.*?</style>", re.DOTALL), ""),
-    # matplotlib numbers its groups; nothing refers to them.
+    # matplotlib numbers its groups; nothing refers to these ids.
     (re.compile(r' id="[a-zA-Z][a-zA-Z0-9]*(?:\.[a-z]+)?(?:_\d+)+"'), ""),
     (re.compile(r"font-family: [^;\"]*; ?"), ""),
     (re.compile(r"font: ((?:[a-z0-9]+ )*[\d.]+px) [^;\"]*"), r"font: \1 sans-serif"),
@@ -56,11 +56,11 @@ _NEEDLESS: Final = (
 )
 _PLACES: Final = re.compile(r' (?:d|x|y|transform|viewBox|width|height)="[^"]*"')
 _DECIMALS: Final = re.compile(r"(\d\.\d\d)\d+")
-_LINES: Final = re.compile(r">\s*\n\s*<|\s*\n\s*")  # Between elements nothing, within an attribute one space.
+_LINES: Final = re.compile(r">\s*\n\s*<|\s*\n\s*")  # Line breaks: nothing between elements, one space in an attribute.
 
 
 class Chart:
-    """One panel and its tips. The title is its name on the page, and what a screen reader says."""
+    """One panel, and the tips of its marks. A screen reader reads the title of the panel."""
 
     def __init__(self, title: str, figure: Figure, axis: Axes, tips: list[str]) -> None:
         """`tips`: shared by the panels of a figure."""
@@ -82,7 +82,7 @@ class Chart:
         self._tips.append(text)
 
     def point(self, x: float, y: float, text: str, **style: Any) -> None:
-        """A marker with a tip."""
+        """Draws a marker with a tip."""
         [mark] = self.axis.plot([x], [y], **{"ls": "", "clip_on": False, "ms": 6, **style})
         self.tip(mark, text)
 
@@ -91,13 +91,13 @@ class Chart:
         self.axis.text(0.02, 0.98, text, transform=self.axis.transAxes, va="top", fontsize=8, color=FAINT)
 
     def svg(self) -> str:
-        """The element of the page."""
+        """The chart as an SVG element."""
         return svg(self.figure, self.title, self._tips)
 
 
 def draw(title: str, height: float, body: Callable[[Chart], None], width: float = WIDTH) -> str:
-    """A chart in the pages' style, as an element: `body` draws into it."""
-    style: Any = STYLE | {"svg.hashsalt": title}  # Ids of one page's charts differ by the charts' titles.
+    """Returns a chart in the pages' style as an SVG element; `body` draws into the chart."""
+    style: Any = STYLE | {"svg.hashsalt": title}  # The title makes ids differ between the charts of a page.
     with rc_context(style):
         chart = Chart.alone(title, height, width)
         body(chart)
@@ -111,9 +111,9 @@ def draw_grid(
     widths: Sequence[float],
     body: Callable[[list[list[Chart]]], None],
 ) -> str:
-    """Panels in rows and columns under one title, as an element; `widths`: of the columns, relative to each other.
+    """Returns panels in rows and columns under one title, as an SVG element; `body` draws into the panels.
 
-    The second line of the title is small.
+    `widths`: the relative widths of the columns. The second line of the title is small.
     """
     style: Any = STYLE | {"svg.hashsalt": title}
     head, _, below = title.partition("\n")
@@ -145,7 +145,7 @@ def svg(figure: Figure, title: str, tips: list[str]) -> str:
 
 
 def refuse_misleading_bars(figure: Figure) -> None:
-    """AssertionError for bars on a logarithmic axis, or on one without zero: there a bar's length is no quantity."""
+    """AssertionError for bars on a logarithmic axis, or on one without zero: a bar's length would mislead."""
     for axis in figure.axes:
         for bars in axis.containers:
             if isinstance(bars, BarContainer):
@@ -155,7 +155,7 @@ def refuse_misleading_bars(figure: Figure) -> None:
 
 
 def _smaller(text: str) -> str:
-    """The same picture in a third of the bytes: places to a hundredth of a point, fonts by the page's style sheet."""
+    """The same picture in a third of the bytes: coordinates with two decimals, fonts from the page's style sheet."""
     for pattern, instead in _NEEDLESS:
         text = pattern.sub(instead, text)
     text = _PLACES.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), text)
@@ -163,7 +163,7 @@ def _smaller(text: str) -> str:
 
 
 def time_axis(chart: Chart, log: bool, along: bool = True) -> None:
-    """Durations in nanoseconds on one axis, in plain words."""
+    """Sets up the horizontal axis, or the vertical one without `along`, for durations in ns; ticks read "20 µs"."""
     axis = chart.axis.xaxis if along else chart.axis.yaxis
     if log:
         (chart.axis.set_xscale if along else chart.axis.set_yscale)("log")
@@ -176,7 +176,7 @@ def time_axis(chart: Chart, log: bool, along: bool = True) -> None:
 
 
 class _RoundTicks(Locator):
-    """On a log axis 1, 2 and 5 of each decade, fewer where they would touch."""
+    """The ticks of a log axis: 1, 2 and 5 of each decade, but at most _MOST_TICKS."""
 
     def __call__(self) -> Any:
         assert self.axis is not None

@@ -1,4 +1,4 @@
-"""Figures as people read them."""
+"""Writes durations, sizes and counts as people read them."""
 
 from math import log10
 
@@ -33,7 +33,7 @@ def short_duration(ns: float) -> str:
 
 
 def time_left(done: int, total: int, elapsed_s: float) -> str:
-    """Says "about 40 s left" if the rest takes as long as what is done; empty while nothing is done."""
+    """A text such as "about 40 s left", at the speed so far; empty before the first and after the last of `total`."""
     if not 0 < done < total:
         return ""
     left_s = elapsed_s / done * (total - done)

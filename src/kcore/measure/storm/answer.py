@@ -1,7 +1,7 @@
 """Answers the question of a storm's page: the time of each controller as a multiple of another controller's.
 
 A ratio divides the medians of the valid repetitions; its spread covers the ratios within each repetition. The
-ratio of the medians always lies inside that spread. Where nothing valid was measured there is no ratio, and no answer.
+ratio of the medians always lies inside this spread. Without valid repetitions there is no ratio, and no answer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ UNTIL: Final = {
     "register": "all brokers are registered and know it",
     "create": "the last broker knows all new topics",
     "failover": "another controller leads and the last broker knows it",
-    "broker-lost": "the last broker knows a lost broker's leaders",
-    "rack-lost": "the last broker knows a lost rack's leaders",
+    "broker-lost": "the last broker knows who leads a lost broker's partitions",
+    "rack-lost": "the last broker knows who leads a lost rack's partitions",
     "broker-back": "the last broker knows that a lost broker is back",
     "controlled-shutdown": "the last broker knows the leaders that a stopping broker gave up",
     "bounce": "the last broker knows that a killed broker is back",
@@ -34,15 +34,15 @@ UNTIL: Final = {
     "isr-storm": "the last broker knows the changed ISRs",
     "reassign": "the last broker knows a broker's moved replicas",
     "assign": "the last broker knows the assigned directories",
-    "dir-lost": "the last broker knows a failed directory's leaders",
+    "dir-lost": "the last broker knows who leads a failed directory's partitions",
     "delete-topics": "the last broker knows the deleted topics",
     "controller-killed": "the last broker knows the first change after a killed controller",
     "standby-takes-over": "the last broker knows the first change after a standby took over",
 }
-"""By scenario: the end of what is timed."""
+"""By scenario, the event that ends its timed interval."""
 _FIRST_ASKED: Final = "broker-lost"
 _ALWAYS: Final = ("register", "create")  # Every storm runs these first: the answer prefers other scenarios.
-_NS: Final = 1e6  # in a millisecond
+_NS: Final = 1e6  # Nanoseconds in a millisecond.
 _LEAST_MS: Final = 1e-3  # Shorter work gets no ratio.
 
 
@@ -61,7 +61,7 @@ class Measured:
 
     @property
     def marks(self) -> list[Mark]:
-        """Invalid if repetitions do not count, noisy by the limits of the reports: a mark each."""
+        """The mark "invalid" if repetitions do not count, and the mark "noisy" by the limits of the reports."""
         count = len(self.works) + len(self.invalid)
         name = f"{len(self.invalid)} of {count} repetitions do not count: {'; '.join(dict.fromkeys(self.invalid))}"
         found = [Mark("invalid", name)] if self.invalid else []
@@ -72,28 +72,28 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The work of one target over that of another in the same scenario."""
+    """One target's work divided by another target's work in the same scenario."""
 
     mine: Measured
     base: Measured
 
     @property
     def value(self) -> float | None:
-        """None where one of them has no valid repetition, or no work."""
+        """The ratio of the medians; None if a target has no valid repetition, or the base no work."""
         if not self.mine.works or not self.base.works or self.base.median < _LEAST_MS:
             return None
         return self.mine.median / self.base.median
 
     @property
     def spread(self) -> tuple[float, float] | None:
-        """The spread over the repetitions that are valid on both targets; None for fewer than two."""
+        """The least and the greatest ratio in a repetition that is valid on both targets; None for fewer than two."""
         both = self.mine.works.keys() & self.base.works.keys()
         ratios = [self.mine.works[at] / self.base.works[at] for at in both if self.base.works[at] >= _LEAST_MS]
         return (min(ratios), max(ratios)) if len(ratios) > 1 else None
 
     @property
     def marks(self) -> list[Mark]:
-        """One mark for each word; the marks cover both targets."""
+        """The marks of both targets: one for each word, with all reasons."""
         reasons: dict[str, list[str]] = {}
         for each in (self.base, self.mine):
             for mark in each.marks:
@@ -102,7 +102,7 @@ class Ratio:
 
 
 def measured(rows: Sequence[Row]) -> list[Measured]:
-    """The scenarios at their largest size, in the order of the rows, without those that change nothing."""
+    """The scenarios at their largest size, in the order of the rows, without scenarios that change nothing."""
     sizes: dict[str, tuple[int, int]] = {}
     for row in rows:
         size = row["wanted_partitions"], row["wanted_brokers"]
@@ -121,7 +121,7 @@ def measured(rows: Sequence[Row]) -> list[Measured]:
 
 
 def base_of(target: str, targets: Sequence[str]) -> str | None:
-    """The target to compare with: the first Kafka of the same mode, or the first Kafka, or the first target."""
+    """The target to compare with: the first Kafka of the same mode, any Kafka, or any target; None for this one."""
     others = [each for each in targets if each.startswith("kafka")] or list(targets[:1])
     same_mode = [each for each in others if each.endswith("-zk") == target.endswith("-zk")]
     base = (same_mode or others)[0]
@@ -141,7 +141,7 @@ def ratios_of(found: Sequence[Measured]) -> list[Ratio]:
 
 
 def asked(scenarios: Sequence[str]) -> str | None:
-    """The scenario that the sentence is about."""
+    """The scenario that the page's answer is about; None without scenarios."""
     if _FIRST_ASKED in scenarios:
         return _FIRST_ASKED
     return next((name for name in scenarios if name not in _ALWAYS), next(iter(scenarios), None))
@@ -220,7 +220,7 @@ def first_screen(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
 
 
 def _table(ratios: Sequence[Ratio], facts: Mapping[str, Any]) -> str:
-    head = ("until", "controller", "beside", "its work", "work beside", "ratio", "least to greatest")
+    head = ("until", "controller", "compared with", "its work", "work of the other", "ratio", "least to greatest")
     lines: list[tuple[Sequence[Cell], bool]] = []
     for each in ratios:
         works = (duration(side.median * _NS) if side.works else "" for side in (each.mine, each.base))
@@ -228,7 +228,7 @@ def _table(ratios: Sequence[Ratio], facts: Mapping[str, Any]) -> str:
         value = "none" if each.value is None else f"{three_digits(each.value)}x"
         names = (titled(each.mine.target, facts), titled(each.base.target, facts))
         lines.append(((until(each.mine.scenario), *names, *works, Marked(value, each.marks), between), False))
-    return html_table(head, lines, ("until", "controller", "beside"))
+    return html_table(head, lines, ("until", "controller", "compared with"))
 
 
 def ratio_chart(ratios: Sequence[Ratio], facts: Mapping[str, Any]) -> str:
@@ -249,4 +249,4 @@ def ratio_chart(ratios: Sequence[Ratio], facts: Mapping[str, Any]) -> str:
     bases = list(dict.fromkeys(titled(each.base.target, facts) for each in ratios))
     legend = {titled(name, facts): (color_of(name), marker_of(name, targets)) for name in targets}
     axis = Axis(f"times what {' or '.join(bases)} needs, log", lambda value: f"{value:g}x", log=True)
-    return dot_chart("Work over that of the controller beside it", dots, axis, legend=legend, line=(1.0, "as long"))
+    return dot_chart("Work divided by the other controller's", dots, axis, legend=legend, line=(1.0, "as long"))

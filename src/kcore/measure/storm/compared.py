@@ -1,4 +1,4 @@
-"""Results of `kcore storm` for `kcore compare`: what was kept, a named figure a scenario, target and size."""
+"""Reads results of `kcore storm` for `kcore compare`, as one figure per scenario, target and size."""
 
 import tomllib
 from collections import Counter
@@ -17,19 +17,19 @@ from kcore.measure.storm.report_rows import KEY, ROW_SCHEMA, Row, is_good, repet
 
 NEEDED: Final = (*KEY, "last_ms", "session_ms", "heartbeat_p99_ms", "error", "valid", "partial")
 ABOUT: Final = (
-    "Times are the controllers' work until the last broker knew, without session time-outs; of scenarios that change "
-    "nothing the p99 of heartbeats."
+    "Times are the controllers' work until the last broker knew, without session time-outs; if a scenario changes "
+    "nothing, the p99 of heartbeats."
 )
 _WORK: Final = "work"
 _HEARTBEAT: Final = "heartbeat p99"
-_NS: Final = 1e6  # in a millisecond
+_NS: Final = 1e6  # Nanoseconds in a millisecond.
 _PLANNED: Final = frozenset({"brokers", "partitions", "targets", "scenarios", "repeat", "seed", "master"})
 _OLD_NAMES: Final = {"mind": "metadata"}  # Fields of older plans.
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioFigure:
-    """The controllers' work in a scenario, over its repetitions; where nothing changes the p99 of heartbeats."""
+    """The controllers' work in a scenario, over its repetitions; the p99 of heartbeats if nothing changes."""
 
     scenario: str
     target: str
@@ -38,7 +38,7 @@ class ScenarioFigure:
     what: str
     spread: Spread
     times_ns: Sequence[float]
-    digest: str = ""  # Two storms never write the same records.
+    digest: str = ""  # Not compared: two storms never write the same records.
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -90,7 +90,7 @@ def read(path: Path) -> pa.Table:
         table = result_files.filled(
             result_files.read_results(result_files.results_file(path), table_of), ROW_SCHEMA, NEEDED
         )
-    except (AttributeError, TypeError, ValueError) as error:  # `table_of` on rows that are no storm's, too.
+    except (AttributeError, TypeError, ValueError) as error:  # Also from `table_of`, for rows of other commands.
         raise ValueError(f"no results of kcore storm that can be compared: {error}") from None
     for number, row in enumerate(table.to_pylist()):
         if lacking := [name for name in NEEDED if name != "error" and row[name] is None]:
@@ -134,7 +134,7 @@ def figures_of(rows: Sequence[Row]) -> list[ScenarioFigure]:
 
 
 def map_hint(old: Sequence[Compared], new: Sequence[Compared]) -> list[str]:
-    """Which --map would compare targets that only one of the runs has; empty if both have the same."""
+    """Suggests a --map if each run has a target that the other lacks; otherwise empty."""
     before, after = ([*dict.fromkeys(str(figure.named["target"]) for figure in run)] for run in (old, new))
     gone, come = (
         [name for name in names if name not in others] for names, others in ((before, after), (after, before))

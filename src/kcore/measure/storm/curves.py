@@ -1,7 +1,7 @@
 """One chart of all scenarios and targets over the size of the cluster: the controllers' work, and their CPU.
 
-A row of panels a scenario; within it one for each number of brokers. All axes are logarithmic and the same in all rows:
-a line that is lower is better, and one that is flatter scales better. Its data is `medians.json`.
+Each scenario has a row of panels: one for each of time and CPU, and each number of brokers. All axes are logarithmic
+and the same in all rows: a lower line is better, and a flatter line scales better. The data is in `medians.json`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ TIME: Final = "time"
 CPU: Final = "CPU"
 _LEAST_NS: Final = 1e5  # The least value of an axis.
 _WIDTH, _PANEL = 2.1, 1.75  # Inches of a panel.
-_LEAST_WIDTH: Final = 9.4  # Inches of the whole; fewer would make the text too large on the page.
+_LEAST_WIDTH: Final = 9.4  # Inches of the whole chart; fewer would make the text too large on the page.
 _ENDS: Final = 1.2  # Inches to the left of the panels.
 _ROOM: Final = 1.6  # How much wider a panel with the lines' names is.
 _DRAWN: Final = 0.6  # The share of a panel's height between its title and its ticks.
@@ -67,14 +67,14 @@ BROKERS: Final = Size("wanted_brokers", "wanted_partitions", "brokers", "partiti
 
 
 def size_of(rows: Sequence[Row]) -> Size | None:
-    """Partitions, or brokers where only their number differs; None where there is one size."""
+    """PARTITIONS if their number differs, BROKERS if only theirs does; None for one size."""
     if len({row[PARTITIONS.along] for row in rows}) > 1:
         return PARTITIONS
     return BROKERS if len({row[BROKERS.along] for row in rows}) > 1 else None
 
 
 def curves_chart(rows: Sequence[Row]) -> str:
-    """Draws merged rows; empty for one size."""
+    """The chart of merged rows as an SVG element; empty for one size."""
     timed = [row for row in rows if phases_of(row) is not None]
     size = size_of(timed)
     if size is None:
@@ -144,7 +144,7 @@ def _point(panel: Chart, place: tuple[float, float], row: Row, figure: Figure, s
 
 
 def _name_lines(panel: Chart) -> None:
-    """Each line's name after its end; names that would touch are moved apart, each with a thin line to its end."""
+    """Writes each line's name after its end. Names that would touch are moved apart and joined to the ends by lines."""
     low, high = (log10(end) for end in panel.axis.get_ylim())
     step = (high - low) * _LABEL / (_PANEL * _DRAWN)
     ordered = sorted(panel.ends, key=lambda end: end[1])

@@ -1,7 +1,7 @@
 """Bounds for the changes of a valid measurement; they follow from the cluster's state before the scenario begins.
 
 A repetition whose changes lie outside of its bounds is invalid, with the reason, and no figure of the repetition is
-in a median. Both modes use the same bounds where they count the same.
+in a median. Both modes use the same bounds for changes that both count.
 """
 
 from collections.abc import Collection
@@ -30,7 +30,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What some brokers hold, added up over them."""
+    """The sums of what some brokers hold."""
 
     leaders: int  # partitions that they lead
     isrs: int  # memberships of ISRs
@@ -52,16 +52,16 @@ class Held:
         self._counts = {name: np.bincount(rows[rows >= 0], minlength=count) for name, rows in by_name.items()}
 
     def of(self, broker_ids: Collection[int]) -> Holdings:
-        """Brokers that are not in the table hold nothing."""
+        """The sum over these brokers. Brokers that are not in the table hold nothing."""
         rows = self._brokers.rows([each for each in broker_ids if each in self._brokers])
         return Holdings(**{name: int(counts[rows].sum()) for name, counts in self._counts.items()})
 
 
 def leaving(found: Holdings, times: int = 1) -> Bounds:
-    """The changes when brokers end: at least the partitions that they lead, at most those that have replicas on them.
+    """Bounds when brokers end: at least one change per partition that they lead, at most one per replica on them.
 
-    A partition with one ISR member changes twice: the member stops leading, and stays in the ISR.
-    `times`: the brokers also come back.
+    A partition with one ISR member may change once more: the member stops leading, and stays in the ISR.
+    `times`: 2 if the brokers also come back.
     """
     return Bounds(max(1, found.leaders), times * (found.replicas + found.alone), f"brokers that {found} end")
 

@@ -4,7 +4,7 @@ from typing import Final
 
 _OLD_SESSION: Final = "refused until the session of the broker's last incarnation has ended"
 _NO_CONTROLLER: Final = "there is no active controller until another one is elected"
-_CLOSED: Final = "the controller that goes closes its connections"
+_CLOSED: Final = "a controller that ends closes its connections"
 _ELECTION: Final = {"NOT_CONTROLLER": _NO_CONTROLLER, "connection closed": _CLOSED}
 
 EXPECTED_ERRORS: Final[dict[str, dict[str, str]]] = {
@@ -21,7 +21,7 @@ EXPECTED_ERRORS: Final[dict[str, dict[str, str]]] = {
     "limit-isr": _ELECTION,
     "limit-fence": _ELECTION,
 }
-"""By scenario and error, and why it is expected."""
+"""By scenario and error, the reason why the error is expected."""
 
 
 def expected_of(scenario: str, errors: dict[str, int]) -> dict[str, int]:

@@ -1,8 +1,8 @@
-"""The time of a scenario in parts, the same in both modes: waiting for sessions to end, and the controller's work.
+"""Divides the time of a scenario, in both modes: into the wait for sessions to end, and the controller's work.
 
-A session's end is when its time-out is over (KRaft), or when ZooKeeper has removed the broker's znode. A KRaft
-controller may be late to look: until it writes the first record of the fencing is a part of its own. The work begins
-with that record, or with the znode's removal, and ends when the last broker knows.
+A session ends when its time-out is over (KRaft), or when ZooKeeper removes the broker's znode. A KRaft controller
+checks sessions periodically: the time from the session's end to the first record of the fencing is a separate phase.
+The work begins with that record, or with the znode's removal, and ends when the last broker knows the last change.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from kcore.measure.hollow.histograms import NOT_KNOWN
 class Phases:
     """The consecutive phases of one scenario, in ms; their sum is `last_ms`."""
 
-    session: float  # until the sessions of lost brokers ended, or while registrations were refused because of one
+    session: float  # until lost brokers' sessions ended, or while the controller refused registrations because of one
     noticed: float  # after a session: until the controller wrote the first change, by the time stamp of its batch
     decided: float  # without a session: until the controller wrote the first change
     first: float  # until the first broker knew that change
@@ -29,7 +29,7 @@ class Phases:
 
 
 def phases_of(row: Mapping[str, Any]) -> Phases | None:
-    """None where nothing changed, or where work and wait cannot be separated. Merged rows have their own."""
+    """The phases of a row. None if nothing changed, or work and wait cannot be separated. Merged rows have theirs."""
     if "phases" in row:
         known: Phases | None = row["phases"]
         return known
@@ -39,7 +39,7 @@ def phases_of(row: Mapping[str, Any]) -> Phases | None:
     session = min(last, max(0.0, row["session_ms"]))
     seen, gap = row["first_ms"] or 0.0, row["append_gap_ms"]
     first = min(last, max(session, seen))
-    # Negative if the controller's clock is ahead of ours, or if the time is not known: do not use the value.
+    # A negative gap is not used: the controller's clock is ahead of ours, or the time is not known.
     is_written = gap is not None and gap >= 0
     written = min(first, max(session, seen - gap)) if is_written else first
     if not session:
@@ -50,13 +50,13 @@ def phases_of(row: Mapping[str, Any]) -> Phases | None:
 
 
 def work_ms(row: Mapping[str, Any]) -> float:
-    """`Phases.work`, or -1."""
+    """The controllers' work in a row in ms (`Phases.work`), or NOT_KNOWN."""
     phases = phases_of(row)
     return NOT_KNOWN if phases is None else phases.work
 
 
 def knew_after_ms(row: Mapping[str, Any]) -> list[float]:
-    """When each broker knew the last change, from where the controller's work begins; empty where that is not known."""
+    """For each broker, the time from the beginning of the work until it knew the last change; empty if not known."""
     phases = phases_of(row)
     if phases is None:
         return []

@@ -4,10 +4,10 @@ from typing import Protocol
 
 
 class Profiling(Protocol):
-    """A profile of the controllers: `storm.profile.cell.CellProfile`."""
+    """A profile of the controllers: `storm.profile.profile_cell.CellProfile`."""
 
     def begin(self, scenario: str) -> None:
-        """Returns when the controllers are sampled. TargetError if one cannot be."""
+        """Starts to sample the controllers. TargetError if one cannot be sampled."""
 
     def end(self) -> None:
         """Ends the window of the current scenario; no effect if no scenario has begun."""

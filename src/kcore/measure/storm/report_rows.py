@@ -1,4 +1,4 @@
-"""Rows of a storm's report: one a scenario, cell and repetition; how repetitions are put together; the verdict."""
+"""Rows of a storm's report, one per scenario, target, size and repetition, and the merging of repetitions."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,10 +13,10 @@ from kcore.measure.storm.phases import Phases, phases_of, work_ms
 from kcore.measure.storm.result import ScenarioResult
 from kcore.measure.storm.storm_plan import Cell
 
-Row = dict[str, Any]  # The schema of `row_of`; merged rows have `repetitions`, `tried`, `excluded`, and their spread.
+Row = dict[str, Any]  # The columns of `row_of`; merged rows also have `repetitions`, `tried`, `excluded` and a spread.
 
 BULKY: Final = ("known_ms", "heartbeats")
-"""What JSON on stdout leaves out: a figure a broker, or a bucket."""
+"""Columns that JSON on stdout leaves out: they have a figure for each broker or bucket."""
 KEY: Final = ("wanted_brokers", "wanted_partitions", "scenario", "target")
 _ARROW: Final[dict[Any, pa.DataType]] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 _SPECIAL: Final = {
@@ -44,11 +44,11 @@ MEDIANS: Final = (
     *("first_ms", "last_ms", "p50_ms", "p99_ms", "answered_ms", "heartbeat_p99_ms"),
     *("controller_cpu_s", "controller_rss_mb", "own_cpu_s", "changes", "requests", "log_bytes"),
 )
-"""The columns whose medians `medians` tells, beside the phases."""
+"""The columns whose medians `medians` returns, in addition to the phases."""
 
 
 def row_of(cell: Cell, result: ScenarioResult, seed: int, *, partial: bool = False, error: str | None = None) -> Row:
-    """One row; an error says that the scenario failed, and its figures mean little."""
+    """The row of a result; `error`: why the scenario failed, in which case the figures mean little."""
     return {
         "target": cell.target.text,
         "wanted_brokers": cell.brokers,
@@ -67,7 +67,7 @@ def failed_row(cell: Cell, scenario: str, controllers: int, seed: int, error: st
 
 
 def table_of(rows: Iterable[Row]) -> pa.Table:
-    """The rows as Arrow."""
+    """The rows as an Arrow table."""
     flat = [
         {name: [*value.items()] if isinstance(value, dict) else value for name, value in row.items()} for row in rows
     ]
@@ -75,12 +75,12 @@ def table_of(rows: Iterable[Row]) -> pa.Table:
 
 
 def is_profiled(rows: Iterable[Row]) -> bool:
-    """Whether samplers took CPU time, too: compare the figures of a profiled run with profiled runs only."""
+    """True if the run was profiled. Samplers take CPU time: its figures compare with profiled runs only."""
     return any(row["profiled"] for row in rows)
 
 
 def is_good(row: Row) -> bool:
-    """Whether the row counts: the scenario did not fail, and its result is valid and complete."""
+    """True if the row counts: the scenario did not fail, and its result is valid and complete."""
     return row["error"] is None and row["valid"] and not row["partial"]
 
 
@@ -89,15 +89,15 @@ def why_left_out(row: Row) -> str:
     if row["error"] is not None:
         lines = row["error"].splitlines()
         return f"failed: {lines[0] if lines else 'without a reason'}"
-    return row["invalid"] or ("only a part of it ran" if row["partial"] else "its file does not say why")
+    return row["invalid"] or ("only a part of it ran" if row["partial"] else "the file does not say why")
 
 
 def merged(rows: Sequence[Row]) -> list[Row]:
     """Merges the repetitions of each size, scenario and target, in this order; no row if all repetitions failed.
 
-    One rule for every figure: the median over the repetitions of each one's own figure. Only errors and false fencings
-    are added up. A repetition that does not count is in no figure; `excluded` says how many there are of `tried`. Where
-    none counts, there are no figures.
+    Every figure is the median of the repetitions' figures; only errors and false fencings are added up. Repetitions
+    that do not count are in no figure: `excluded` is their number among the `tried` ones. If no repetition counts,
+    there are no figures.
     """
     tried = _groups(rows)
     groups = {key: group for key, group in tried.items() if any(row["error"] is None for row in group)}
@@ -130,13 +130,13 @@ def _merged(rows: Sequence[Row]) -> Row:
 
 
 def _no_figures(row: Row) -> Row:
-    """The text for a scenario that measured nothing."""
+    """The columns of a merged row in which no repetition counts."""
     kept = ("valid", "invalid", "controllers", "profiled")
     return ScenarioResult(row["scenario"], 0, 0, 0).as_row() | {name: row[name] for name in kept}
 
 
 def _typical_phases(rows: Sequence[Row]) -> Phases | None:
-    """The medians of the waiting and of the work, which is divided as in the repetition in the middle."""
+    """The medians of the wait and of the work; the work is divided as in the repetition with the median work."""
     found = sorted((phases for row in rows if (phases := phases_of(row)) is not None), key=lambda each: each.work)
     if not found:
         return None
@@ -154,7 +154,7 @@ def _typical_phases(rows: Sequence[Row]) -> Phases | None:
 
 
 def works(rows: Sequence[Row]) -> list[float]:
-    """The controllers' work in each, in order, where anything changed."""
+    """The controllers' work in ms in ascending order, from the rows in which it is known."""
     return sorted(ms for row in rows if (ms := work_ms(row)) != NOT_KNOWN)
 
 
@@ -196,7 +196,7 @@ def _summary(values: Sequence[float]) -> dict[str, Any]:
 
 
 def repetitions(rows: Sequence[Row]) -> dict[tuple[Any, ...], list[Row]]:
-    """The rows that count by KEY, each a repetition."""
+    """The rows that count, grouped by KEY: one row per repetition."""
     return _groups([row for row in rows if is_good(row)])
 
 
@@ -224,15 +224,15 @@ def missing(rows: Iterable[Row], expected: Iterable[tuple[Cell, str]]) -> list[s
 
 
 def different_ends(rows: Iterable[Row]) -> list[str]:
-    """The scenarios that did not leave the same in ZooKeeper under all targets, a line each."""
+    """A line for each scenario that left different states in ZooKeeper under two targets."""
     ends: dict[tuple[Any, ...], dict[str, str]] = {}
     for row in rows:
         if row["error"] is None and row["end_state"]:
             key = row["scenario"], row["wanted_brokers"], row["wanted_partitions"], row["repetition"]
             ends.setdefault(key, {})[row["target"]] = row["end_state"]
     return [
-        f"different ends: {scenario}, {brokers:,} x {partitions:,}, repetition {nth + 1}: what is in ZooKeeper is not "
-        f"the same under {' and '.join(found)}"
+        f"different ends: {scenario}, {brokers:,} x {partitions:,}, repetition {nth + 1}: the state in ZooKeeper is "
+        f"not the same under {' and '.join(found)}"
         for (scenario, brokers, partitions, nth), found in ends.items()
         if len({*found.values()}) > 1
     ]

@@ -16,7 +16,7 @@ from kcore.measure.storm.phases import phases_of, work_ms
 from kcore.measure.storm.report_rows import Row, different_ends, is_good
 from kcore.printable import printable
 
-_NS: Final = 1e6  # in a millisecond
+_NS: Final = 1e6  # Nanoseconds in a millisecond.
 
 
 def _ms(name: str) -> Callable[[Row], str]:
@@ -44,7 +44,7 @@ def _work(row: Row) -> str:
 
 
 def _spread(least: str, most: str, unit_ns: float) -> Callable[[Row], str]:
-    """Over repetitions."""
+    """Writes the least and the greatest value over repetitions; empty for a row without a spread."""
 
     def text(row: Row) -> str:
         return "" if least not in row else f"{duration(row[least] * unit_ns)} to {duration(row[most] * unit_ns)}"
@@ -53,12 +53,12 @@ def _spread(least: str, most: str, unit_ns: float) -> Callable[[Row], str]:
 
 
 def _rate(row: Row) -> str:
-    """Changes a second, until all was answered."""
+    """Changes per second until the controller's last answer."""
     return "" if row["answered_ms"] <= 0 else f"{row['changes'] / row['answered_ms'] * 1e3:,.0f}"
 
 
 def _over_brokers(name: str, fewest: int) -> Callable[[Row], str]:
-    """A percentile over brokers; blank for fewer than `fewest`, where it would be the time of the last one."""
+    """A percentile over brokers; blank for fewer than `fewest` brokers: it would be the time of the last one."""
     text = _ms(name)
     return lambda row: text(row) if row["wanted_brokers"] >= fewest else ""
 
@@ -87,7 +87,7 @@ COSTS: Final[Columns] = {
     "own lag": _ms("lag_max_ms"),
     "errors": lambda row: _errors(row["errors"]),
 }
-SPREAD: Final = "min to max"  # After the column of a median.
+SPREAD: Final = "min to max"  # The title of the column after a median's.
 _SPREADS: Final[Columns] = {
     "work": _spread("work_min_ms", "work_max_ms", _NS),
     "CPU": _spread("cpu_min_s", "cpu_max_s", 1e9),
@@ -95,26 +95,26 @@ _SPREADS: Final[Columns] = {
 ALL_ERRORS: Final = "errors, added up"
 TEXT: Final = ("scenario", "target", "errors", ALL_ERRORS)
 LEGEND: Final = (
-    "session: waiting for the sessions of brokers to end, which is not the controller's work: from the death until the "
-    "session time-out after the last heartbeat that was sent, or while the controller refused a registration because "
-    "of the session before; in ZooKeeper mode until ZooKeeper removed the broker's znode. noticed: from then until the "
-    "controller wrote the first record of the fencing (the time stamp of its batch), mostly the wait for its next look "
-    "at all sessions; in ZooKeeper mode a watch tells it at once, and what it takes is work. work: from that first "
-    "record, or the znode's removal, or else from the intended moment, until the last broker knew: the controller, the "
-    "log, the brokers' fetches; blank where the wait for a session is not known. wrote: how much of the work went by "
-    "until the controller wrote the first change. first, last: when the first broker knew the first change, and the "
-    "last broker the last one, from the intended moment; p50, p99, p99.9: over brokers, when each knew the last; "
-    "blank with fewer than 100 or 1,000 brokers. answer: when the controller had answered all that it was asked. "
-    "changes: records of the kinds that the scenario is about, in ZooKeeper mode partitions in LeaderAndIsr, or in "
-    "StopReplica where topics are deleted; a second: how many of them until the last answer; log: bytes of all "
-    "records, or requests. beat p99: latency of heartbeats meanwhile. CPU, RSS: what the controllers' processes took "
-    "(time in the scenario, peak so far), where they can be "
-    "seen. own: the load generator. errors: counts by name."
+    "session: the wait for brokers' sessions to end, which is not the controller's work: from the death until the "
+    "session time-out after the last heartbeat, or while the controller refused a registration because of the earlier "
+    "session; in ZooKeeper mode until ZooKeeper removed the broker's znode. noticed: from the end of the session until "
+    "the controller wrote the first record of the fencing (the time stamp of its batch). Most of this is the wait for "
+    "the controller's next check of all sessions; in ZooKeeper mode a watch notifies the controller, and this part is "
+    "work. work: from that first record, from the znode's removal, or without a session from the intended moment, "
+    "until the last broker knew: the controller, the log, the brokers' fetches; blank if the wait for a session is not "
+    "known. wrote: the part of the work until the controller wrote the first change. first, last: from the intended "
+    "moment until the first broker knew the first change, and until the last broker knew the last change; p50, p99, "
+    "p99.9: over brokers, until each knew the last change; blank with fewer than 100 or 1,000 brokers. answer: until "
+    "the controller had answered all requests. changes: records of the types that the scenario counts, in ZooKeeper "
+    "mode partitions in LeaderAndIsr, or in StopReplica if topics are deleted; a second: changes per second until the "
+    "last answer; log: bytes of all records, or requests. beat p99: latency of heartbeats in the scenario. CPU, RSS: "
+    "CPU time in the scenario and peak memory so far of the controllers' processes, if they are visible. own: the load "
+    "generator. errors: counts by name."
 )
 
 
 def sizes_of(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
-    """Merged rows by size of the cluster, each with a headline."""
+    """Merged rows grouped by size of the cluster, each group with a headline."""
     by_size = groupby(rows, lambda row: (row["wanted_brokers"], row["wanted_partitions"]))
     return [
         (f"{brokers:,} brokers, {partitions:,} partitions", list(group)) for (brokers, partitions), group in by_size
@@ -130,7 +130,7 @@ def ratio(row: Row, rows: Sequence[Row]) -> str:
 
 
 def cells_of(rows: Sequence[Row], columns: Columns) -> tuple[list[str], list[tuple[list[str], bool]]]:
-    """Head and lines for rows of one size: TIMES with a ratio of work where there are several targets, or COSTS."""
+    """Head and lines for rows of one size, with TIMES or COSTS. TIMES of several targets have a ratio of work, too."""
     several = len({row["target"] for row in rows}) > 1
     shown: Columns = {}
     has_repetitions = are_medians(rows)
@@ -163,14 +163,17 @@ def titles(rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def _mark(row: Row) -> str:
-    """The mark after a scenario that does not count, or that has repetitions that do not."""
+    """The text after a scenario's name if the scenario, or some of its repetitions, do not count; otherwise empty."""
     if not is_good(row):
         return " (partial)" if row["partial"] else " (invalid)"
     return f" ({row['excluded']} of {row['tried']} do not count)" if row.get("excluded") else ""
 
 
 def curve(rows: Sequence[Row]) -> tuple[list[str], list[tuple[list[str], bool]]]:
-    """The work by scenario, target and brokers, a column a count of partitions; empty for one size."""
+    """A table of the work: a line per scenario, target and number of brokers, a column per number of partitions.
+
+    Head and lines are empty if all rows have the same size.
+    """
     sizes = {(row["wanted_brokers"], row["wanted_partitions"]) for row in rows}
     if len(sizes) < 2:
         return [], []
@@ -208,7 +211,7 @@ def troubles(rows: Sequence[Row], missing: Sequence[str]) -> list[str]:
 
 
 def _failures(rows: Sequence[Row], is_repeated: bool) -> list[str]:
-    """A line for each error of a cluster, with the scenarios that ended with it: all of them if it did not start."""
+    """A line for each error of a cluster, with the scenarios that it ended: all if the cluster did not start."""
     scenarios: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row["error"] is not None:
@@ -236,7 +239,7 @@ def expected(rows: Sequence[Row]) -> list[str]:
 
 
 def show(console: Console, rows: Sequence[Row], found_troubles: Sequence[str]) -> None:
-    """Merged rows, a table a size; the curve over sizes; what was found; then what went wrong."""
+    """Prints merged rows: tables for each size, the work by size, findings, expected errors, then faults."""
     for headline, group in sizes_of(rows):
         for title, columns in zip(titles(group), (TIMES, COSTS), strict=True):
             console.print(_table(f"[bold]{headline}[/]: {title}", *cells_of(group, columns)))
@@ -258,7 +261,7 @@ def _table(title: str, head: Sequence[str], lines: Sequence[tuple[Sequence[str],
         folds = name in (
             "errors",
             ALL_ERRORS,
-        )  # One word of up to 40 letters may be wider than what is left of a terminal.
+        )  # An error's name of 40 letters may be wider than the rest of the terminal.
         justify: Any = "left" if is_left else "right"
         table.add_column(name, justify=justify, no_wrap=not folds, min_width=len(name), overflow="fold")
     for cells, _ in lines:

@@ -8,31 +8,31 @@ from kcore.measure.hollow.histograms import NOT_KNOWN
 
 @dataclass(slots=True)
 class ScenarioResult:
-    """Times in milliseconds from the intended moment, -1 where there was nothing to time."""
+    """The result of one scenario. Times are ms from the intended moment, its beginning; -1 if nothing was timed."""
 
     scenario: str
-    brokers: int  # live ones, which must have the records
+    brokers: int  # live brokers, which must read the changes
     partitions: int
     controllers: int
-    seconds: float = 0.0  # the scenario in all
-    answered_ms: float = NOT_KNOWN  # the controller's last answer to what was asked of it
+    seconds: float = 0.0  # the whole scenario
+    answered_ms: float = NOT_KNOWN  # the controller's last response to the scenario's requests
     first_ms: float = NOT_KNOWN  # the first change at the first broker
     last_ms: float = NOT_KNOWN  # the last change at the last broker
     p50_ms: float = NOT_KNOWN  # over brokers: the last change at each
     p99_ms: float = NOT_KNOWN
     p999_ms: float = NOT_KNOWN
-    # The part of this time spent on waiting for brokers' sessions to end: from the intended moment until the last
+    # The time spent on waiting for brokers' sessions to end: from the intended moment until the last
     # lost broker's session ended, or while the controller refused registrations because of an old session.
     session_ms: float = NOT_KNOWN
     # Each wave's time, from its beginning until the last broker had read the wave's last change.
     waves_ms: dict[str, float] = field(default_factory=dict)
-    known_ms: list[float] = field(default_factory=list)  # until each broker knew the last change, one by one
-    append_gap_ms: float = NOT_KNOWN  # from the controller's time of the first change to the first broker's
+    known_ms: list[float] = field(default_factory=list)  # for each broker, until it knew the last change
+    append_gap_ms: float = NOT_KNOWN  # from the first change's time stamp until the first broker had it
     changes: int = 0  # records of the types that the scenario counts
-    expected_least: int = 0  # changes, by the state before
+    expected_least: int = 0  # the bounds of `changes`, from the state before the scenario
     expected_most: int = 0
     records: dict[str, int] = field(default_factory=dict)  # all records by type
-    log_begin: int = 0  # the part of the metadata log that the scenario wrote
+    log_begin: int = 0  # offsets: the scenario's part of the metadata log
     log_end: int = 0
     log_bytes: int = 0
     heartbeat_p50_ms: float = NOT_KNOWN
@@ -40,12 +40,12 @@ class ScenarioResult:
     heartbeat_p999_ms: float = NOT_KNOWN
     heartbeat_max_ms: float = NOT_KNOWN
     heartbeats: list[int] = field(default_factory=list)  # counts by bucket, as `percentile_ms` takes them
-    lag_max_ms: float = NOT_KNOWN  # by which our own heartbeats went out late
-    clock_ms: float = 0.0  # the largest possible clock difference, where brokers run in other processes
+    lag_max_ms: float = NOT_KNOWN  # the longest delay with which the load generator sent a heartbeat
+    clock_ms: float = 0.0  # the largest possible clock difference, if brokers run in other processes
     false_fencings: int = 0
     errors: dict[str, int] = field(default_factory=dict)
     requests: int = 0
-    controller_cpu_s: float = NOT_KNOWN  # where it can see the process
+    controller_cpu_s: float = NOT_KNOWN  # if the process is visible
     controller_rss_mb: float = NOT_KNOWN
     own_cpu_s: float = 0.0
     end_state: str = ""  # In ZooKeeper mode: a digest of what the scenario left in ZooKeeper.
@@ -53,7 +53,7 @@ class ScenarioResult:
     work_unknown: str = ""  # why the work cannot be separated from the wait for a session
     valid: bool = True  # Figures of an invalid repetition are in no median.
     invalid: str = ""  # why the repetition is invalid
-    note: str = ""  # what a scenario has found
+    note: str = ""  # a finding of the scenario, in words
 
     def invalidate(self, reason: str) -> None:
         """Marks the repetition as invalid; further reasons are appended."""

@@ -1,4 +1,4 @@
-"""A plan's storms, cell after cell: controllers up, brokers up, scenarios in order, everything down again."""
+"""Runs a plan cell by cell: starts controllers and brokers, runs the scenarios in order, stops everything."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 
-_WAIT_S: Final = 120.0  # For a usual size, as all time-outs here; see `Cell.patience`.
+_WAIT_S: Final = 120.0  # All time-outs are for a usual size; `Cell.patience` multiplies them.
 _SCENARIO_S: Final = 900.0  # All waits have shorter time-outs; this ends anything else that hangs.
 _PREFIX_BYTES: Final = 4
 
 
 def check_targets(plan: StormPlan) -> None:
-    """TargetError where nothing listens at a target that runs already: found before anything is measured."""
+    """Raises a TargetError, before anything is measured, if no controller listens at a target's addresses."""
     for target in dict.fromkeys(cell.target for cell in plan.cells()):
         if target.addresses:
             asyncio.run(Quorum(target.addresses, random=Random(plan.seed)).check_listens())
@@ -46,16 +46,16 @@ def run(
     spark: "SparkSession | None" = None,
     profiles: list[CellProfile] | None = None,
 ) -> list[str]:
-    """Runs all cells; each row goes into `rows` at once, so that an interrupted run keeps its results.
+    """Runs all cells; adds each row to `rows` at once, so that an interrupted run keeps its results.
 
-    `profiles` takes a profile a cell; none: the controllers are not profiled.
+    `profiles`: gets a profile of each cell; None: the controllers are not profiled.
 
-    Returns what it could not remove from other people's clusters, a line each, already reported.
+    Returns a line, already reported, for everything that could not be removed from other people's clusters.
     """
     left: list[str] = []
     cells = plan.cells()
     if any(cell.target.in_zookeeper for cell in cells):
-        from kcore.measure.storm.zk import run_zk_storm as zk_run  # kazoo: a storm of a quorum does without it.
+        from kcore.measure.storm.zk import run_zk_storm as zk_run  # Imports kazoo; KRaft storms do not need it.
     began_s = monotonic()
     for at, cell in enumerate(cells):
         place = f"{at + 1} of {len(cells)}" if len(cells) > 1 else ""
@@ -83,7 +83,7 @@ def _is_of(row: Row, cell: Cell) -> bool:
 
 
 class _CellRun:
-    """One cluster's life."""
+    """The storm on one KRaft cluster."""
 
     def __init__(
         self,
@@ -97,12 +97,12 @@ class _CellRun:
         profile: CellProfile | None,
     ) -> None:
         self.plan, self.cell, self.processes, self.rows, self.tell = plan, cell, processes, rows, tell
-        self.jitter, self.spark, self.left = Random(), spark, left  # Jitter is not from the dice of the scenarios.
+        self.jitter, self.spark, self.left = Random(), spark, left  # Jitter must not change the scenarios' choices.
         self.profile = profile
         self.pids: list[int] = []  # The processes of controllers that run already.
         if profile and processes:
             profile.pids = processes.pids
-        # Not from the seed: two runs may meet on one cluster.
+        # Not from the seed: two runs may use one cluster.
         self.prefix = "storm-" if processes else f"kcore-storm-{Random().randbytes(_PREFIX_BYTES).hex()}-"
 
     async def run(self) -> None:
@@ -114,7 +114,7 @@ class _CellRun:
             ids = free_ids(self.cell.brokers, quorum.controller_ids | others)
             try:
                 await self._with_brokers(quorum, ids, bool(others))
-            finally:  # By now no broker of ours is left that could come back.
+            finally:  # The storm's brokers have ended: none registers again.
                 if self.processes is None:
                     await self._clear_away(quorum, ids)
         finally:
@@ -156,7 +156,7 @@ class _CellRun:
     def _fleet(self, quorum: Quorum) -> Fleet:
         is_counting = self.plan.metadata == "count"
         options = Options(self.plan.heartbeat_s, counts_only=is_counting, patience=self.cell.patience)
-        random = Random()  # Not from the seed: two brokers with the same directories are refused, on one cluster.
+        random = Random()  # Not from the seed: a cluster refuses a second broker with the same directory ids.
         if self.spark is None:
             return Fleet(quorum, random=random, options=options)
         from kcore.measure.hollow.spark_fleet import SparkFleet
@@ -178,7 +178,7 @@ class _CellRun:
                 lost_share=plan.lost_share,
                 lost_replicas=plan.lost_replicas,
             ),
-            Random(),  # Each scenario gets dice of its own.
+            Random(),  # `_scenarios` sets another one for each scenario.
             controllers=len(quorum.controller_ids),
             processes=self.processes,
             usage=self._usage,
@@ -189,7 +189,7 @@ class _CellRun:
         )
 
     def _usage(self) -> Usage | None:
-        """The sums over all controllers; over those that still run, if the run has started them."""
+        """The sums over all controllers, or over those that still run if this run started them; None if not known."""
         found = [usage_of(pid) for pid in (self.processes.pids() if self.processes else self.pids)]
         known = [usage for usage in found if usage]
         if not known or len(known) < len(found):
@@ -198,7 +198,7 @@ class _CellRun:
         return Usage(sums[0], int(sums[1]), int(sums[2]))
 
     async def _scenarios(self, storm: Storm) -> None:
-        """One after the other; a failed one is a row with its error, and the run goes on if the cluster recovers."""
+        """Runs the scenarios in order. A failed one is a row with its error; the next runs if the cluster recovers."""
         broken = ""
         for name in self.plan.scenarios_of(self.cell.target):
             if broken:
@@ -239,7 +239,7 @@ class _CellRun:
         self.tell(f"{self.cell}: {name} failed: {error}")
 
     async def _recovered(self, storm: Storm) -> str:
-        """Empty once all brokers are back; else why not."""
+        """Brings all controllers and brokers back after a failure; returns why that failed, or an empty text."""
         for node in self.processes.nodes if self.processes else []:
             if not node.is_running:
                 node.start(wait=False)
@@ -250,7 +250,7 @@ class _CellRun:
         return ""
 
     async def _clear_away(self, quorum: Quorum, ids: range) -> None:
-        """Removes the storm's topics and brokers from a cluster that is not ours, also after Ctrl-C."""
+        """Removes the storm's topics and brokers from a cluster that the run did not start, also after Ctrl-C."""
         try:
             problems = await clear_away(quorum, self.jitter, self.prefix, ids)
         except (KcoreError, OSError) as error:
@@ -262,5 +262,5 @@ class _CellRun:
 
 
 def _text_of(error: Exception) -> str:
-    """The message of an error of ours; of any other error its type, too."""
+    """The message of an error; for an error that is not a KcoreError, its type too."""
     return str(error) if isinstance(error, KcoreError) else f"{type(error).__name__}: {error}"

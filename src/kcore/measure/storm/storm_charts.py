@@ -1,4 +1,4 @@
-"""The charts of a storm's report: how long it took in parts, who knew when, how heartbeats fared."""
+"""The charts of a storm's report: the parts of its time, when brokers knew, the latency of heartbeats."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -15,8 +15,8 @@ from kcore.measure.storm.curves import name_of
 from kcore.measure.storm.phases import Phases, knew_after_ms, phases_of, work_ms
 from kcore.measure.storm.report_rows import Row, is_good
 
-_NS: Final = 1e6  # in a millisecond
-_LEAST_NS: Final = 1e5  # Where log axes begin.
+_NS: Final = 1e6  # Nanoseconds in a millisecond.
+_LEAST_NS: Final = 1e5  # The least value on a log axis.
 _SHARES: Final = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 _SCENARIOS_A_CHART: Final = 5
 _LEAST_HEARTBEATS: Final = 20  # Fewer values do not show a distribution.
@@ -34,7 +34,7 @@ EVENTS: Final = {ANSWERED: "D", HALF: "v"}
 
 
 def work_charts(rows: Sequence[Row]) -> list[str]:
-    """Charts of some scenarios each, a point for each target; a note names the session, which no point has."""
+    """Charts of the work, some scenarios in each, a point per target. Notes have the session's time: it is no work."""
     targets = list(dict.fromkeys(row["target"] for row in rows))
     timed = [row for row in rows if phases_of(row) is not None]
     scenarios = list(dict.fromkeys(row["scenario"] for row in timed))
@@ -57,7 +57,7 @@ def work_charts(rows: Sequence[Row]) -> list[str]:
 def _work_dot(row: Row, label: str, targets: Sequence[str]) -> Dot:
     """The point of a row, with the spread of its repetitions, and a word if it is invalid."""
     phases = phases_of(row)
-    assert phases is not None, "only what was timed has a point"
+    assert phases is not None, "only timed rows have a point"
     work = max(_LEAST_NS, phases.work * _NS)
     waited = (phases.session + phases.noticed) * _NS
     note = duration(work) + (f" + {duration(waited)} session" if waited else "")
@@ -69,18 +69,18 @@ def _work_dot(row: Row, label: str, targets: Sequence[str]) -> Dot:
 
 
 def tip(row: Row, phases: Phases) -> str:
-    """The tip of the marks of a scenario: its whole time and its parts."""
+    """The text that the marks of a scenario show at the pointer: the whole time and its parts."""
     parts = [f"{name}: {duration(ms * _NS)}" for name, ms in zip(PARTS, _times(phases), strict=True) if ms]
     return "\n".join([f"{row['scenario']} on {row['target']}: {duration(row['last_ms'] * _NS)} in all", *parts])
 
 
 def _times(phases: Phases) -> tuple[float, ...]:
-    """In the order of PARTS."""
+    """The phases in ms, in the order of PARTS."""
     return phases.session, phases.noticed, phases.decided, phases.first, phases.spread
 
 
 def timeline(scenario: str, rows: Sequence[Row]) -> str:
-    """The parts of the work in order, true to scale, a lane for each target; its label has the time before."""
+    """A chart of the parts of the work, a lane per target. A lane's label names the wait before the work."""
     lanes = []
     for row in rows:
         phases = phases_of(row)
@@ -100,7 +100,7 @@ def timeline(scenario: str, rows: Sequence[Row]) -> str:
 
 
 def knowing_lines(groups: Mapping[str, Sequence[Row]]) -> list[Shares]:
-    """When each broker knew the last change; rows by target, a row a repetition."""
+    """A line per target: when each broker knew the last change. `groups`: the repetitions by target."""
     lines = []
     for target, rows in groups.items():
         each = [[ms * _NS for ms in knew_after_ms(row)] for row in rows]
@@ -110,7 +110,7 @@ def knowing_lines(groups: Mapping[str, Sequence[Row]]) -> list[Shares]:
 
 
 def knowing_chart(scenario: str, groups: Mapping[str, Sequence[Row]]) -> str:
-    """Which share of the brokers knew the last change by when."""
+    """A chart of the share of brokers that knew the last change, by time."""
     lines = knowing_lines(groups)
     sessions = any(row["session_ms"] > 0 for rows in groups.values() for row in rows)
     along = "since the work began, after the session" if sessions else "since the intended moment"
@@ -118,7 +118,7 @@ def knowing_chart(scenario: str, groups: Mapping[str, Sequence[Row]]) -> str:
 
 
 def heartbeat_lines(groups: Mapping[str, Sequence[Row]]) -> list[Shares]:
-    """The latency of heartbeats, by target."""
+    """A line per target: the latency of its heartbeats. `groups`: the repetitions by target."""
     lines = []
     for target, rows in groups.items():
         counts = [row["heartbeats"] for row in rows if row["heartbeats"]]
@@ -131,14 +131,14 @@ def heartbeat_lines(groups: Mapping[str, Sequence[Row]]) -> list[Shares]:
 
 
 def heartbeat_chart(scenario: str, groups: Mapping[str, Sequence[Row]]) -> str:
-    """Which share of the heartbeats was answered by when."""
+    """A chart of the share of heartbeats that were answered, by time."""
     lines = heartbeat_lines(groups)
     title = f"{scenario}: latency of heartbeats"
     return shares_chart(title, lines, "from when a heartbeat was due to its answer", "heartbeats", log=_is_wide(lines))
 
 
 def quantiles(lines: Sequence[Shares]) -> tuple[list[str], list[tuple[list[str], bool]]]:
-    """The numbers after such a chart: head and lines of a table."""
+    """The numbers of a shares chart: head and lines of a table."""
     head = ["target", "number", *(f"{share:.0%}" for share in _SHARES)]
     rows = [(line.name, line.total or len(line.times), sorted(line.times)) for line in lines]
     times = [[duration(quantile(ordered, share)) for share in _SHARES] for _, _, ordered in rows]

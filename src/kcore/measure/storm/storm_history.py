@@ -1,4 +1,4 @@
-"""A storm beside earlier storms of the same machine."""
+"""Compares a storm with earlier storms on the same machine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,21 +11,21 @@ from kcore.measure.report.figure_history import Figures, history_section
 from kcore.measure.report.units import duration
 from kcore.measure.storm.report_rows import KEY, ROW_SCHEMA, Row, is_profiled, repetitions, works
 
-_NS: Final = 1e6  # in a millisecond
+_NS: Final = 1e6  # Nanoseconds in a millisecond.
 _HEAD: Final = ("scenario", "target", "size")
-# Results of older versions do not tell a session's time-out from the controller's work.
+# Results of older versions lack these columns: they cannot separate a session's time-out from the work.
 _NEEDED: Final = (*KEY, "last_ms", "session_ms", "error", "valid", "partial")
 _KIND: Final = ResultKind(ROW_SCHEMA, _NEEDED, own=("scenario", "target"))
 _ABOUT: Final = (
-    "Work until the last broker knew, without session time-outs; medians where there are repetitions. A single run "
-    "varies: a ratio of it says little."
+    "Work until the last broker knew, without session time-outs; medians if there are repetitions. Single runs "
+    "vary, so that their ratios say little."
 )
 
 
 def section(directory: Path | None, facts: Mapping[str, Any], rows: Sequence[Row], is_part: bool) -> str:
     """The section on earlier runs in the page of these rows; empty without earlier runs.
 
-    `is_part`: the folder is inside that of a run of another command, and earlier runs have one of the same name.
+    `is_part`: `directory` is a subfolder of another command's run; earlier runs have a subfolder of the same name.
     """
     kind = _KIND
     if directory is not None and is_part:

@@ -1,4 +1,4 @@
-"""The plan of a storm: scenarios, targets, sizes. Numbers of brokers and of partitions are crossed or paired."""
+"""The plan of a storm: scenarios, targets, and sizes as all combinations or pairs of brokers and partitions."""
 
 import json
 from collections.abc import Iterable
@@ -15,22 +15,22 @@ from kcore.measure.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 from kcore.suggestions import did_you_mean
 
 METADATA: Final = ("full", "count")
-# Not for brokers that only count.
+# Scenarios that brokers with --metadata count cannot run.
 NEEDS_IMAGE: Final = ("preferred-election", "isr-storm", "reassign", "assign", "dir-lost", *LIMITS)
 FIRST: Final = ("register", "create")  # Without brokers and partitions there is nothing to storm.
-MOST_SECONDS: Final = 600  # A scenario ends after 15 minutes.
+MOST_SECONDS: Final = 600  # The longest steady state; a scenario ends after 15 minutes.
 MOST_REPETITIONS: Final = 1_000
 MOST_SEED: Final = 2**63 - 1
 MOST_SESSION_MS: Final = 2**31 - 1
-USUAL_BROKERS: Final = 1_000
+USUAL_BROKERS: Final = 1_000  # Time-outs are longer for clusters with more brokers, or more partitions.
 USUAL_PARTITIONS: Final = 1_000_000
 MOST_PARTITIONS: Final = 10_000_000
-MOST_A_TOPIC: Final = 9_899  # The most partitions that CreateTopics takes of one topic, with its own record.
+MOST_A_TOPIC: Final = 9_899  # With the topic's own record, one CreateTopics has 9,900 records at most.
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cluster's life: a target, grown to a size, and all scenarios on it."""
+    """One cluster: a target that is grown to a size, and all scenarios on it."""
 
     target: Target
     brokers: int
@@ -49,13 +49,13 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class StormPlan:
-    """The options of the command. `scenarios` empty means all that a target allows, limits left out."""
+    """The options of `kcore storm`. Empty `scenarios` means all that a target allows, without LIMITS."""
 
     targets: tuple[str, ...] = ("kafka-4.3.1",)
     scenarios: tuple[str, ...] = ()
     brokers: tuple[int, ...] = (20,)
     partitions: tuple[int, ...] = (10_000,)
-    paired: bool = False  # The first of `brokers` with the first of `partitions` and so on, not each with each.
+    paired: bool = False  # Combine the first of `brokers` with the first of `partitions` and so on, not each with each.
     partitions_per_topic: int = 100
     replication_factor: int = 3
     racks: int = 3
@@ -64,17 +64,17 @@ class StormPlan:
     metadata: str = "full"  # "count": hollow brokers only count the records of the metadata log.
     heartbeat_s: float = 2.0
     seconds: float = 10.0  # of the steady state
-    lost_share: float = 0.5  # of a broker's replicas, in the log directory that it loses
-    lost_replicas: int = 0  # so many, whatever their share is; 0: by the share
+    lost_share: float = 0.5  # of a broker's replicas: those in the log directory that it loses
+    lost_replicas: int = 0  # their number, if not 0
     repeat: int = 1
     seed: int = 1
-    master: str = ""  # Spark's; none: the brokers run in this process
-    session_timeout_ms: int = 0  # of controllers that run already; 0: they are asked
+    master: str = ""  # of Spark; empty: the brokers run in this process
+    session_timeout_ms: int = 0  # of controllers that run already; 0: the storm asks them
     pids: tuple[int, ...] = ()  # of controllers that run already; none: found by their ports
-    profile: bool = False  # Samplers take CPU time: never compared with a run without.
+    profile: bool = False  # Samplers take CPU time: not to be compared with a run without them.
 
     def check(self) -> None:
-        """PlanError, or TargetError, for the first impossible option."""
+        """Raises a PlanError or a TargetError for the first impossible option."""
         _must(1 <= self.repeat <= MOST_REPETITIONS, f"--repeat {self.repeat} is not from 1 to {MOST_REPETITIONS:,}")
         counts = len(self.brokers), len(self.partitions)
         _must(not self.paired or counts[0] == counts[1], "--paired needs as many --brokers as --partitions, and has "
@@ -94,7 +94,7 @@ class StormPlan:
             one = not target.in_zookeeper or (self.controllers == 1 and not self.master)
             _must(not (self.profile and target.addresses), f"--profile: kcore does not start the controllers at "
                   f"{target.text}; give --target kafka-4.3.1 or kcore-kraft")  # fmt: skip
-            _must(one, f"--target {target.text} has one controller, and its brokers live in this process: leave out "
+            _must(one, f"--target {target.text} has one controller, and its brokers run in this process: leave out "
                   "--controllers and --master")  # fmt: skip
         self._check_running()
         least = self.replication_factor
@@ -110,7 +110,7 @@ class StormPlan:
             f"--partitions-per-topic {per_topic} is not from 1 to {MOST_A_TOPIC}: "
             "a controller refuses a request of more than 10,000 records as a whole",
         )
-        _must(0 <= self.racks <= min(self.brokers), f"--racks {self.racks} is not from 0 to the least --brokers")
+        _must(0 <= self.racks <= min(self.brokers), f"--racks {self.racks} is not from 0 to the smallest --brokers")
         _must(self.controllers in (1, 3), f"--controllers {self.controllers} is neither 1 nor 3")
         _must(self.metadata in METADATA, f"--metadata {self.metadata} is neither full nor count")
         _must(0.05 <= self.heartbeat_s <= 8, f"--heartbeat-s {self.heartbeat_s:g} is not from 0.05 to 8, within a "
@@ -118,31 +118,31 @@ class StormPlan:
         _must(0 < self.seconds <= MOST_SECONDS, f"--seconds {self.seconds:g} is not from 0 to {MOST_SECONDS}")
         _must(0 < self.lost_share <= 1, f"--lost-share {self.lost_share:g} is not from 0 to 1")
         held = min(partitions * self.replication_factor // brokers for brokers, partitions in self.sizes())
-        _must(0 <= self.lost_replicas <= held, f"--lost-replicas {self.lost_replicas} is not from 0 to {held:,}, which "
-              "a broker holds where there are the fewest")  # fmt: skip
+        _must(0 <= self.lost_replicas <= held, f"--lost-replicas {self.lost_replicas} is not from 0 to {held:,}, the "
+              "fewest replicas of a broker at a size of this plan")  # fmt: skip
         _must(0 <= self.seed <= MOST_SEED, f"--seed {self.seed} is not from 0 to {MOST_SEED}")
-        _must(self.heap[:-1].isdecimal() and self.heap[-1:] in "kmgKMG", f"--heap {self.heap!r} is not such as 2g")
+        _must(self.heap[:-1].isdecimal() and self.heap[-1:] in "kmgKMG", f"--heap {self.heap!r} is no size such as 2g")
 
     def _check_running(self) -> None:
-        """The options that are for controllers that run already."""
+        """Checks the options for controllers that run already."""
         targets = dict.fromkeys(map(Target.parse, self.targets))
         running = [target for target in targets if target.addresses]
         _must(self.controllers == 1 or len(running) < len(targets), f"--controllers {self.controllers} is for "
               "controllers that the run starts, and these run already: leave it out")  # fmt: skip
         for option, value in (("--session-timeout", self.session_timeout_ms), ("--pid", len(self.pids))):
             _must(not value or bool(running), f"{option} is for controllers that run already: --target HOST:PORT")
-        _must(not self.pids or len(running) == 1, "--pid needs one --target HOST:PORT alone: whose process is it?")
+        _must(not self.pids or len(running) == 1, "--pid needs exactly one --target HOST:PORT")
         _must(0 <= self.session_timeout_ms <= MOST_SESSION_MS, f"--session-timeout {self.session_timeout_ms} is not "
               f"from 1 to {MOST_SESSION_MS:,} ms")  # fmt: skip
         _must(all(pid > 0 for pid in self.pids), f"--pid {min(self.pids, default=1)} is not a process id")
 
     def sizes(self) -> list[tuple[int, int]]:
-        """Brokers and partitions, in order."""
+        """The sizes in order, each as numbers of brokers and partitions."""
         counts = self.brokers, self.partitions
         return list(dict.fromkeys(zip(*counts, strict=True) if self.paired else product(*counts)))
 
     def cells(self) -> list[Cell]:
-        """In the order in which they run: targets side by side at each size."""
+        """The cells in the order in which they run: at each size, one target after the other."""
         each = product(range(self.repeat), self.sizes(), map(Target.parse, self.targets))
         return [Cell(target, brokers, partitions, nth) for nth, (brokers, partitions), target in each]
 
@@ -154,7 +154,7 @@ class StormPlan:
         return [name for name in ALL if name in FIRST or (name in wanted and not self._why_not(name, target))]
 
     def dice(self, repetition: int, scenario: str) -> Random:
-        """For the choices of one scenario: the same under every target of a repetition."""
+        """The random source for the choices of one scenario, the same for every target of a repetition."""
         return Random(f"{self.seed} {repetition} {scenario}")
 
     def left_out(self) -> list[str]:
@@ -167,18 +167,18 @@ class StormPlan:
         return self.scenarios or (ZK_SCENARIOS if target.in_zookeeper else SCENARIOS)
 
     def _why_not(self, name: str, target: Target) -> str:
-        """Empty where the scenario can run."""
+        """Why the scenario cannot run on that target; empty if it can."""
         if self.metadata == "count" and name in NEEDS_IMAGE and not target.in_zookeeper:
             return "its brokers must know the partitions: --metadata full"
         return target.left_out(name, self.controllers)
 
     def to_toml(self) -> str:
-        """The plan as a file: a line an option."""
+        """The plan as TOML, with a line for each option."""
         return "[storm]\n" + "".join(f"{each.name} = {_toml(getattr(self, each.name))}\n" for each in fields(self))
 
 
 def _known_as(target: str) -> str:
-    """The same text for the same controllers, in whatever order they are named."""
+    """A text that is the same for the same controllers in any order."""
     return ",".join(sorted(Target.parse(target).addresses)) or target
 
 

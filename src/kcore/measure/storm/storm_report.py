@@ -1,4 +1,4 @@
-"""A storm as one self-contained HTML page: who knew when, in charts and tables, and the limits of the figures."""
+"""A storm's report as one HTML page: when brokers knew the changes, in charts and tables, and how it was measured."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -52,16 +52,16 @@ from kcore.measure.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 
 NOTES: Final = (
     LEGEND,
-    "A hollow broker registers, heartbeats and fetches the metadata log as a real one does, and holds no data. A "
-    "change is known to a broker when the broker knows that it is committed. All brokers share this machine with "
-    "their load generator; where the controllers run on it too, they share its processors.",
-    "With --master the brokers live in other processes; their times are put on the driver's clock by the quickest of "
-    "many round trips, and clock_ms in the results says by how much they may be off.",
+    "A hollow broker registers, sends heartbeats and fetches the metadata log as a real broker does, and holds no "
+    "data. A broker knows a change when it knows that the change is committed. All brokers share this machine with "
+    "their load generator; controllers on this machine share its processors, too.",
+    "With --master the brokers run in other processes; their times are converted to the driver's clock by the quickest "
+    "of many round trips, and clock_ms in the results is the largest possible error.",
     "A repetition is invalid if the load generator itself was late with heartbeats, or if it changed fewer or more "
     "partitions than the state before it allows. An invalid repetition is in no figure, and is named above.",
     "With --repeat every figure of a table is the median over the repetitions of each one's own figure, percentiles "
     "included; min to max is their whole spread. Only errors are added up. Targets take turns within each repetition, "
-    "with the same brokers and topics, so that what else the machine does is spread over all of them.",
+    "with the same brokers and topics, so that other load on the machine affects all targets.",
     LIMITS,
 )
 CURVES: Final = (
@@ -70,9 +70,9 @@ CURVES: Final = (
     "repetitions. The data is in medians.json."
 )
 OF_KCORE: Final = (
-    f"{KCORE_KRAFT} gets the same lines of server.properties as Kafka's controllers, and has the same defaults but for "
+    f"{KCORE_KRAFT} gets the same lines of server.properties as Kafka's controllers, and has the same defaults except "
     "one: Kafka holds a batch back for 25 ms in case more comes (controller.quorum.append.linger.ms), kcore only while "
-    "a flush is under way. --heap is for Java alone.",
+    "a flush is under way. --heap is only for Java.",
     *(f"Kafka {row.kafka}; kcore {row.kcore}." for row in DEPARTURES.values()),
 )
 
@@ -86,9 +86,9 @@ def render(
     *,
     is_part: bool = False,
 ) -> str:
-    """The page for all rows of a run; `missing`: what was to run and did not; earlier runs lie beside `directory`.
+    """The page of a run; `missing`: planned scenarios that did not run; earlier runs are in folders beside `directory`.
 
-    `profile`: the section of a profiled storm; `is_part`: of a run of another command, whose folder has `directory`.
+    `profile`: the section on a profile; `is_part`: the storm is a part of a run whose folder contains `directory`.
     """
     together = merged(rows)
     targets = facts.get("targets", [])
@@ -120,7 +120,7 @@ def render(
 
 
 def section(rows: Sequence[Row], facts: dict[str, Any], missing: Sequence[str], whole_page: str) -> str:
-    """The storm in the page of another command's run, which it has ended; `whole_page`: the address of its own page."""
+    """The storm's section in the page of a run that the storm is part of; `whole_page`: a link to the storm's page."""
     together = merged(rows)
     parts = [
         '<h2 id="storm">storm</h2>',
@@ -139,10 +139,10 @@ def _verdict(lines: Sequence[str]) -> str:
 
 
 def _size(headline: str, rows: Sequence[Row]) -> str:
-    """The points of one size's work, and its tables."""
+    """The charts of the work and the tables for clusters of one size."""
     caption = (
-        "Work: from the intended moment until the last broker knew the last change; what session time-outs of brokers "
-        "took is not in the points, but named behind them. Lines are the spread over repetitions."
+        "Work: from the intended moment until the last broker knew the last change; session time-outs of brokers "
+        "are not in the points, but in the notes after them. Lines are the spread over repetitions."
     )
     named = zip(titles(rows), (TIMES, COSTS), strict=True)
     tables = [f"<section><h3>{title.capitalize()}</h3>{_table(rows, columns)}</section>" for title, columns in named]
@@ -175,21 +175,21 @@ def _scenario(name: str, rows: Sequence[Row], together: Sequence[Row]) -> str:
 
 
 def _waves(rows: Sequence[Row]) -> str:
-    """Lists the waves of scenarios that have several, or that have further parts of their time."""
+    """Lists the waves: the times of several changes, or of further parts, of a scenario."""
     found = [f"{row['target']}: {name}: {duration(ms * 1e6)}" for row in rows for name, ms in row["waves_ms"].items()]
     return f"<h3>Waves</h3>{bullets(found)}" if found else ""
 
 
 def _whose(groups: Mapping[str, Sequence[Row]]) -> str:
-    """Describes the steps of the chart."""
+    """The caption of `knowing_chart`."""
     brokers = max((len(row["known_ms"]) for rows in groups.values() for row in rows), default=0)
     is_repeated = max(map(len, groups.values()), default=0) > 1
     band = "; the band reaches from the soonest to the latest repetition" if is_repeated else ""
-    return f"Each step is a broker, of {brokers:,} a run{band}."
+    return f"Each step is one of {brokers:,} brokers in a run{band}."
 
 
 def what_of(scenario: str) -> str:
-    """The first sentence that describes a scenario."""
+    """The first paragraph of a scenario's docstring."""
     found = SCENARIOS.get(scenario) or ZK_SCENARIOS.get(scenario)
     return " ".join((getattr(found, "__doc__", None) or "").split("\n\n")[0].replace("`", "").split())
 

@@ -1,4 +1,4 @@
-"""Parses --target: a quorum that runs already, or one of Kafka or kcore that is started for the run."""
+"""Parses --target, starts the controllers that it names, and clears other people's clusters after a storm."""
 
 import asyncio
 import signal
@@ -28,7 +28,7 @@ from kcore.schema.topics import DeleteTopicsRequest, DeleteTopicState
 ZK_TARGETS: Final = (KAFKA_ZK, KCORE_ZK)
 _KAFKA: Final = "kafka-"
 _MOST_ID: Final = 2**31 - 1
-_ROUND: Final = 1_000  # Ids after others begin at a round number, so that a person sees whose they are.
+_ROUND: Final = 1_000  # Ids above taken ones begin after a multiple of this, so that people recognise them.
 _DELETED_AT_ONCE: Final = 1_000
 _DELETE_TIMEOUT_MS: Final = 60_000
 _CLEARINGS: Final = 3
@@ -38,13 +38,13 @@ _GONE: Final = (Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.BROKER_ID_NOT_REGISTER
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What to put under load: a quorum, or a controller in ZooKeeper mode; `text` is how the user wrote it."""
+    """The quorum, or the controller in ZooKeeper mode, to put under load; `text`: as the user wrote it."""
 
     text: str
     release: str | None = None  # of Kafka, whose controllers are started for the run
     is_kcore: bool = False  # kcore's KRaft controllers are started for the run.
     addresses: tuple[str, ...] = ()  # of controllers that run already
-    in_zookeeper: bool = False  # Started for the run, with a ZooKeeper of its own.
+    in_zookeeper: bool = False  # A controller in ZooKeeper mode, started for the run with a ZooKeeper.
 
     @classmethod
     def parse(cls, text: str) -> "Target":
@@ -70,17 +70,17 @@ class Target:
         return cls(text, addresses=addresses)
 
     def left_out(self, scenario: str, controllers: int) -> str:
-        """Why the target does not allow that scenario, with so many controllers of ours; empty where it does."""
+        """Why the scenario cannot run on this target with so many started controllers; empty if it can."""
         if scenario not in (ZK_SCENARIOS if self.in_zookeeper else QUORUM_SCENARIOS):
             return f"it is for {'quorums' if self.in_zookeeper else f'ZooKeeper mode: {KAFKA_ZK}, {KCORE_ZK}'}"
         if self.in_zookeeper:
             return ""
         if scenario in BREAKS_CONTROLLER and not self.is_ours:
-            return "it makes the active controller resign, and these are not ours: --target kafka-4.3.1 or kcore-kraft"
+            return "it makes the active controller resign: start your own with --target kafka-4.3.1 or kcore-kraft"
         if scenario not in NEEDS_OWN_QUORUM:
             return ""
         if not self.is_ours:
-            return "it kills a controller, and these are not ours: --target kafka-4.3.1 or kcore-kraft, --controllers 3"
+            return "it kills a controller: start your own with --target kafka-4.3.1 or kcore-kraft, and --controllers 3"
         return "" if controllers >= 3 else "it kills a controller, and another must take over: --controllers 3"
 
     @property
@@ -92,9 +92,9 @@ class Target:
     def started(
         self, controllers: int, heap: str, java_options: Sequence[str] = ()
     ) -> Iterator[ControllerQuorum | None]:
-        """The processes where they are ours, for the time of a `with`; no second Ctrl-C ends their clearing away.
+        """Runs the quorum during a `with`; yields None if the run starts none. Ctrl-C cannot interrupt the cleanup.
 
-        `heap` and `java_options` are for Kafka's: Python has no such limit.
+        `heap` and `java_options` are for Kafka's controllers only.
         """
         quorum: ControllerQuorum
         if self.is_kcore:
@@ -115,7 +115,7 @@ class Target:
 
 
 def _started_ones() -> list[str]:
-    """The targets that are started for a run."""
+    """The targets that a run can start."""
     return [*(_KAFKA + each for each in releases()), KCORE_KRAFT, *ZK_TARGETS]
 
 
@@ -125,19 +125,19 @@ def _is_address(text: str) -> bool:
 
 
 def free_ids(count: int, taken: Collection[int]) -> range:
-    """`count` successive broker ids: from 1 if none of these is taken, else after all taken ones."""
+    """`count` successive broker ids: from 1 if these are free, otherwise above all taken ids."""
     ids = range(1, count + 1)
     if any(each in taken for each in ids):
         first = (max(taken) // _ROUND + 1) * _ROUND + 1
         ids = range(first, first + count)
     if count > MAX_BROKERS or ids[-1] > _MOST_ID:
-        raise TargetError(f"there are no {count:,} broker ids in a row behind {max(taken, default=0):,}")
+        raise TargetError(f"there are no {count:,} consecutive broker ids above {max(taken, default=0):,}")
     return ids
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The topics and brokers of a storm that remain on a cluster that is not ours."""
+    """The topics and brokers of a storm that remain on a cluster that the run did not start."""
 
     address: str  # of a controller there
     topics: list[str]
@@ -160,7 +160,7 @@ class Left:
 
 
 async def left_on(quorum: Quorum, random: Random, prefix: str, broker_ids: Collection[int]) -> Left:
-    """The topics with that prefix, and those of the brokers that are registered."""
+    """The topics with that prefix, and the registered ones among these brokers."""
     image = await cluster_of(quorum, random)
     topics = sorted(name for name in image.topics.names if name and name.startswith(prefix))
     return Left(quorum.bootstrap[0], topics, sorted(image.brokers.keys() & set(broker_ids)))
@@ -169,7 +169,7 @@ async def left_on(quorum: Quorum, random: Random, prefix: str, broker_ids: Colle
 async def clear_away(quorum: Quorum, random: Random, prefix: str, broker_ids: Collection[int]) -> list[str]:
     """Deletes the storm's topics, and unregisters its brokers; returns in words what could not be removed.
 
-    It looks again until nothing is there: a request that was cut off by Ctrl-C may still have been on its way.
+    It checks several times: a request that Ctrl-C cut off may still arrive.
     """
     problems: list[str] = []
     for _ in range(_CLEARINGS):

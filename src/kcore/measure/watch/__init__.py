@@ -1,6 +1,6 @@
-"""A cluster seen from outside, by a client that takes no part in it: what `kcore top` shows.
+"""Watches a cluster for `kcore top`, as a client that is no member of the cluster.
 
-Three sources, each of which may be missing: DescribeQuorum (`server/quorum_node/describe.py`), the metadata log, which
-`log_follower.py` reads as a consumer into an image, and a page of metrics (`scraped.py`). `watcher.py` polls them,
-and `frame.py` turns their answers into data to display: one frame per interval.
+There are three sources, each of which may be missing: DescribeQuorum (`server/quorum_node/describe.py`), the metadata
+log, which `log_follower.py` reads into an image, and a page of metrics (`scraped.py`). `watcher.py` polls the sources;
+`frame.py` turns their answers into data to display, one frame per interval.
 """

@@ -13,7 +13,7 @@ from kcore.schema.describe_quorum import ReplicaState
 from kcore.server.quorum_node.describe import QuorumDescription
 
 Samples: TypeAlias = Mapping[tuple[str, str], float]
-"""The values on a page of metrics, by name and the value of the one label ("" without a label)."""
+"""The values on a page of metrics, by name and the value of the only label ("" without a label)."""
 MS: Final = 1000.0
 EVENTS: Final = "kafka_controller_ControllerEventManager_EventQueueProcessingTimeMs_count"
 IDLE: Final = "kafka_controller_ControllerEventManager_AvgIdleRatio"
@@ -26,11 +26,11 @@ HEARTBEAT: Final = "BrokerHeartbeat"
 
 @dataclass(slots=True)
 class Replica:
-    """A voter or an observer, from the leader's answer; times count back from that answer."""
+    """A voter or an observer, from the leader's answer to DescribeQuorum; ages are relative to this answer."""
 
     id: int
     role: str  # leader, voter, observer
-    address: str | None  # Voters only, if the leader's answer has it.
+    address: str | None  # Only of a voter, and only if the leader's answer has it.
     log_end_offset: int
     lag: int  # Records behind the leader's log.
     fetched_ms_ago: int | None  # None: the replica has not fetched from this leader.
@@ -71,28 +71,28 @@ class Rates:
 
 @dataclass(slots=True)
 class Measured:
-    """The metrics of the page's controller; None for a metric that the page does not have."""
+    """The metrics of one controller, from its page; None for a metric that the page does not have."""
 
     url: str
     events_per_s: float | None
-    busy: float | None  # Recent share of the time in which the event loop worked.
-    longest_event_ms: float | None  # Recently.
+    busy: float | None  # The share of recent time in which the event loop was busy.
+    longest_event_ms: float | None  # The longest recent event.
     longest_event: str | None  # The kind of the longest event.
-    longest_turn_ms: float | None
+    longest_turn_ms: float | None  # The longest recent turn of the asyncio loop.
     commit_avg_ms: float | None
     commit_max_ms: float | None
     heartbeats_per_s: float | None
-    heartbeat_ms: float | None  # Mean since the frame before.
+    heartbeat_ms: float | None  # Mean since the previous reading of the page.
     connections: float | None
     rss_bytes: float | None
-    cpu: float | None  # Cores.
+    cpu: float | None  # In cores, since the previous reading of the page.
     snapshot_bytes: float | None
     snapshot_age_s: float | None
 
 
 @dataclass(slots=True)
 class Frame:
-    """One moment. Unknown values are None or empty; `problems` say what is wrong, one line each."""
+    """The state at one moment. Unknown values are None or empty; `problems` say what is wrong, one line each."""
 
     time_ms: int | None = None  # The leader's clock.
     age_s: float | None = None  # Age of the leader's answer; None before the first answer.
@@ -106,13 +106,13 @@ class Frame:
     brokers: list[Broker] = field(default_factory=list)
     partitions: Partitions | None = None
     rates: Rates | None = None
-    commit_seen_ms: float | None = None  # Recent mean, from a record's arrival here to the notice of its commit.
+    commit_seen_ms: float | None = None  # Recent mean: from a record's arrival in `kcore top` to its commit.
     measured: Measured | None = None
     problems: list[str] = field(default_factory=list)
 
 
 def describe(frame: Frame, found: QuorumDescription) -> None:
-    """Fills in the leader's description of its quorum."""
+    """Fills the leader's description of its quorum into the frame."""
     partition = found.partition
     endpoints = {
         node.node_id: address_text(node.listeners[0].host, node.listeners[0].port)
@@ -139,7 +139,7 @@ def _replica(state: ReplicaState, role: str, leader: ReplicaState | None, addres
 
 
 def brokers_of(image: ClusterImage) -> list[Broker]:
-    """By id; how many partitions each leads and holds, counted in the columns."""
+    """The registered brokers in order of ids, with the numbers of partitions that each leads and replicates."""
     table, brokers = image.table, image.brokers
     count = len(brokers.ids)
     leaders = np.bincount(table.leader__p[table.leader__p >= 0], minlength=count).tolist()
@@ -154,7 +154,7 @@ def brokers_of(image: ClusterImage) -> list[Broker]:
 
 
 def partitions_of(image: ClusterImage) -> Partitions:
-    """Counts of the whole cluster."""
+    """Counts the topics and partitions of the whole cluster."""
     table, level = image.table, image.features.get(FEATURE_NAME)
     leader__p, preferred__p = table.leader__p, table.replicas__ps[:, :1].ravel()
     is_partition__p = preferred__p >= 0

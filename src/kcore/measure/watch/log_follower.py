@@ -35,18 +35,18 @@ from kcore.wire.metadata_frames import FRAME_BYTES, frame_columns
 from kcore.wire.record_batch import gap_in, scan_batches
 from kcore.wire.records import Records, decode_records
 
-MOST_WAITING: Final = 256 << 20  # Bytes of records that are not known to be committed.
-MOST_DECOMPRESSED: Final = 64 << 20  # Records that come together; no controller compresses them.
+MOST_WAITING: Final = 256 << 20  # The limit of fetched bytes whose commit the follower waits for.
+MOST_DECOMPRESSED: Final = 64 << 20  # Bytes of records that are decoded together; no controller compresses them.
 WAIT_MS: Final = 500
 LIMITS: Final = Limits(connect_s=5.0, request_s=30.0, close_s=0.2)
 TELLS_COMMITS: Final = 18  # From this version of Fetch on the leader answers when records are committed (KIP-1166).
-_TAGS_AT: Final = FRAME_BYTES + 4 + 16  # In a PartitionChangeRecord, after the partition and the topic's id.
+_TAGS_AT: Final = FRAME_BYTES + 4 + 16  # Where a PartitionChangeRecord's tagged fields begin, after the topic id.
 _ISR_TAG: Final = 0  # The lowest tag: if present, it comes first.
 
 
 @dataclass(slots=True)
 class Seen:
-    """Counts of records since the follower began, without the first reading of the log."""
+    """Counts of the records that were committed after the follower had read the log to its end."""
 
     records: int = 0
     partition_changes: int = 0  # PartitionChangeRecords.
@@ -54,29 +54,29 @@ class Seen:
 
 
 class LogFollower:
-    """`follow` it; meanwhile `image` is the committed state up to `end_offset`."""
+    """Reads the log while `follow` runs; `image` is the committed state up to `end_offset`."""
 
     def __init__(self, security: Callable[[], Security] | None = None) -> None:
         """`security`: TLS and SASL settings of each connection."""
         self._security = security
         self.seen = Seen()
         self.commits = Recent()  # Seconds from the arrival of records until the leader reports their commit.
-        self.is_current = False  # Whether it has read up to the end of the log.
-        self.is_reading = False  # Whether the leader answers.
+        self.is_current = False  # True once the follower has read to the end of the log.
+        self.is_reading = False  # True while the leader answers.
         self._epoch = 0
         self._forget()
 
     def _forget(self) -> None:
-        """Begin at the log's start."""
+        """Drops the image; the next fetch begins at the log's start."""
         self.image = ClusterImage()
-        self.end_offset = 0  # All records below are in the image.
-        self.log_end_offset, self._last_epoch = 0, 0  # The end of the fetched log.
-        self._waiting = b""  # Batches that are not known to be committed.
+        self.end_offset = 0  # All records below it are in the image.
+        self.log_end_offset, self._last_epoch = 0, 0  # The end of the fetched log, and the epoch of its last batch.
+        self._waiting = b""  # Fetched batches that may not be committed yet.
         self._arrived: deque[tuple[int, float]] = deque()  # The batches' end offsets and arrival times.
         self.is_current = False
 
     async def follow(self, leader: Address, epoch: int, cluster_id: str) -> None:
-        """Reads on until an error is raised: a NetworkError, or a RetriableException where another node leads."""
+        """Reads on until an error is raised: a NetworkError, or a RetriableException if another node leads."""
         self._epoch = max(epoch, self._epoch)
         security = None if self._security is None else self._security()
         async with await connect(*leader, client_id="kcore-top", security=security, limits=LIMITS) as connection:
@@ -121,12 +121,12 @@ class LogFollower:
     # The log.
 
     def _read(self, batches: bytes, committed: int, *, tells_commits: bool) -> None:
-        """Appends fetched batches, and commits up to the high watermark `committed`. The last batch may be cut off."""
+        """Takes fetched batches, the last of which may be cut off, and applies records up to the high watermark."""
         now_s = time.monotonic()
         if batches:
             found = scan_batches(batches, check_crc=False, stop=True)
             if not len(found) or not found.base_offset[0] <= self.log_end_offset <= found.last_offset[0]:
-                raise NetworkError(f"no batch that goes on at offset {self.log_end_offset}")
+                raise NetworkError(f"the answer has no batch with offset {self.log_end_offset}")
             if (gap := gap_in(found, self.log_end_offset, inside=True)) is not None:
                 raise NetworkError(f"the leader's log: {gap.problem.message}")
             self._waiting += batches[: found.end]
@@ -166,7 +166,7 @@ class LogFollower:
         self.seen.isr_changes += isr_changes(records.data, begins[is_change], lengths[is_change])
 
     def _truncate(self, end_offset: int, epoch: int) -> None:
-        """Drops uncommitted records of an old leader; begins anew where the leader has less than was committed."""
+        """Drops uncommitted records of an old leader; begins again from 0 if committed records diverge, too."""
         if end_offset < self.end_offset:
             self._forget()
             return
@@ -192,7 +192,7 @@ class LogFollower:
 
 
 def isr_changes(data: memoryview, begins: Int64s, lengths: "np.typing.NDArray[np.int32]") -> int:
-    """How many of these PartitionChangeRecords, by the places of their frames, set the ISR."""
+    """How many PartitionChangeRecords set the ISR; `begins` and `lengths`: of their frames in `data`."""
     if not len(begins):
         return 0
     values = np.frombuffer(data, np.uint8)

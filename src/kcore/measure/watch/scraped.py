@@ -14,11 +14,11 @@ with needs("metrics"):
 
 MOST_BYTES: Final = 16 << 20
 TIMEOUT_S: Final = 3.0
-KNOWN: Final = ("kcore_", "kafka_controller_", "kafka_server_", "process_")
+KNOWN: Final = ("kcore_", "kafka_controller_", "kafka_server_", "process_")  # Prefixes of the metrics that are read.
 
 
 def scrape(url: str) -> Samples:
-    """The samples that a controller may have. NetworkError; takes up to `TIMEOUT_S`, so not on an event loop."""
+    """Reads a controller's samples; NetworkError if that fails. Not for an event loop: it takes up to `TIMEOUT_S`."""
     opener = build_opener(ProxyHandler({}))
     try:
         with opener.open(url, timeout=TIMEOUT_S) as answer:
@@ -35,7 +35,7 @@ def scrape(url: str) -> Samples:
 
 
 def samples_of(text: str) -> Samples:
-    """Samples of a page, without histogram buckets. ValueError if the text is not a page of metrics."""
+    """The KNOWN samples of a page, without histogram buckets. ValueError if the text is not a page of metrics."""
     found: dict[tuple[str, str], float] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

@@ -15,15 +15,15 @@ from kcore.net.security.client_security import Security
 from kcore.raft.membership.replicas import Address
 from kcore.server.quorum_node.describe import QuorumDescription, describe_quorum
 
-DESCRIBE_S: Final = 3.0  # For an answer, with retries; then the frame shows the problem.
-AGAIN_S: Final = 0.5
+DESCRIBE_S: Final = 3.0  # The least time-out of DescribeQuorum, with retries; then the frame shows the problem.
+AGAIN_S: Final = 0.5  # The pause before the follower connects again.
 
 
 class MetricsSource(NamedTuple):
     """The URL of a leader's metrics page, and the function that reads it."""
 
     url_of: Callable[[Address], str]
-    scrape: Callable[[str], Samples]  # Not on the event loop.
+    scrape: Callable[[str], Samples]  # Takes long: not for the event loop.
     is_guessed: bool  # The URL is a guess: a missing page is no problem.
 
 
@@ -42,16 +42,16 @@ class Watcher:
         self._security = security
         self._bootstrap, self._interval_s, self._metrics = list(bootstrap), interval_s, metrics
         self.follower = LogFollower(security)
-        self.refused: KcoreError | None = None  # Why the address is not a controller's, if the address never answered.
+        self.refused: KcoreError | None = None  # Why an address is not a controller's; set before the first answer.
         self._described: QuorumDescription | None = None
         self._described_s = float("-inf")
         self._leader_known = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._problems: dict[str, str] = {}  # By source.
         self._page: Measured | None = None
-        self.has_rates = True  # False while the page of metrics was read once alone.
-        self._shown: tuple[Seen, float] | None = None  # The state of the log in the last frame.
-        self._counted: tuple[int, Partitions, list[frames.Broker]] | None = None  # With the offset.
+        self.has_rates = True  # False until the page of metrics was read twice, or could not be read.
+        self._shown: tuple[Seen, float] | None = None  # The counts of records in the last frame, and its time.
+        self._counted: tuple[int, Partitions, list[frames.Broker]] | None = None  # By the log's offset.
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
@@ -68,12 +68,12 @@ class Watcher:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the quorum has answered, and its log was read to the end or cannot be read."""
+        """True if the quorum has answered, and its log was read to the end or cannot be read."""
         return self._described is not None and (self.follower.is_current or "log" in self._problems)
 
     @property
     def has_changes(self) -> bool:
-        """Whether there is anything to show."""
+        """True if a frame would show a state or a problem."""
         return self._described is not None or bool(self._problems)
 
     # The sources.
@@ -173,6 +173,6 @@ class Watcher:
 
 
 def _addresses(described: QuorumDescription) -> list[Address]:
-    """The leader's, then the voters'."""
+    """The addresses of the leader and then of the voters."""
     voters = [Address(node.listeners[0].host, node.listeners[0].port) for node in described.nodes if node.listeners]
     return [*([] if described.leader is None else [described.leader]), *voters]

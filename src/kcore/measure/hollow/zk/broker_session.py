@@ -1,7 +1,7 @@
 """A hollow broker's ZooKeeper session that can die like a killed broker: the connection is cut, the session not closed.
 
-ZooKeeper then keeps the broker's znode until the session's time-out is over. kazoo closes its sessions, or connects
-again: it cannot die. This has what such a session needs: to open, to make one ephemeral znode, to ping.
+ZooKeeper then keeps the broker's znode until the session's time-out is over. kazoo cannot do this: it closes its
+sessions or reconnects. This session only opens, creates one ephemeral znode and pings.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class BrokerSession:
         answer = await _frame(reader)
         _, granted_ms = struct.unpack_from(">ii", answer)
         if granted_ms != int(SESSION_S * 1000):
-            raise TargetError(f"ZooKeeper at {self._address} gives no session of {SESSION_S:g} s")
+            raise TargetError(f"ZooKeeper at {self._address} does not grant a session of {SESSION_S:g} s")
         self._tasks = [asyncio.create_task(self._read(reader)), asyncio.create_task(self._ping())]
 
     async def create(self, path: str, data: bytes) -> int:
@@ -58,7 +58,7 @@ class BrokerSession:
         return int(results.zxids[0, 1])
 
     def cut(self) -> None:
-        """The broker dies: its znode stays until ZooKeeper ends the session."""
+        """Cuts the connection, as the death of the broker does; its znode stays until ZooKeeper ends the session."""
         for task in self._tasks:
             task.cancel()
         if self._writer is not None:

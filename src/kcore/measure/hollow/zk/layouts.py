@@ -16,7 +16,7 @@ from kcore.wire.plan import Step, StructPlan, plan
 Program: TypeAlias = list[tuple[str, int]]
 Layout: TypeAlias = tuple[int, int, bool, str, Program]
 
-LOWEST: Final = {LeaderAndIsrRequest: 5, StopReplicaRequest: 3, UpdateMetadataRequest: 7}  # Kafka 2.8
+LOWEST: Final = {LeaderAndIsrRequest: 5, StopReplicaRequest: 3, UpdateMetadataRequest: 7}  # As Kafka 2.8 sends them.
 _HEAD: Final = {*RequestHead._fields}
 _LISTS: Final = {LeaderAndIsrRequest: "topics", StopReplicaRequest: "partitions", UpdateMetadataRequest: "nothing"}
 # The request fields that an answer repeats, by what the answer lists.
@@ -28,7 +28,7 @@ _NAMED: Final = {
 
 
 def layouts() -> list[Layout]:
-    """API key, version, whether the head has `is_kraft_controller`, what the answer lists, the program after it."""
+    """API key, version, whether the head has `is_kraft_controller`, what the answer lists, the program for the rest."""
     return [
         _layout(message, version)
         for message in CONTROL_REQUESTS.values()
@@ -37,7 +37,7 @@ def layouts() -> list[Layout]:
 
 
 def constants() -> list[tuple[int, int, bytes]]:
-    """The answers to ApiVersions, which list ApiVersions alone: the controller sends a broker no ApiVersions."""
+    """API key, version and body of each answer to ApiVersions. It lists no other API: controllers do not request it."""
     versions = ApiVersionsRequest.versions
     answer = answer_of({ApiVersionsRequest: versions})
     return [
@@ -51,7 +51,7 @@ def _layout(message: type[Message], version: int) -> Layout:
     names = [each.field.name for each in whole.in_line]
     has_kraft = "is_kraft_controller" in names
     head = 3 + has_kraft
-    assert {*names[:head]} <= _HEAD, f"{message.__name__} {version} begins otherwise"
+    assert {*names[:head]} <= _HEAD, f"{message.__name__} {version} begins with other fields"
     return message.api_key, version, has_kraft, lists, [*_joined(_program(whole, _NAMED[lists], head))]
 
 

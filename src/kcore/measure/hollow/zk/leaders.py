@@ -23,7 +23,7 @@ from kcore.types import Uuid
 from kcore.wire.columns import Columns, Vectors
 
 TopicPartition: TypeAlias = tuple[bytes, int]  # Topic id, partition
-_STALE: Final = (  # The leader learns what has changed by another LeaderAndIsr.
+_STALE: Final = (  # Not failures: another LeaderAndIsr brings the leader the new state.
     Errors.INVALID_UPDATE_VERSION,
     Errors.FENCED_LEADER_EPOCH,
     Errors.UNKNOWN_TOPIC_OR_PARTITION,
@@ -47,15 +47,15 @@ class State(NamedTuple):
 
 @dataclass(slots=True)
 class Led:
-    """A partition that waits for followers."""
+    """A partition with a hollow leader; its ISR may lack replicas."""
 
     state: State
-    asked: bool = False  # Its new ISR is queued, or on its way.
+    asked: bool = False  # An AlterPartition for the partition is queued or in flight.
 
 
 @dataclass(slots=True)
 class Leader:
-    """One broker's AlterPartition."""
+    """A broker's queue of partitions for AlterPartition, and the task and connection that send them."""
 
     queue: dict[TopicPartition, None] = field(default_factory=dict)
     task: asyncio.Task[None] | None = None
@@ -106,7 +106,7 @@ class IsrLeaders:
                 self._look(partition, led)
 
     def _look(self, partition: TopicPartition, led: Led) -> None:
-        """Queues the partition if followers that are not in its ISR have all caught up."""
+        """Queues the partition if its ISR lacks replicas, and those that are being added have all caught up."""
         state = led.state
         missing = {*state.replicas}.difference(state.isr)
         if led.asked or not missing:
@@ -143,7 +143,7 @@ class IsrLeaders:
                 self._answered((topic.topic_id, each.partition_index), each)
 
     def _answered(self, partition: TopicPartition, answer: schema.AlterPartitionResponsePartitionData) -> None:
-        """A state that came by LeaderAndIsr meanwhile is newer."""
+        """Counts the changed ISR and drops the partition, unless a LeaderAndIsr has brought a newer state meanwhile."""
         led = self._led.get(partition)
         if led is None or answer.error_code:
             return
@@ -173,7 +173,7 @@ class IsrLeaders:
 
 
 def states_of(columns: Columns) -> Iterator[tuple[TopicPartition, State]]:
-    """The partitions of a LeaderAndIsr."""
+    """Each partition in a LeaderAndIsr request, with its state."""
     topics = columns.topic_states
     states = topics.partition_states
     ids = [bytes(row) for row in topics.topic_id]

@@ -28,14 +28,14 @@ _NO_EPOCH: Final = -1
 class Arrival(NamedTuple):
     """The arrival of a control request."""
 
-    at_ns: int  # by time.monotonic_ns, when the whole of it was here
+    at_ns: int  # by time.monotonic_ns, when the whole request had arrived
     message: type[Message]
     partitions: int
     bytes: int
 
 
 class Receiver:
-    """A broker's successive incarnations at one listener."""
+    """The listener of a hollow broker, for one incarnation after the other."""
 
     def __init__(self, loop: kernel.Receivers, broker_id: int) -> None:
         self.broker_id, self.epoch = broker_id, _NO_EPOCH
@@ -62,7 +62,7 @@ class Receiver:
 
     @property
     def keeps_updates(self) -> bool:
-        """Whether UpdateMetadata is kept, for `updates`."""
+        """True if UpdateMetadata requests are kept for `updates`."""
         return self._keeps_updates
 
     @keeps_updates.setter
@@ -76,7 +76,7 @@ class Receiver:
         return [decode_columns(UpdateMetadataRequest, version, memoryview(body)) for version, body in found]
 
     def take(self, message: type[Message], version: int, body: bytes) -> None:
-        """Takes a body that the loop kept."""
+        """Takes the body of a request that the loop has answered: for `updates`, or for `on_accepted`."""
         if message is UpdateMetadataRequest:
             self._updates.append((version, body))
         elif self._on_accepted is not None:
@@ -89,7 +89,7 @@ class Receiver:
 
 
 class Receivers:
-    """The hollow brokers of a cluster, on one thread of their own."""
+    """The listeners of a cluster's hollow brokers, which share one thread."""
 
     def __init__(self, ids: Iterable[int]) -> None:
         self._ids = [*ids]
@@ -98,7 +98,7 @@ class Receivers:
         self._by_row: list[Receiver] = []
         self._arrivals: list[Int64s] = []
         self._sent = np.zeros((len(self._ids), max(CONTROL_REQUESTS) + 1), np.int64)
-        self.last_ns = 0  # When the last request came, since `forget`; 0 if none did.
+        self.last_ns = 0  # When the last request since `forget` arrived; 0 if none did.
 
     def open(self) -> dict[int, Receiver]:
         """Makes all brokers listen."""
@@ -115,7 +115,7 @@ class Receivers:
             await asyncio.to_thread(self._thread.join)
 
     def drain(self) -> None:
-        """Takes the requests that have arrived."""
+        """Takes arrivals, bodies and faults of connections from the loop."""
         words, kept, faults = self._loop.drain()
         arrivals = np.frombuffer(words, np.int64).reshape(-1, _FIELDS)
         if len(arrivals):
@@ -145,5 +145,5 @@ class Receivers:
         ]
 
     def partitions_sent(self, receiver: Receiver, message: type[Message]) -> int:
-        """How many partitions requests of that kind have carried to a broker, since `forget`, as last drained."""
+        """The number of partitions in the requests of this type to a broker, from `forget` to the last `drain`."""
         return int(self._sent[receiver.row, message.api_key])

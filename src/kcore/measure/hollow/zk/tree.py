@@ -23,7 +23,7 @@ from kcore.metadata.zookeeper.znodes import (
 if TYPE_CHECKING:
     from kcore.zookeeper.client import ZookeeperClient
 
-WRITTEN_AT_ONCE = 20_000
+WRITTEN_AT_ONCE = 20_000  # Operations that `write_tree` collects before it writes them.
 
 
 async def write_paths(client: "ZookeeperClient") -> None:
@@ -32,7 +32,7 @@ async def write_paths(client: "ZookeeperClient") -> None:
 
 
 async def write_topics(client: "ZookeeperClient", table: PartitionTable) -> None:
-    """Writes settings and assignments alone, as a tool creates topics (AdminZkClient of 3.9.1)."""
+    """Writes only settings and assignments, as a tool that creates topics does (AdminZkClient of 3.9.1)."""
     operations: list[Operation] = []
     for name in table.topics.names:
         operations.append(Create(config_path("topics", name), encode_config({})))
@@ -41,7 +41,7 @@ async def write_topics(client: "ZookeeperClient", table: PartitionTable) -> None
 
 
 async def write_tree(client: "ZookeeperClient", table: PartitionTable) -> None:
-    """Writes the znodes that Kafka 3.9 would for these topics, and the paths that every broker makes."""
+    """Writes the znodes that Kafka 3.9 has for these topics, and the paths that every broker creates."""
     await write_paths(client)
     operations: list[Operation] = []
     for name in table.topics.names:
@@ -68,7 +68,7 @@ def _with_parents(paths: Sequence[str]) -> Iterator[str]:
 
 
 def _topic(table: PartitionTable, name: str) -> list[Operation]:
-    """The znodes of one topic, each after the one above it."""
+    """Operations that create the znodes of one topic, parents before children."""
     states = [table.state(row) for row in table.rows_of_topic(name).tolist()]
     assignment = encode_topic(_assignment(table, name))
     operations: list[Operation] = [Create(topic_path(name), assignment), Create(partitions_path(name))]

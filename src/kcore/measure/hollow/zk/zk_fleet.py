@@ -23,14 +23,14 @@ LISTENER: Final = "PLAINTEXT"
 
 
 class HollowFleet:
-    """Brokers that share one session: stopping a broker removes its znode, as the end of its own session would.
+    """Hollow brokers with one ZooKeeper session for all: `lose` deletes a broker's znode, as if its own session ended.
 
     A broker that will be killed has its own session (`register_to_die`).
     """
 
     def __init__(self, client: "ZookeeperClient", ids: Iterable[int]) -> None:
         self.client = client
-        self.brokers: dict[int, Receiver] = {}  # Once they are open.
+        self.brokers: dict[int, Receiver] = {}  # By id; empty before `open`.
         self._receivers = Receivers(ids)
         self.live: set[int] = set()
         self._sessions: dict[int, BrokerSession] = {}
@@ -46,13 +46,13 @@ class HollowFleet:
 
     async def register(self, ids: Iterable[int]) -> None:
         """Registers each broker as a new incarnation."""
-        from kcore.zookeeper.registration import register_broker  # kazoo: a storm of a quorum does without it.
+        from kcore.zookeeper.registration import register_broker  # Imports kazoo, which a KRaft storm does not need.
 
         for broker_id in ids:
             self._is_live(broker_id, await register_broker(self.client, broker_id, self._data(broker_id)))
 
     async def register_to_die(self, broker_id: int) -> None:
-        """Registers a new incarnation in its own session."""
+        """Registers a new incarnation with a ZooKeeper session of its own, which `kill` cuts."""
         from kcore.measure.hollow.zk.broker_session import BrokerSession
 
         session = BrokerSession(self.client.session.hosts)
@@ -74,7 +74,7 @@ class HollowFleet:
         return True
 
     async def gone(self, broker_id: int, then: Callable[[], None]) -> None:
-        """Calls `then` when the broker's znode goes, and returns; at once if it is gone."""
+        """Waits until the broker's znode does not exist, then calls `then` and returns."""
         removed = asyncio.Event()
 
         def changed(path: str, kind: str) -> None:
@@ -88,7 +88,7 @@ class HollowFleet:
         await removed.wait()
 
     async def bounce(self, broker_id: int) -> None:
-        """Gone and back in one transaction: faster than any controller can look."""
+        """Deletes and creates the broker's znode in one transaction, so that no controller finds it missing."""
         path = broker_path(broker_id)
         done = await self.client.transaction([Delete(path), Ephemeral(path), SetData(path, self._data(broker_id), 0)])
         if done.errors.any():
@@ -108,19 +108,19 @@ class HollowFleet:
         self._receivers.forget()
 
     def arrivals(self) -> list[tuple[int, Arrival]]:
-        """With the ids of the brokers at which they came, in order of time."""
+        """The requests received since `forget`, in order of time, each with the id of its broker."""
         return self._receivers.arrivals()
 
     def partitions_sent(self, broker_id: int, message: type[Message]) -> int:
-        """How many partitions requests of that kind have carried to a broker, since `forget`."""
+        """The number of partitions in the requests of this type that a broker has received since `forget`."""
         return self._receivers.partitions_sent(self.brokers[broker_id], message)
 
     async def until(self, what: str, so: Callable[[], bool], timeout_s: float) -> None:
-        """Returns when the condition holds; TargetError after the time-out."""
+        """Returns when the condition `so` holds; TargetError, which names `what`, after the time-out."""
         end = time.monotonic() + timeout_s
         while not self._holds(so):
             if time.monotonic() > end:
-                raise TargetError(f"{what}: not within {timeout_s:g} s")
+                raise TargetError(f"waited {timeout_s:g} s in vain for {what}")
             for broker_id, session in self._sessions.items():
                 if session.has_ended:
                     raise TargetError(f"ZooKeeper ended the session of broker {broker_id}: is this machine too busy?")
@@ -131,7 +131,7 @@ class HollowFleet:
         return so()
 
     async def quiet(self, quiet_s: float, timeout_s: float) -> None:
-        """Returns when no request has come for so long."""
+        """Returns when no request has arrived for `quiet_s` seconds."""
         since = time.monotonic_ns()
 
         def is_quiet() -> bool:

@@ -1,4 +1,4 @@
-"""A storm: hollow brokers load one quorum, scenario after scenario; each is measured from outside the controller."""
+"""A storm on a quorum: the state that scenarios share, and the measurement from outside the controller."""
 
 import asyncio
 import time
@@ -26,7 +26,7 @@ from kcore.schema.topics import CreatableReplicaAssignment, CreateTopicsRequest
 from kcore.types import Int32s, Int64s
 
 _POLL_S: Final = 0.02
-_ALTERED_AT_ONCE: Final = 100_000  # Partitions whose requests are in memory.
+_ALTERED_AT_ONCE: Final = 100_000  # The most partitions whose AlterPartition requests are in memory together.
 _LATE_MS: Final = 500.0  # Heartbeats that the load generator sends later than this do not measure the controller.
 _MILLIS: Final = 1e6
 
@@ -42,7 +42,7 @@ class Sizes:
     racks: int = 3
     seconds: float = 10.0  # of a steady state
     restarts: int = 3  # brokers of a rolling restart
-    leaders: int = 1  # whose followers leave the ISRs in an ISR storm
+    leaders: int = 1  # brokers whose followers leave the ISRs in an ISR storm
     rounds: int = 1  # of an ISR storm
     deleted_share: float = 0.25  # of the topics
     lost_share: float = 0.5  # of a broker's replicas: those in the log directory that it loses
@@ -58,13 +58,13 @@ class Storm:
     sizes: Sizes
     random: Random  # for the scenarios' choices only: seeded for each scenario, so that all targets get the same
     controllers: int = 1
-    processes: ControllerQuorum | None = None  # where we started the controllers, and may kill them
+    processes: ControllerQuorum | None = None  # the controllers, if this run started them and may kill them
     usage: Callable[[], Usage | None] = lambda: None  # of the controllers' processes, together
     session_ms: int = 0  # broker.session.timeout.ms of the controllers; 0: not known
-    session_unknown: str = ""  # why
+    session_unknown: str = ""  # why the time-out is not known
     timeout_s: float = 120.0
-    topics: list[str] = field(default_factory=list)  # registered brokers of ours
-    prefix: str = "storm-"  # of their names
+    topics: list[str] = field(default_factory=list)  # that this run has created
+    prefix: str = "storm-"  # of the topics' names
     places: bool = False  # The cluster has other brokers, too: topics are created with assignments.
     measure: "Measure | None" = None  # the measurement in progress
     named: int = 0  # topics created so far, deleted ones included
@@ -84,9 +84,9 @@ class Storm:
         return (await cluster_of(self.quorum, Random(), self.timeout_s)).table
 
     async def pick(self, count: int = 1, what: str = "leaders") -> tuple[list[HollowBroker], Holdings]:
-        """Brokers that lead partitions (or `what` of Holdings), chosen by the dice, and what they hold together.
+        """Chooses random brokers that hold `what`, a field of Holdings; returns them and their Holdings together.
 
-        The dice order all brokers, so that all targets get the same ones, unless one holds nothing under a target.
+        `random` shuffles all live brokers, so that all targets get the same ones unless a broker holds nothing.
         """
         held, live = Held(await self.state()), self.live()
         ordered = [each.broker_id for each in self.random.sample(live, len(live))]
@@ -100,22 +100,22 @@ class Storm:
         return Held(await self.state()).of([broker.broker_id for broker in brokers])
 
     def live(self) -> list[HollowBroker]:
-        """The brokers that are not off, by id."""
+        """The brokers that are not off."""
         return [broker for broker in self.fleet.brokers.values() if broker.state is not State.OFF]
 
     def is_fenced(self, broker: HollowBroker) -> bool:
-        """Whether the other brokers have read that this broker is fenced."""
+        """True if the other brokers have read that this broker is fenced."""
         known = self.fleet.observer.image.brokers.get(broker.broker_id)
         return known is None or known.fenced
 
     def fresh_topics(self) -> list[tuple[str, int]]:
-        """Names and partitions of topics that are not there yet, `sizes.partitions` in all."""
+        """Names and partition counts of topics to create, with `sizes.partitions` partitions in all."""
         whole, rest = divmod(self.sizes.partitions, self.sizes.partitions_per_topic)
         counts = [self.sizes.partitions_per_topic] * whole + [rest] * (rest > 0)
         return [(f"{self.prefix}{self.named + at:06}", count) for at, count in enumerate(counts)]
 
     def place(self, request: CreateTopicsRequest) -> None:
-        """If there are other brokers, assigns replicas of new topics to ours, so that no other broker's disk fills."""
+        """On a cluster with other brokers, assigns new topics to the storm's brokers, so that no real disk fills."""
         if not self.places:
             return
         brokers = self.live()
@@ -138,9 +138,9 @@ class Storm:
         await self.fill_isrs(brokers)
 
     async def fill_isrs(self, brokers: Sequence[HollowBroker]) -> None:
-        """The leaders take these brokers into the ISRs of all partitions of which they have a replica."""
+        """The leaders add these brokers to the ISRs of all partitions that have a replica on them."""
         ids = [broker.broker_id for broker in brokers]
-        await self.alter_isrs("to lack a member of their ISR", lambda table: isr.lacking(table, ids), replicas_of)
+        await self.alter_isrs("lack a member of their ISR", lambda table: isr.lacking(table, ids), replicas_of)
 
     async def alter_isrs(
         self,
@@ -148,11 +148,11 @@ class Storm:
         rows: Callable[[PartitionTable], Int32s],
         wanted: Callable[[PartitionTable, int], list[int]],
     ) -> None:
-        """The leaders ask for the wanted ISRs, by row, until no rows are left; TargetError after the time-out."""
+        """Until `rows` finds no partitions, the leaders request the ISRs of `wanted`. TargetError after a time-out."""
         end = time.monotonic() + self.timeout_s
         while len(found := rows(table := await self.state())):
             if time.monotonic() > end:
-                raise TargetError(f"{len(found)} partitions have not ceased {what} after {self.timeout_s:g} s")
+                raise TargetError(f"{len(found)} partitions still {what} after {self.timeout_s:g} s")
             for first in range(0, len(found), _ALTERED_AT_ONCE):
                 part = found[first : first + _ALTERED_AT_ONCE]
                 isrs = [wanted(table, row) for row in part.tolist()]
@@ -168,7 +168,7 @@ class Storm:
         end = time.monotonic() + self.timeout_s
         while not done():
             if time.monotonic() > end:
-                raise TargetError(f"{what}: not within {self.timeout_s:g} s")
+                raise TargetError(f"waited {self.timeout_s:g} s in vain for {what}")
             await asyncio.sleep(_POLL_S)
             self.fleet.drain()
 
@@ -184,7 +184,7 @@ class Storm:
         await self.fleet.sync()
 
     def live_rows(self) -> Int64s:
-        """The rows in the loop of the brokers that are not off."""
+        """The rows of the live brokers in the loop."""
         return np.array([broker.row for broker in self.live()], np.int64)
 
 
@@ -194,7 +194,7 @@ def replicas_of(table: PartitionTable, row: int) -> list[int]:
 
 
 class Measure:
-    """One scenario between its beginning and its end. `begin` settles first, so that what it sees is its own."""
+    """Measures one scenario, from `begin` to `end`. `begin` first waits until the brokers have read earlier changes."""
 
     def __init__(self, storm: Storm, scenario: str) -> None:
         self.storm = storm
@@ -226,7 +226,7 @@ class Measure:
         self._wave_offset = self.start_offset
 
     async def wave(self, name: str, *names: str) -> None:
-        """Times until every live broker has read the last record of these types since the previous wave."""
+        """Ends a wave: sets the time until every live broker had read the wave's last record of these types."""
         await self.storm.settled()
         fleet = self.storm.fleet
         if len(offsets := self.changes(*names, from_offset=self._wave_offset)):
@@ -235,30 +235,30 @@ class Measure:
         self.begin_wave()
 
     def elected(self, before: int) -> None:
-        """A separate wave: until the leader after that epoch began its log, by the time stamp of its first batch."""
+        """Adds the wave "elected": until the leader after epoch `before` wrote a batch, by the batch's time stamp."""
         timeline, start_offset = self.storm.fleet.timeline, self.storm.fleet.observer.committed_of(before)
         if len(batches := timeline.batches(start_offset)):
             since_ns = time.monotonic_ns() - self.intended_ns
             self.result.waves_ms["elected"] = int(batches.append_ms[0]) - (time.time_ns() - since_ns) / _MILLIS
 
     def begin_wave(self) -> None:
-        """The next wave begins now."""
+        """Begins the next wave."""
         self._wave_offset, self._wave_ns = self.storm.fleet.observer.end_offset, time.monotonic_ns()
 
     def waits_for_sessions(self, lost: Sequence[HollowBroker]) -> None:
-        """The controller notices the loss of these brokers when their sessions end."""
+        """Sets the brokers whose loss the controller notices only when their sessions end."""
         self._lost = lost
 
     def waits_no_more(self) -> None:
-        """The controller began its work without waiting for the sessions."""
+        """Takes `waits_for_sessions` back: the controller began its work without this wait."""
         self._lost = ()
 
     def answered(self) -> None:
-        """The controller has answered all requests."""
+        """Sets the time at which the controller has answered all requests."""
         self.result.answered_ms = (time.monotonic_ns() - self.intended_ns) / _MILLIS
 
     def changes(self, *names: str, from_offset: int | None = None) -> Int64s:
-        """Offsets of the records of these types since the beginning, or from there on."""
+        """Offsets of the records of these types since `begin`, or from `from_offset` on."""
         wanted = [number for number, record in METADATA_RECORDS.items() if record.__name__ in names]
         offsets, types = self.storm.fleet.observer.types(self.start_offset if from_offset is None else from_offset)
         return offsets[np.isin(types, wanted)]
@@ -272,7 +272,7 @@ class Measure:
         return result
 
     def flaw(self, *names: str) -> str:
-        """Why the present number of changes makes the result invalid; empty within the bounds."""
+        """Why the number of changes so far makes the result invalid; empty within the bounds."""
         return self._bounds.flaw(len(self.changes(*names)))
 
     def so_far(self, *names: str) -> ScenarioResult:
@@ -318,9 +318,9 @@ class Measure:
         result.errors, result.false_fencings = dict(fleet.errors), fleet.false_fencings
 
     def _wait_for_sessions(self) -> None:
-        """How long the controller waited for the sessions of lost brokers to end, or why this time is not known.
+        """Sets how long the controller waited for the sessions of lost brokers to end, or why this is not known.
 
-        A session begins when the controller reads the last heartbeat, a little after that was sent.
+        The time-out runs from when the controller reads a broker's last heartbeat, a little after it was sent.
         """
         storm, result = self.storm, self.result
         sent_ns = [broker.last_sent_ns for broker in self._lost]
@@ -329,7 +329,7 @@ class Measure:
         elif storm.fleet.refused_ns:
             result.session_ms = storm.fleet.refused_ns / _MILLIS
         elif self._lost:
-            result.work_unknown = storm.session_unknown or "it is not known when the lost brokers sent their last beat"
+            result.work_unknown = storm.session_unknown or "the time of a lost broker's last heartbeat is not known"
 
     def _weigh(self) -> None:
         """Sets the heartbeat figures, our own lag, the CPU time of both sides, and the controllers' memory."""
@@ -343,7 +343,7 @@ class Measure:
         result.heartbeat_p999_ms, result.heartbeat_max_ms = (percentile_ms(latency, share) for share in (0.999, 1))
         result.lag_max_ms = percentile_ms(lag, 1)
         result.own_cpu_s = self.storm.fleet.cpu_s() - self._own
-        if usage and self._usage and usage.cpu_s >= self._usage.cpu_s:  # A replaced process makes it lower.
+        if usage and self._usage and usage.cpu_s >= self._usage.cpu_s:  # Lower if a process was replaced.
             result.controller_cpu_s = usage.cpu_s - self._usage.cpu_s
             result.controller_rss_mb = usage.peak_rss_bytes / 1e6
         if result.lag_max_ms > _LATE_MS:

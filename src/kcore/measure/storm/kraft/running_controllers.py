@@ -15,7 +15,7 @@ SESSION_TIMEOUT: Final = "broker.session.timeout.ms"
 
 
 async def session_timeout_ms(quorum: Quorum) -> int:
-    """The setting of the active controller. If it does not answer, a TargetError that says what to do."""
+    """The setting of the active controller. TargetError, which says what to do, if the controller returns none."""
     resource = DescribeConfigsResource(
         resource_type=ConfigResourceType.BROKER,
         resource_name=str(quorum.leader_id),
@@ -28,19 +28,19 @@ async def session_timeout_ms(quorum: Quorum) -> int:
         [found] = [each.value for each in result.configs if each.name == SESSION_TIMEOUT]
         return int(found)
     except (KcoreError, ValueError, TypeError) as error:
-        why = str(error) if isinstance(error, KcoreError) else "it does not name the setting"
+        why = str(error) if isinstance(error, KcoreError) else "its answer lacks the setting"
         raise TargetError(
-            f"controller {quorum.leader_id} does not tell its {SESSION_TIMEOUT} ({why}): give --session-timeout MS"
+            f"controller {quorum.leader_id} does not report its {SESSION_TIMEOUT} ({why}): give --session-timeout MS"
         ) from None
 
 
 def controller_pids(quorum: Quorum, given: Sequence[int]) -> list[int]:
-    """The controllers' processes: those given, else those that listen at the quorum's addresses.
+    """The controllers' processes: `given`, or without these the processes that listen at the quorum's addresses.
 
-    TargetError if one is not visible from here: figures of some controllers would look like those of all.
+    TargetError if a process is not visible: figures of only some controllers would look like figures of all.
     """
     if gone := [pid for pid in given if usage_of(pid) is None]:
-        raise TargetError(f"--pid {gone[0]}: there is no such process, or it is not to be seen by this user")
+        raise TargetError(f"--pid {gone[0]}: there is no such process, or it is not visible to this user")
     if not given:
         return listening_pids(quorum.addresses)
     try:
@@ -49,12 +49,12 @@ def controller_pids(quorum: Quorum, given: Sequence[int]) -> list[int]:
         return list(given)
     if {*given} != {*found} and all(map(_has_our_network, given)):
         lists = (", ".join(map(str, pids)) for pids in (given, found))
-        raise TargetError("--pid {} is not what listens at the controllers' addresses: process {}".format(*lists))
+        raise TargetError("--pid {} does not listen at the controllers' addresses, but process {}".format(*lists))
     return list(given)
 
 
 def _has_our_network(pid: int) -> bool:
-    """False in a container, for which another process may listen here."""
+    """True if the process is in this network namespace. For one in a container, another process may listen here."""
     try:
         return Path(f"/proc/{pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink()
     except OSError:

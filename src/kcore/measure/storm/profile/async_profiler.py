@@ -1,4 +1,4 @@
-"""async-profiler inside Kafka's controllers: an agent that samples threads on the CPU, the virtual machine's own too.
+"""async-profiler in Kafka's controllers: an agent that samples running threads, also those of the virtual machine.
 
 The agent starts with the process and writes a recording in the format of the JDK's Flight Recorder. The converter
 extracts the stacks of a window of time from the recording. If the kernel does not permit perf events, the agent uses
@@ -26,7 +26,7 @@ _JAVA_OPTIONS: Final = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 def converter(*arguments: str) -> None:
-    """Runs async-profiler's converter; TargetError with the last that it said, if it fails."""
+    """Runs async-profiler's converter; TargetError with the first line that it printed, if it fails."""
     _, jar = async_profiler_jars()
     java = str(java_home() / "bin" / "java")
     command = [java, *_JAVA_OPTIONS, "-jar", str(jar), *arguments]
@@ -44,7 +44,7 @@ class AsyncProfiler:
     _library: Path = field(init=False)
 
     def __post_init__(self) -> None:
-        """TargetError where async-profiler has no library for this machine, or it cannot be fetched."""
+        """Unpacks the agent. TargetError if async-profiler has none for this machine, or it cannot be downloaded."""
         machine = _PLATFORMS.get(platform.machine())
         if machine is None:
             raise TargetError(f"--profile: async-profiler has no library for {platform.machine()}")
@@ -55,7 +55,7 @@ class AsyncProfiler:
 
     @property
     def java_options(self) -> tuple[str, ...]:
-        """JVM options of the sampled processes. A frame's place is known between safepoints, too."""
+        """JVM options of the sampled processes: the agent, and exact frames between safepoints."""
         file = self.folder / "recording-%p.jfr"
         agent = f"-agentpath:{self._library}={_AGENT},file={file}"
         return agent, "-XX:+UnlockDiagnosticVMOptions", "-XX:+DebugNonSafepoints"

@@ -1,6 +1,6 @@
-"""Flame graphs: a still one for the page and the documentation, and one to click through by async-profiler's converter.
+"""Flame graphs: a static one for the page and the documentation, and an interactive one from async-profiler.
 
-In both a frame's width is CPU time. Outermost are the scenario and the thread.
+A frame's width is its CPU time. The outermost frames are the scenario and the thread.
 """
 
 from collections import defaultdict
@@ -26,13 +26,13 @@ LEAST: Final = 0.007  # Share of the width; narrower frames are not drawn.
 _MOST_DEPTH: Final = 34
 _WIDTH: Final = 11.0  # Inches.
 _ROW: Final = 0.19
-_LETTER: Final = 0.007  # Share of the width.
+_LETTER: Final = 0.007  # A letter's share of the width.
 _ALPHA: Final = 0.55
 _COLORED: Final = dict(zip((NETWORK, REQUESTS, WIRE, RAFT, LOG, DECISION, STATE, LOGGING), SERIES, strict=True))
 
 
 def stacks_of(profiles: Iterable[CellProfile]) -> dict[Stack, tuple[int, str]]:
-    """Scenario, thread and frames, each stack with its microseconds of CPU time and its layer."""
+    """By stack (scenario, thread, frames), its microseconds of CPU time and its layer."""
     found: dict[Stack, float] = defaultdict(float)
     layers: dict[Stack, str] = {}
     for profile in profiles:
@@ -45,12 +45,12 @@ def stacks_of(profiles: Iterable[CellProfile]) -> dict[Stack, tuple[int, str]]:
 
 
 def folded_stacks(stacks: dict[Stack, tuple[int, str]]) -> str:
-    """A line a stack, as tools for flame graphs take it; counts are microseconds."""
+    """One line per stack, in the format that tools for flame graphs read; counts are microseconds."""
     return folded((stack, us) for stack, (us, _) in stacks.items())
 
 
 def write_page(title: str, stacks: Path, page: Path) -> None:
-    """A page with the flame graph of a file of folded stacks; TargetError or NoJavaError if it cannot be."""
+    """Writes a page with the flame graph of a file of folded stacks; TargetError or NoJavaError if that fails."""
     converter("--output", "html", "--title", title, str(stacks), str(page))
 
 
@@ -78,7 +78,7 @@ def _tree(stacks: dict[Stack, tuple[int, str]]) -> _Node:
 
 
 def drawn(title: str, stacks: dict[Stack, tuple[int, str]]) -> str:
-    """The flame graph as an element of a page, whose colours are the layers; the root is at the top."""
+    """The flame graph as an SVG element, with the root at the top and a colour per layer; empty without CPU time."""
     root = _tree(stacks)
     if not root.us:
         return ""
@@ -100,7 +100,7 @@ def drawn(title: str, stacks: dict[Stack, tuple[int, str]]) -> str:
 
 
 def standalone(element: str) -> str:
-    """The same as a file of its own, with the colours of the pages, light or dark."""
+    """The text of an SVG file with the flame graph `element`, in the pages' light and dark colours."""
     light, dark = css(LIGHT), css(DARK)
     style = f"svg {{ {light} font-family: sans-serif }} @media (prefers-color-scheme: dark) {{ svg {{ {dark} }} }}"
     return element.replace("><", f"><style>{style}</style><", 1) + "\n"

@@ -1,4 +1,4 @@
-"""The profile of one cell of a storm: the windows of its scenarios, sampled, and divided when the cell has ended."""
+"""The profile of one cell of a storm: samples each scenario, and divides the CPU time when the cell has ended."""
 
 import os
 import shutil
@@ -24,12 +24,12 @@ _MS: Final = 1_000
 
 
 def is_kcore(target: Target) -> bool:
-    """Whether the target's controllers are Python processes."""
+    """True if the target's controllers are Python processes."""
     return target.text.startswith("kcore")
 
 
 def check_can_profile(plan: StormPlan) -> None:
-    """TargetError if a profiler that the plan needs is not there, cannot be had, or may not run."""
+    """Raises a TargetError if a profiler that the plan needs is missing, cannot be downloaded, or may not run."""
     for target in dict.fromkeys(map(Target.parse, plan.targets)):
         if is_kcore(target):
             check_permitted()
@@ -39,10 +39,10 @@ def check_can_profile(plan: StormPlan) -> None:
 
 @dataclass(slots=True)
 class Window:
-    """One scenario, while it was measured."""
+    """The measured interval of one scenario."""
 
     scenario: str
-    begin_ms: int  # Unix.
+    begin_ms: int  # Unix time.
     end_ms: int
     uses: list[ThreadUse]  # One entry for each process.
     samples: dict[int, list[Sample]] = field(default_factory=dict)  # By process.
@@ -51,7 +51,7 @@ class Window:
 
 @dataclass(slots=True)
 class CellProfile:
-    """`begin` and `end` around each scenario; `finish` once the controllers have ended."""
+    """Call `begin` and `end` around each scenario, and `finish` once the controllers have ended."""
 
     cell: Cell
     folder: Path
@@ -75,7 +75,7 @@ class CellProfile:
         return self._async.java_options if self._async else ()
 
     def begin(self, scenario: str) -> None:
-        """Returns when the controllers are sampled. TargetError if one cannot be."""
+        """Starts to sample the controllers. TargetError if one cannot be sampled."""
         pids = self.pids()
         if self._spy:
             self._spy.end()  # Ends the samplers of a failed scenario.

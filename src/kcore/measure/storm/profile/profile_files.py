@@ -1,4 +1,4 @@
-"""The files of a profile beside a storm's results: shares, folded stacks, flame graphs."""
+"""Writes the files of a profile into a folder of results: shares, folded stacks, flame graphs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,16 +19,16 @@ GRAPHS: Final = "profile-*.html, .svg and .folded"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the files hold."""
+    """The contents of the written files."""
 
     rows: Sequence[ProfileRow] = ()
     drawn: Mapping[str, str] = field(default_factory=dict)  # Flame graphs by the file's name.
     troubles: Sequence[str] = ()  # What could not be written, a line each.
-    costs: Sequence[str] = ()  # What samplers beside the controllers took, a line each.
+    costs: Sequence[str] = ()  # The CPU time of separate sampler processes, a line each.
 
 
 def write(profiles: Sequence[CellProfile], directory: Path) -> Written:
-    """Writes them all into the folder of results."""
+    """Writes all files into the folder of results."""
     rows = rows_of(profiles)
     write_lines(directory / ROWS, rows)
     drawn, troubles = {}, []
@@ -46,7 +46,7 @@ def write(profiles: Sequence[CellProfile], directory: Path) -> Written:
 
 
 def _costs(profiles: Sequence[CellProfile]) -> list[str]:
-    """async-profiler has no separate process: compare with a run without async-profiler to find its cost."""
+    """py-spy's CPU time, a line per cell. async-profiler runs inside the controllers: its CPU time is not known."""
     found = ((profile.cell, profile.sampler_cpu_s) for profile in profiles)
     return [f"py-spy itself took {duration(cpu_s * 1e9)} of CPU time: {cell}" for cell, cpu_s in found if cpu_s]
 

@@ -1,4 +1,4 @@
-"""The part of a storm's page that tells where the controllers' time went, and the same tables on a terminal."""
+"""The section of a storm's page on where the controllers' CPU time went, and its tables for a terminal."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -15,7 +15,7 @@ from kcore.measure.storm.profile.profile_rules import LAYERS
 from kcore.measure.storm.profile.profile_tables import ProfileRow, event_table, layer_table, sizes_of, thread_table
 
 ABOUT: Final = (
-    "CPU time of the controllers' processes by the kernel's account of their threads, from the intended moment of a "
+    "CPU time of the controllers' threads, as the operating system counts it, from the intended moment of a "
     "scenario until the last broker knew; means of repetitions. Samplers say what a thread did: py-spy in kcore's "
     "controllers, async-profiler in Kafka's, up to 1,000 times a second. They take CPU time themselves: compare a "
     "profiled storm with profiled ones only.",
@@ -25,14 +25,14 @@ ABOUT: Final = (
 
 
 def section(rows: Sequence[ProfileRow], drawn: Mapping[str, str], costs: Sequence[str] = ()) -> str:
-    """Empty without a profile."""
+    """The section as HTML; empty without a profile. `drawn`: flame graphs by file name; `costs`: of samplers."""
     if not rows:
         return ""
     parts = [f'<h2 id="profile">Where the controllers\' time went</h2>{paragraphs((*ABOUT, *costs))}']
     for title, group in sizes_of(rows):
         name = file_name(*(group[0][key] for key in ("target", "brokers", "partitions")))
         files = " · ".join(f'<a href="{escape(name)}.{kind}">{kind}</a>' for kind in ("html", "svg", "folded"))
-        caption = f"A frame's width is CPU time, its colour the layer of most of it; without frames below {LEAST:.1%}."
+        caption = f"A frame's width is CPU time, its colour the layer that took most of it. Least width: {LEAST:.1%}."
         head, lines = layer_table(group)
         parts += [f"<h3>{escape(title)}</h3>", html_table(head, lines), figure(drawn.get(name, ""), caption)]
         parts.append(f"<p>{files}</p>")

@@ -1,7 +1,7 @@
-"""Which layer and which event a stack belongs to: tables, one a controller.
+"""Tables of the rules that give a stack its layer and its event, one for each kind of controller.
 
-A layer is found in two steps: the first rule of `enclosing` that matches any frame wins, such as logging.
-Otherwise the innermost frame that a rule of `layers` matches decides. So the time of a compiled kernel belongs to its
+A stack's layer is that of the first rule of `enclosing` that matches any frame, such as logging. If no such rule
+matches, the innermost frame that a rule of `layers` matches decides: the time of a compiled kernel belongs to its
 caller's layer. The event is that of the first rule of `events` that matches a frame.
 """
 
@@ -30,11 +30,11 @@ UNSAMPLED: Final = "not sampled"
 OTHER: Final = "other"
 LAYERS: Final = {
     NETWORK: "sockets, selectors, frames, the event loop",
-    REQUESTS: "a request on its way between a connection and who decides it: queues, dispatch, permissions",
+    REQUESTS: "a request between its connection and the decision: queues, dispatch, permissions",
     WIRE: "requests, responses and records encoded and decoded",
     RAFT: "the quorum's protocol: appends, fetches, high watermark, waiting requests",
     LOG: "the log on the disk: batches written, read and flushed",
-    DECISION: "what to do about a request or an event",
+    DECISION: "decisions about requests and events",
     STATE: "records replayed into the state, images and deltas of it",
     HEARTBEATS: "sessions of brokers",
     ZOOKEEPER: "ZooKeeper's client",
@@ -53,13 +53,13 @@ LAYERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Frames that `pattern` matches belong to `name`; "{0}" in it is the pattern's first group."""
+    """Frames that `pattern` matches belong to `name`, in which "{0}" stands for the pattern's first group."""
 
     pattern: re.Pattern[str]
     name: str
 
     def name_of(self, frame: str) -> str | None:
-        """None if the pattern does not match the frame."""
+        """The name for a frame; None if the pattern does not match it."""
         found = self.pattern.search(frame)
         return self.name.format(*found.groups()) if found else None
 
@@ -73,7 +73,7 @@ class Rules:
     events: Sequence[Rule]
     threads: Sequence[Rule]  # By thread name: the layer of all their time, for any stack.
     unseen: str = UNSAMPLED  # The layer of threads that the sampler never sees.
-    trunk: Sequence[str] = field(default=())  # The first of these in a stack is cut off, with all frames outside it.
+    trunk: Sequence[str] = field(default=())  # The first of these that a stack has is cut off, with all outer frames.
     waits: Sequence[str] = field(default=())  # Innermost frames of threads that wait.
 
     def layer_of(self, frames: Sequence[str]) -> str:
@@ -86,7 +86,7 @@ class Rules:
         return OTHER
 
     def event_of(self, frames: Sequence[str]) -> str:
-        """The event that a stack is work for."""
+        """The event on whose behalf a stack ran."""
         return _of_any(self.events, frames) or OTHER
 
     def layer_of_thread(self, name: str) -> str | None:
@@ -156,7 +156,7 @@ KCORE: Final = Rules(
     threads=(),
     unseen=NATIVE,
     trunk=("BaseEventLoop._run_once (asyncio/base_events.py)", "_worker (futures/thread.py)"),
-    # py-spy takes the thread's state first and its stack a moment later, when it may wait again.
+    # py-spy reads a thread's state first and its stack a moment later, when the thread may wait again.
     waits=(r"EpollSelector\.select ", r"^_worker \("),
 )
 
@@ -167,7 +167,8 @@ KAFKA: Final = Rules(
         (_KAFKA + r"controller\.QuorumController\.replay", STATE),
     ),
     layers=_rules(
-        (_KAFKA + r"(common|server|controller)\.metrics\.|^com\.yammer\.metrics\.", METRICS),  # Timers enclose work.
+        # Not in `enclosing`: a metric's timer encloses the work of other layers.
+        (_KAFKA + r"(common|server|controller)\.metrics\.|^com\.yammer\.metrics\.", METRICS),
         (_KAFKA + r"controller\.Broker(HeartbeatManager|HeartbeatTracker)|rokerHeartbeat", HEARTBEATS),
         (_KAFKA + r"common\.(message|protocol|requests|metadata|record|header)\.", WIRE),
         (_KAFKA + r"server\.common\.serialization\.", WIRE),

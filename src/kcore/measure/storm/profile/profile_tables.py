@@ -17,7 +17,7 @@ _LEAST_SHARE: Final = 0.01  # Share of a scenario's time; smaller events and thr
 
 
 def rows_of(profiles: Iterable[CellProfile]) -> list[ProfileRow]:
-    """A row a target, size, repetition, scenario, layer, event and thread: CPU seconds, and samples behind them."""
+    """One row per target, size, repetition, scenario, layer, event and thread: CPU seconds and number of samples."""
     found: list[ProfileRow] = []
     for profile in profiles:
         cell = profile.cell
@@ -46,7 +46,7 @@ def sizes_of(rows: Sequence[ProfileRow]) -> list[tuple[str, list[ProfileRow]]]:
 
 
 def layer_table(rows: Sequence[ProfileRow]) -> tuple[list[str], Lines]:
-    """One target and size: a line a layer, a column a scenario, CPU time and its share; means of repetitions."""
+    """The table of one target and size: CPU time and its share by layer and scenario, as means of repetitions."""
     scenarios = list(dict.fromkeys(row["scenario"] for row in rows))
     taken = _sums(rows, lambda row: (row["layer"], row["scenario"]))
     totals = [sum(taken.get((layer, name), 0.0) for layer in LAYERS) for name in scenarios]
@@ -61,12 +61,12 @@ def layer_table(rows: Sequence[ProfileRow]) -> tuple[list[str], Lines]:
 
 
 def event_table(rows: Sequence[ProfileRow]) -> tuple[list[str], Lines]:
-    """One target and size: the events of each scenario, the most expensive first."""
+    """The table of one target and size: the events of each scenario, the most expensive first."""
     return _ranked(rows, "event")
 
 
 def thread_table(rows: Sequence[ProfileRow]) -> tuple[list[str], Lines]:
-    """One target and size: the threads of each scenario; threads whose names differ by a number share a line."""
+    """The table of one target and size: each scenario's threads. Names that differ only by a number share a line."""
     return _ranked(rows, "thread")
 
 
@@ -87,8 +87,8 @@ def _ranked(rows: Sequence[ProfileRow], column: str) -> tuple[list[str], Lines]:
 def _sums(
     rows: Sequence[ProfileRow], key: Callable[[ProfileRow], tuple[str, ...]], column: str = "cpu_s"
 ) -> dict[tuple[str, ...], float]:
-    """A column by key, the mean of the repetitions."""
-    repetitions: dict[str, set[int]] = defaultdict(set)  # A scenario may have failed in one of them.
+    """The sums of a column by key, as means over the repetitions."""
+    repetitions: dict[str, set[int]] = defaultdict(set)  # A scenario may have failed in some repetitions.
     for row in rows:
         repetitions[row["scenario"]].add(row["repetition"])
     sums: dict[tuple[str, ...], float] = defaultdict(float)

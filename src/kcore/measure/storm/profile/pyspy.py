@@ -1,7 +1,7 @@
-"""py-spy beside kcore's controllers: one process of it a controller, for the time of a scenario.
+"""Runs py-spy: one process of py-spy for each of kcore's controllers, during a scenario.
 
-It reads the controller's memory from outside and does not stop it (--nonblocking). A stack that was read while it
-changed is an error that py-spy counts and leaves out.
+py-spy reads the controller's memory from outside and does not stop the controller (--nonblocking). It leaves out a
+stack that changed while it was read.
 """
 
 import shutil
@@ -38,7 +38,7 @@ def py_spy() -> str:
 
 
 def check_permitted() -> None:
-    """TargetError if py-spy is not there or may not read a process that, as the controllers, is not its child."""
+    """Raises a TargetError if py-spy is missing, or may not read processes other than its children."""
     program = py_spy()
     sleeper = subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE)  # fmt: skip
@@ -56,7 +56,7 @@ def check_permitted() -> None:
 
 
 def _reason(printed: str) -> str:
-    """Why py-spy did not sample, in one line."""
+    """The reason why py-spy did not sample, in one line, from what it printed."""
     if "permission" in printed.lower() or "not permitted" in printed.lower():
         return NOT_PERMITTED
     last = printed.strip().splitlines()[-1:] or ["it said nothing"]
@@ -67,12 +67,12 @@ def _reason(printed: str) -> str:
 class PySpy:
     """The samplers of one window, and what they printed."""
 
-    folder: Path  # For their output.
+    folder: Path  # For the samplers' output.
     cpu_s: float = 0.0  # CPU time of the samplers themselves.
     _running: list[tuple[int, subprocess.Popen[bytes], Path]] = field(default_factory=list)
 
     def begin(self, pids: Sequence[int], name: str) -> None:
-        """Returns when each process is sampled. TargetError if one cannot be."""
+        """Starts a sampler for each process, and returns when all sample. TargetError if one cannot."""
         for pid in pids:
             output = self.folder / f"{name}-{pid}.raw"
             command = [
@@ -109,7 +109,7 @@ class PySpy:
         raise TargetError(_reason(printed.decode(errors="replace")))
 
     def end(self) -> dict[int, list[Sample]]:
-        """The samples by process; the samplers have ended."""
+        """Ends the samplers, and returns the samples by process."""
         for _, process, _ in self._running:
             process.send_signal(signal.SIGINT)
         found = {}

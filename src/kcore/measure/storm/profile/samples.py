@@ -1,4 +1,4 @@
-"""Samples of stacks as the two profilers print them: a line a stack, `thread;outermost;...;innermost count`."""
+"""Reads samples of stacks as the two profilers print them, as lines `thread;outermost;...;innermost count`."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ _HIDDEN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A stack that one thread was seen in, `count` times. Frames are outermost first."""
+    """A stack in which a thread was seen `count` times. The outermost frame is the first."""
 
     tid: int
     thread: str
@@ -24,7 +24,7 @@ class Sample:
 
 
 def samples_of_py_spy(text: str) -> Iterator[Sample]:
-    """From `py-spy record --threads --format raw`: frames such as `encode (kcore/wire/codec.py)`."""
+    """Reads the output of `py-spy record --threads --format raw`; frames: such as `encode (kcore/wire/codec.py)`."""
     for frames, count in _stacks(text):
         found = _PY_SPY_THREAD.match(frames[0])
         if found:
@@ -32,7 +32,7 @@ def samples_of_py_spy(text: str) -> Iterator[Sample]:
 
 
 def samples_of_async_profiler(text: str) -> Iterator[Sample]:
-    """From `jfr-converter --threads --dot --output collapsed`: frames such as `java.lang.Thread.run`."""
+    """Reads the output of `jfr-converter --threads --dot --output collapsed`; frames: like `java.lang.Thread.run`."""
     for frames, count in _stacks(text):
         found = _ASYNC_THREAD.match(frames[0])
         if found:
@@ -48,7 +48,7 @@ def _stacks(text: str) -> Iterator[tuple[list[str], int]]:
 
 
 def _shortened(frame: str) -> str:
-    """The file without this machine's folders: from `kcore/` on, or the last two parts."""
+    """The frame without this machine's folders: its path from `kcore/` on, or the last two parts of it."""
     name, _, place = frame.rpartition(" (")
     parts = place.rstrip(")").split("/")
     if "kcore" in parts:
@@ -57,6 +57,6 @@ def _shortened(frame: str) -> str:
 
 
 def folded(stacks: Iterable[tuple[tuple[str, ...], int]]) -> str:
-    """The form that flame graphs are drawn from; a count is microseconds of CPU time here."""
+    """Stacks in the text format of tools for flame graphs; the counts are microseconds of CPU time."""
     lines = (f"{';'.join(frame.replace(';', ',') for frame in frames)} {count}\n" for frames, count in stacks if count)
     return "".join(lines)

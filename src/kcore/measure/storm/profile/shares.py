@@ -1,4 +1,4 @@
-"""A window's CPU time divided: the kernel's account of each thread among the samples of that thread."""
+"""Divides the CPU time of each thread, as the operating system counts it, among the samples of the thread."""
 
 import re
 from collections import defaultdict
@@ -28,7 +28,7 @@ class Share:
 
 
 def shares_of(use: ThreadUse, samples: Sequence[Sample], rules: Rules) -> Iterator[Share]:
-    """All of the process's CPU time in the window; the sum of `cpu_s` is the kernel's."""
+    """The shares of a process in a window; the sum of their `cpu_s` is the CPU time that the process took."""
     by_thread: dict[int, list[Sample]] = defaultdict(list)
     for sample in samples:
         if not _waits(sample, rules):
@@ -53,7 +53,7 @@ def _divided(name: str, cpu_s: float, samples: Sequence[Sample], rules: Rules, u
         yield Share(layer, layer, thread, (), cpu_s, 0)
     for sample in samples:
         part_s = cpu_s * sample.count / count
-        if of_thread := rules.layer_of_thread(sample.thread or name):  # A thread without samples has no event.
+        if of_thread := rules.layer_of_thread(sample.thread or name):  # The thread's name decides.
             yield Share(of_thread, of_thread, thread, (), part_s, sample.count)
             continue
         layer, event = rules.layer_of(sample.frames), rules.event_of(sample.frames)

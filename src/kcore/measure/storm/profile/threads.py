@@ -1,4 +1,4 @@
-"""How much CPU time each thread of a process has taken, by the kernel's own account."""
+"""How much CPU time each thread of a process has taken, from /proc."""
 
 import os
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ def _cpu_s(folder: Path) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ThreadUse:
-    """What the threads of one process took between two moments, in seconds."""
+    """The CPU seconds that the threads of a process took between two moments."""
 
     pid: int
     cpu_s_of: dict[int, float]
@@ -57,7 +57,7 @@ class ThreadUse:
 
 
 def used_between(before: ThreadTimes | None, after: ThreadTimes | None) -> ThreadUse | None:
-    """None if the process was not there at both moments: it was killed or started meanwhile."""
+    """The use between two moments; None if the process did not exist at both: it was killed or started meanwhile."""
     if before is None or after is None:
         return None
     taken = {tid: cpu_s - before.cpu_s_of.get(tid, 0.0) for tid, cpu_s in after.cpu_s_of.items()}

@@ -1,7 +1,7 @@
-"""A digest of the state in ZooKeeper after a scenario: two controllers must leave the same under the same storm.
+"""A digest of the state in ZooKeeper after a scenario: two controllers must leave the same state after the same storm.
 
-Topics, their assignments, moves and wishes under way, and each partition's leader and ISR. Epochs and versions count
-how often a controller wrote, and may differ.
+The digest covers topics, assignments, unfinished reassignments and deletions, and each partition's leader and ISR. It
+leaves out epochs and versions: they count how often a controller wrote, and may differ.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""One cell of a storm in ZooKeeper mode: ZooKeeper up, the cluster written, brokers and controller up, scenarios."""
+"""Runs a cell in ZooKeeper mode: starts ZooKeeper, brokers and controller, writes the cluster, runs the scenarios."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from kcore.measure.storm.zk.zk_storm import QUIET_S, ZkStorm
 from kcore.measure.workloads.generate import generate
 from kcore.zookeeper.client import ZookeeperClient
 
-_WAIT_S: Final = 180.0  # Time-outs for a usual size: `Cell.patience`.
+_WAIT_S: Final = 180.0  # Time-outs are for a usual size; `Cell.patience` multiplies them.
 _SCENARIO_S: Final = 1800.0
 _ZOOKEEPER_HEAP: Final = "1g"
 
@@ -28,8 +28,8 @@ _ZOOKEEPER_HEAP: Final = "1g"
 def run_cell(
     plan: StormPlan, cell: Cell, rows: list[Row], tell: Callable[[str], None], profile: CellProfile | None = None
 ) -> None:
-    """Each row goes into `rows` when it is there. KcoreError if nothing could be measured at all."""
-    # A collection in the middle of a scenario would take the processors from what is measured.
+    """Runs a cell's scenarios, and adds each row to `rows` at once. KcoreError if the cluster does not start."""
+    # A garbage collection during a scenario would take processors from the measured controller.
     with ZookeeperProcess(heap=_ZOOKEEPER_HEAP, options=()) as zookeeper, rare_collections():
         asyncio.run(_run(plan, cell, zookeeper.address, rows, tell, profile))
 
@@ -70,7 +70,7 @@ async def _run(
 
 
 async def _register(fleet: HollowFleet, names: list[str], dice: Random) -> int | None:
-    """All brokers; the one that is to die, if one is, has a session of its own. It is not the witness, the first."""
+    """Registers all brokers. Returns the one that broker-lost will kill, or None: it has a session of its own."""
     ids = sorted(fleet.brokers)
     doomed = dice.choice(ids[1:]) if BROKER_LOST in names and len(ids) > 1 else None
     await fleet.register([broker_id for broker_id in ids if broker_id != doomed])
@@ -80,7 +80,7 @@ async def _register(fleet: HollowFleet, names: list[str], dice: Random) -> int |
 
 
 async def _scenarios(plan: StormPlan, cell: Cell, storm: ZkStorm, rows: list[Row], tell: Callable[[str], None]) -> None:
-    """One after the other; what comes after a failed one would measure something else, and does not run."""
+    """Runs the scenarios in order. After a failed one the rest does not run: the cluster is in another state."""
     broken = ""
     for name in plan.scenarios_of(cell.target):
         if broken:
@@ -93,7 +93,7 @@ async def _scenarios(plan: StormPlan, cell: Cell, storm: ZkStorm, rows: list[Row
             result.end_state = await end_state(storm.fleet.client, storm.table)
         except (KcoreError, OSError) as error:
             broken = f"{name} failed"
-            why = str(error) or f"not within {_SCENARIO_S * cell.patience:g} s"
+            why = str(error) or f"not finished within {_SCENARIO_S * cell.patience:g} s"
             rows.append(failed_row(cell, name, 1, plan.seed, why))
             tell(f"{cell}: {name} failed: {why}")
             continue

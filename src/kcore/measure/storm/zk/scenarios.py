@@ -1,4 +1,4 @@
-"""Scenarios for a controller in ZooKeeper mode: each is a coroutine over a ZkStorm that gives a ScenarioResult."""
+"""Scenarios for a controller in ZooKeeper mode: each is a coroutine from a ZkStorm to a ScenarioResult."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,14 +15,14 @@ from kcore.metadata.zookeeper.znodes import CONTROLLER
 from kcore.net.connect import connect
 from kcore.schema import ControlledShutdownRequest, UpdateMetadataRequest
 
-CREATE: Final = "create"  # Without it the cluster is written to ZooKeeper before the controller starts.
+CREATE: Final = "create"  # If it does not run, the storm writes the cluster before the controller starts.
 BROKER_LOST: Final = "broker-lost"
 
 Scenario = Callable[[ZkStorm], Awaitable[ScenarioResult]]
 
 
 async def failover(storm: ZkStorm) -> ScenarioResult:
-    """`/controller` is removed; timed from its new creation until the last broker has everything again."""
+    """`/controller` is removed. Timed from its creation by a new controller until all brokers have all partitions."""
     created = asyncio.Event()
     measure = ZkMeasure(storm, "failover", storm.sent_whole())
 
@@ -42,14 +42,14 @@ async def failover(storm: ZkStorm) -> ScenarioResult:
 
 
 async def broker_lost(storm: ZkStorm) -> ScenarioResult:
-    """A broker dies and its session ends; until the last request that follows. Its partitions have other leaders then.
+    """A broker dies. Timed from the death until the last request, when its partitions have other leaders.
 
-    Timed from the death; the session is over, and the controller's work begins, when the broker's znode is gone.
+    The broker's session is over, and the controller's work begins, when the broker's znode is gone.
     """
     lost = storm.pick() if storm.doomed is None else storm.doomed
     measure = ZkMeasure(storm, BROKER_LOST, storm.sent_about(lost))
     if not storm.fleet.kill(lost):
-        raise TargetError(f"broker {lost} has no session that could end")
+        raise TargetError(f"broker {lost} has no session of its own")
     async with asyncio.timeout(storm.timeout_s):
         await storm.fleet.gone(lost, lambda: measure.session_ended(SESSION_S - PING_S))
     return await measure.end("the others to know the new leaders of its partitions", lambda: _others_know(storm, lost))
@@ -64,11 +64,11 @@ async def broker_back(storm: ZkStorm) -> ScenarioResult:
     most = MOST_WAVES * held * storm.table.replicas__ps.shape[1]
     measure = ZkMeasure(storm, "broker-back", Bounds(max(1, held), max(1, most), f"a broker with {held:,} replicas"))
     await storm.fleet.register(away[:1])
-    return await measure.end("it to know all partitions", lambda: storm.knows_all(away[0]))
+    return await measure.end("the broker to know all partitions", lambda: storm.knows_all(away[0]))
 
 
 async def controlled_shutdown(storm: ZkStorm) -> ScenarioResult:
-    """A broker asks to stop; until the answer, and the last request that follows from it. Then its znode goes."""
+    """A broker requests a controlled shutdown. Timed until the answer, and until the last request that follows."""
     leaving = storm.pick()
     epoch = storm.fleet.brokers[leaving].epoch
     measure = ZkMeasure(storm, "controlled-shutdown", storm.sent_about(leaving))
@@ -79,7 +79,7 @@ async def controlled_shutdown(storm: ZkStorm) -> ScenarioResult:
     measure.answered()
     if answer.error_code or answer.remaining_partitions:
         raise TargetError(f"error {answer.error_code}, {len(answer.remaining_partitions)} partitions remain")
-    result = await measure.end("the others to know who leads what it led", lambda: _others_know(storm, leaving))
+    result = await measure.end("the others to know the new leaders", lambda: _others_know(storm, leaving))
     storm.forget()
     await storm.fleet.lose(leaving)
     await storm.fleet.quiet(2.0, storm.timeout_s)
@@ -92,17 +92,17 @@ async def bounce(storm: ZkStorm) -> ScenarioResult:
     held, away = len(storm.held(bounced)), storm.sent_about(bounced, times=MOST_WAVES)
     measure = ZkMeasure(storm, "bounce", Bounds(max(1, held), away.most + MOST_WAVES * held, away.because))
     await storm.fleet.bounce(bounced)
-    return await measure.end("it to know all partitions", lambda: storm.knows_all(bounced))
+    return await measure.end("the broker to know all partitions", lambda: storm.knows_all(bounced))
 
 
 def _others_know(storm: ZkStorm, broker_id: int) -> bool:
-    """Whether all others have received as much as the witness, which knows that this broker leads nothing any more."""
+    """True if the witness knows that the broker leads nothing, and all others have received as much as the witness."""
     sent = storm.fleet.partitions_sent
     most = sent(storm.witness.broker_id, UpdateMetadataRequest)
     others = storm.fleet.live - {broker_id}
     if any(sent(each, UpdateMetadataRequest) < most for each in others):
         return False
-    return storm.witness.has_not(broker_id)  # Last: it reads what the witness was sent.
+    return storm.witness.has_not(broker_id)  # Checked last: it merges the witness's requests.
 
 
 SCENARIOS: Final[dict[str, Scenario]] = {
@@ -115,4 +115,4 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "reassign": reassign,
     "delete-topics": delete_topics,
 }
-"""In the order in which they run when all are asked for."""
+"""By name, in the order in which they run."""

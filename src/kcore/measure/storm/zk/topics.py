@@ -1,4 +1,4 @@
-"""Topics are created, moved and deleted under a controller in ZooKeeper mode."""
+"""Scenarios that create, move and delete topics under a controller in ZooKeeper mode."""
 
 import asyncio
 import time
@@ -20,16 +20,16 @@ from kcore.schema import partitions as schema
 from kcore.schema.structure import Message
 from kcore.schema.topics import DeleteTopicState
 
-WORK_S: Final = 1750.0  # Within the half hour that a scenario has: Kafka's controller takes minutes.
+WORK_S: Final = 1750.0  # Below the half hour that a scenario may take: Kafka's controller takes minutes.
 _POLL_S: Final = 0.02
-_MOVES_POLL_S: Final = 0.1
-_SENT_A_MOVE: Final = 6  # At most, to each replica.
+_MOVES_POLL_S: Final = 0.1  # Between requests of ListPartitionReassignments.
+_SENT_A_MOVE: Final = 6  # The most LeaderAndIsr to a replica in one move.
 
 
 async def create(storm: ZkStorm) -> ScenarioResult:
-    """All topics are written to ZooKeeper as an administrator's tool does; until the last broker has the last of them.
+    """An administrator's tool writes all topics to ZooKeeper. Timed until the last broker knows all partitions.
 
-    The tool writes a topic's settings and its assignment; the controller makes all other znodes.
+    The tool writes each topic's settings and assignment; the controller creates all other znodes.
     """
     measure = ZkMeasure(storm, "create", storm.sent_whole())
     await write_topics(storm.fleet.client, storm.table)
@@ -38,7 +38,7 @@ async def create(storm: ZkStorm) -> ScenarioResult:
 
 
 async def reassign(storm: ZkStorm) -> ScenarioResult:
-    """All partitions of one broker move to others, by AlterPartitionReassignments; until the last broker knows.
+    """All partitions of one broker move to others, by AlterPartitionReassignments. Timed until the last request.
 
     Lost brokers register first. The leaders add new replicas to the ISRs, by AlterPartition (2.7 and later), as soon
     as the controller has sent LeaderAndIsr to these replicas.
@@ -67,7 +67,7 @@ async def reassign(storm: ZkStorm) -> ScenarioResult:
 
 
 def _of_moves(count: int, factor: int) -> Bounds:
-    """The controller sends LeaderAndIsr to old and new replicas when a move begins, and to new replicas at its end."""
+    """Bounds by Kafka's rule: LeaderAndIsr goes to old and new replicas when a move begins, to new ones at its end."""
     return Bounds(max(1, count * factor), max(1, count * (factor + 1) * _SENT_A_MOVE), f"{count:,} partitions move")
 
 
@@ -98,7 +98,7 @@ async def _until_moved(connection: Connection, leaders: IsrLeaders, count: int) 
 
 
 async def delete_topics(storm: ZkStorm) -> ScenarioResult:
-    """All topics are deleted at once; until their znodes are gone and the last broker has the last request.
+    """One request deletes all topics. Timed until their znodes are gone and the last broker has the last request.
 
     Brokers that were lost register first: a topic with a replica on one of them would wait for it. Kafka's controller
     answers when its own broker has dropped the topics, kcore's when they are deleted; the wave "znodes gone" is
@@ -119,7 +119,7 @@ async def delete_topics(storm: ZkStorm) -> ScenarioResult:
 
 
 async def _delete_all(storm: ZkStorm, measure: ZkMeasure) -> None:
-    """One request for all topics. TargetError unless all were deleted."""
+    """Sends one request for all topics. TargetError unless all were deleted."""
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name) for name in storm.table.topics.names],
         timeout_ms=int(WORK_S * 1e3),
@@ -132,7 +132,7 @@ async def _delete_all(storm: ZkStorm, measure: ZkMeasure) -> None:
 
 
 async def _until_gone(storm: ZkStorm) -> None:
-    """Returns when ZooKeeper has neither topics nor wishes to delete them."""
+    """Returns when ZooKeeper has no topics and no requests to delete topics."""
     client = storm.fleet.client
     end = time.monotonic() + WORK_S
     while any([stat and stat.numChildren for stat in [await client.stat(path) for path in (DELETE_TOPICS, TOPICS)]]):

@@ -1,4 +1,4 @@
-"""A storm in ZooKeeper mode: hollow brokers and one controller, measured scenario by scenario from its outside."""
+"""A storm in ZooKeeper mode: the state that scenarios share, and the measurement from outside the controller."""
 
 import time
 from collections import Counter
@@ -26,12 +26,12 @@ from kcore.schema.structure import Message
 from kcore.types import Int32s
 
 _MILLIS: Final = 1e6
-MOST_WAVES: Final = 3  # of one state, as Kafka's controller sends it
+MOST_WAVES: Final = 3  # Kafka's controller sends one state at most this often.
 QUIET_S: Final = 1.5  # Kafka's controller sends in waves, up to a second apart.
 
 
 class Witness:
-    """The cluster as one broker knows it from the requests sent to it. That broker is never stopped."""
+    """The cluster as one broker, the witness, knows it from its requests. Scenarios never stop the witness."""
 
     def __init__(self, broker: Receiver) -> None:
         self.broker_id = broker.broker_id
@@ -40,7 +40,7 @@ class Witness:
         self._view = Broker(broker.broker_id, -1).table
 
     def has_not(self, broker_id: int) -> bool:
-        """Whether that broker leads nothing any more, and is in no ISR with other members."""
+        """True if the broker leads nothing any more, and is in no ISR with other members."""
         view = self.view()
         if broker_id not in view.brokers:
             return True
@@ -49,8 +49,8 @@ class Witness:
         return not in_isr.any() and not (view.leader__p == row).any()
 
     def view(self) -> PartitionTable:
-        """As of the last request that was drained."""
-        assert self._broker.keeps_updates, "it looks away"
+        """The cluster as of the last request that was drained."""
+        assert self._broker.keeps_updates, "the witness keeps no requests"
         for each in self._broker.updates():
             if len(each.topic_states.partition_states):
                 merge(self._view, each)
@@ -62,7 +62,7 @@ class Witness:
             self.view()
 
     def look_away(self) -> None:
-        """From now on there is no view: to merge one request a partition would take longer than to answer it."""
+        """Keeps no requests from now on: if each has one partition, merging them takes longer than answering."""
         self._broker.keeps_updates = False
 
 
@@ -70,8 +70,8 @@ class Witness:
 class ZkStorm:
     """The state that scenarios share.
 
-    `table` is the cluster as it was written, or is to be created; it follows reassignments and no elections. `doomed`
-    is the broker with a session of its own.
+    `table`: the cluster as it was written or will be created, with reassignments but without elections. `doomed`: the
+    broker that broker-lost kills; it has a session of its own.
     """
 
     fleet: HollowFleet
@@ -87,21 +87,21 @@ class ZkStorm:
         self.witness = Witness(self.fleet.brokers[min(self.fleet.brokers)])
 
     def pick(self) -> int:
-        """A live broker: not the witness, and not the one that dies, which leads nothing once it is back."""
+        """Chooses a live broker: not the witness, and not `doomed`, which leads nothing after its return."""
         others = self.fleet.live - {self.witness.broker_id}
         return self.random.choice(sorted(others - {self.doomed} or others))
 
     def sent_about(self, broker_id: int, times: int = 1) -> Bounds:
-        """LeaderAndIsr when a broker ends: each partition that it leads goes to another leader at least.
+        """Bounds of the partitions in LeaderAndIsr when a broker ends: at least one for each partition that it leads.
 
-        At most the new leaders and the smaller ISRs go to every replica of its partitions. `times`: it also comes back.
+        At most, all new leaders and ISRs go to every replica. `times` multiplies this, if the broker also comes back.
         """
         held = Held(self.witness.view()).of([broker_id])
         most = (held.leaders + held.replicas) * self.table.replicas__ps.shape[1]
         return Bounds(max(1, held.leaders), times * most, f"a broker that {held} ends")
 
     def sent_whole(self) -> Bounds:
-        """LeaderAndIsr when every live broker is sent all its replicas: once at least, and in a few waves at most."""
+        """Bounds of the partitions in LeaderAndIsr when live brokers get all their replicas, up to MOST_WAVES times."""
         count = sum(len(self.held(broker_id)) for broker_id in self.fleet.live)
         return Bounds(max(1, count), max(1, MOST_WAVES * count), f"{count:,} replicas on live brokers")
 
@@ -111,7 +111,7 @@ class ZkStorm:
         self.witness.catch_up()
 
     def held(self, broker_id: int) -> Int32s:
-        """Rows of the partitions with a replica there."""
+        """Rows of the partitions with a replica on this broker."""
         return self.table.index.rows(self.table.brokers.row(broker_id))
 
     def replicas(self, row: int) -> list[int]:
@@ -119,14 +119,14 @@ class ZkStorm:
         return [int(self.table.brokers.ids[each]) for each in self.table.replicas__ps[row] if each >= 0]
 
     def knows_all(self, broker_id: int) -> bool:
-        """Whether a broker got all partitions by UpdateMetadata, and its replicas by LeaderAndIsr, since `forget`."""
+        """True if a broker got all partitions by UpdateMetadata, and its replicas by LeaderAndIsr, since `forget`."""
         fleet = self.fleet
         return fleet.partitions_sent(broker_id, UpdateMetadataRequest) >= len(self.table) and fleet.partitions_sent(
             broker_id, LeaderAndIsrRequest
         ) >= len(self.held(broker_id))
 
     def everyone_knows_all(self) -> bool:
-        """Whether `knows_all` is true for every live broker."""
+        """True if `knows_all` is true for every live broker."""
         return all(map(self.knows_all, self.fleet.live))
 
     async def everyone_back(self) -> None:
@@ -147,7 +147,7 @@ class ZkStorm:
 
 
 class ZkMeasure:
-    """One scenario between its beginning and its end."""
+    """Measures one scenario, from the construction until `end`."""
 
     def __init__(
         self, storm: ZkStorm, scenario: str, bounds: Bounds, counted: type[Message] = LeaderAndIsrRequest
@@ -165,18 +165,17 @@ class ZkMeasure:
         self.intended_ns = self._begun_ns = time.monotonic_ns()
 
     def begins_now(self) -> None:
-        """Sets the intended moment, if it is not the construction: now, or the first request if that was sooner.
+        """Sets the intended moment, if it is not the construction, to now or to an earlier first request.
 
-        The watch that calls this may fire after the requests that followed the same change: on a busy machine all of
-        them may have come by then.
+        On a busy machine the watch that calls this may fire after all requests that follow the same change.
         """
         arrivals = [each.at_ns for _, each in self.storm.fleet.arrivals()]
         self.intended_ns = min([time.monotonic_ns(), *arrivals])
 
     def session_ended(self, least_s: float) -> None:
-        """The znode of a dead broker is gone: now, or when the first request came, if that was sooner.
+        """Records the end of a dead broker's session: now, or the arrival of an earlier request that follows from it.
 
-        No request comes of it before the session has lasted so long.
+        `least_s`: how long the session lasts at least; earlier requests do not follow from its end.
         """
         soonest_ns = self.intended_ns + int(least_s * 1e9)
         arrivals = [each.at_ns for _, each in self.storm.fleet.arrivals() if each.at_ns >= soonest_ns]
@@ -191,7 +190,7 @@ class ZkMeasure:
         self.result.answered_ms = (time.monotonic_ns() - self.intended_ns) / _MILLIS
 
     async def end(self, what: str, so: Callable[[], bool], timeout_s: float | None = None) -> ScenarioResult:
-        """Waits until the condition holds and no more requests come, and returns the measured result."""
+        """Waits until `so` holds and no more requests come, and returns the measured result. `what`: for a time-out."""
         storm, result = self.storm, self.result
         most_s = timeout_s or storm.timeout_s  # Kafka's controller may be minutes late with its decisions.
         await storm.fleet.until(what, so, most_s)

@@ -1,4 +1,8 @@
-"""Scenarios for a quorum: each is a coroutine over a Storm that gives a ScenarioResult."""
+"""Scenarios for a quorum: each is a coroutine from a Storm to a ScenarioResult.
+
+`lifecycle.py` starts and stops brokers. `topics.py` changes topics and partitions, `isr.py` changes ISRs, and
+`directories.py` log directories. `controllers.py` kills controllers. `limits.py` asks for more than they accept.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -27,7 +31,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "controller-killed": controllers.controller_killed,
     "standby-takes-over": controllers.standby_takes_over,
 }
-"""By name, in the order in which they run when all are asked for: each finds the cluster as the one before left it."""
+"""By name, in the order in which they run: each finds the cluster as the previous one left it."""
 
 LIMITS: Final[dict[str, Scenario]] = {
     "limit-create": limits.limit_create,
@@ -43,7 +47,7 @@ LIMITS: Final[dict[str, Scenario]] = {
 ALL: Final[dict[str, Scenario]] = SCENARIOS | LIMITS
 
 BREAKS_CONTROLLER: Final = {"limit-elect", "limit-isr", "limit-fence"}
-"""Those that make an active controller resign: only for controllers that the run itself has started."""
+"""Scenarios that make an active controller resign: only for controllers that the run itself has started."""
 
 NEEDS_OWN_QUORUM: Final = {"controller-killed", "standby-takes-over"}
 """Scenarios for three controllers or more that the run itself has started (`Storm.processes`)."""

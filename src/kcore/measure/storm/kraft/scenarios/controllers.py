@@ -1,4 +1,4 @@
-"""Controllers die."""
+"""Scenarios in which controllers die."""
 
 import asyncio
 from typing import Final
@@ -13,15 +13,15 @@ from kcore.measure.storm.result import ScenarioResult
 _POLL_S: Final = 0.1
 _STOP_S: Final = 15.0  # A standby that has not ended by then is killed.
 _REGISTERED: Final = "RegisterControllerRecord"
-_MISSED: Final = 3  # Topics: a suspended node may still read what answers the one fetch that it had sent.
+_MISSED: Final = 3  # Topics that a suspended node misses. One is too few: it may still read its last answer.
 
 
 async def controller_killed(storm: Storm) -> ScenarioResult:
     """The active controller is killed (kill -9), and a topic of one partition is requested at once.
 
-    Timed from the kill until a new controller has created the topic, and until the first and the last broker, which all
-    have to find that controller, know it. "elected" is the part until the new leader began its epoch. Afterwards the
-    dead one starts again and catches up. TargetError unless this run started three controllers or more.
+    Timed from the kill until a new controller has created the topic, and until the first and the last broker know the
+    topic; they must first find the new controller. The wave "elected": until the new leader began its epoch. Afterwards
+    the killed controller starts again and catches up. TargetError unless this run started three controllers or more.
     """
     active, *_ = _active_first(storm, "controller-killed")
     measure = Measure(storm, "controller-killed")
@@ -38,13 +38,13 @@ async def controller_killed(storm: Storm) -> ScenarioResult:
 
 
 async def standby_takes_over(storm: Storm) -> ScenarioResult:
-    """A standby stops and starts from its snapshot and log; then the active controller is killed, and it takes over.
+    """A standby restarts from its snapshot and log; then the active controller is killed, and the standby takes over.
 
-    Two waves. "restarted": from the start of its process until the last broker knows its new registration, which a
-    controller asks for once it has the state. "took over": from the kill -9 of the active one until the last broker
-    knows a topic that the restarted one has created. The third controller is suspended before the kill and misses some
-    records, so that it can vote but cannot be elected. Afterwards the dead one starts again. TargetError unless there
-    are three controllers, which this run started.
+    Two waves. "restarted": from the standby's start until the last broker knows its new registration, which the standby
+    requests once it has the state. "took over": from the kill -9 of the active controller until the last broker knows
+    a topic that the standby has created. The third controller is suspended before the kill and misses some records, so
+    that it can vote but cannot be elected. Afterwards the killed controller starts again. TargetError unless this run
+    started three controllers or more.
     """
     active, standby, third, *_ = _active_first(storm, "standby-takes-over")
     standby.terminate(_STOP_S)
@@ -90,7 +90,7 @@ async def _register_again(storm: Storm, node: Node) -> None:
 
 
 async def _caught_up(storm: Storm, node: Node) -> None:
-    """Returns when that controller has all of the log that was there at the call. TargetError if it does not."""
+    """Returns when the controller's log reaches the high watermark at the call. TargetError after a time-out."""
     target = (await storm.quorum.describe()).high_watermark
     try:
         async with asyncio.timeout(storm.timeout_s):

@@ -1,4 +1,4 @@
-"""Log directories fail and are replaced (KIP-858)."""
+"""Scenarios in which replicas move to another log directory, and a log directory fails (KIP-858)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,14 +13,14 @@ from kcore.schema.log_dirs import AssignReplicasToDirsRequest
 from kcore.types import Int32s, Uuid
 
 _CHANGE: Final = "PartitionChangeRecord"
-_MOST: Final = 2_250  # Partitions of a request, as Kafka's AssignmentsManager has it.
+_MOST: Final = 2_250  # The most partitions of a request, as in Kafka's AssignmentsManager.
 
 
 async def assign(storm: Storm) -> ScenarioResult:
     """A broker with two log directories reports, by AssignReplicasToDirs, that all its replicas are in the second one.
 
-    One request after the other, of at most 2,250 partitions each, as Kafka's brokers send them. Timed from the first
-    one; afterwards the replicas are assigned to the first directory again.
+    As Kafka's brokers do, it sends one request after the other, with at most 2,250 partitions each. Timed from the
+    first request; afterwards the replicas are assigned to the first directory again.
     """
     [broker], _ = await storm.pick(what="replicas")
     first, second = await _restart_with_two(storm, broker)
@@ -39,10 +39,10 @@ async def assign(storm: Storm) -> ScenarioResult:
 async def dir_lost(storm: Storm) -> ScenarioResult:
     """A broker with two log directories reports in a heartbeat that the second one, with half its replicas, is offline.
 
-    Another share of them is `Sizes.lost_share`, their number `Sizes.lost_replicas`. Timed from that heartbeat until the
-    last broker knows the last new leader and ISR. The broker gets its second directory before, and an empty one
-    after the failure. The wave "assigned" begins when the broker is back and sends AssignReplicasToDirs for its
-    replicas; the wave ends when the last broker has read the assignments.
+    `Sizes.lost_share` sets another share than half, `Sizes.lost_replicas` a number. Timed from that heartbeat until the
+    last broker knows the last new leader and ISR. The broker restarts with a second directory before the heartbeat, and
+    with an empty one after the failure. The wave "assigned" begins when the broker then sends AssignReplicasToDirs for
+    its replicas; the wave ends when the last broker has read the assignments.
     """
     [broker], _ = await storm.pick(what="replicas")
     _, second = await _restart_with_two(storm, broker)
@@ -69,7 +69,7 @@ async def dir_lost(storm: Storm) -> ScenarioResult:
 
 
 async def _restart_with_two(storm: Storm, broker: HollowBroker) -> tuple[Uuid, ...]:
-    """The broker shuts down cleanly, and comes back with its first directory and a fresh second one."""
+    """Restarts the broker cleanly with its first directory and an empty second one; returns both directories."""
     await storm.fleet.shut_down([broker], storm.timeout_s)
     directories = storm.fleet.replace_directories(broker, 2)
     await storm.fleet.start([broker], clean=True)
@@ -86,7 +86,7 @@ def _replicas_of(storm: Storm, broker: HollowBroker) -> list[tuple[Uuid, int]]:
 
 
 def lost_of(partitions: list[tuple[Uuid, int]], sizes: Sizes) -> list[tuple[Uuid, int]]:
-    """The broker's replicas in the directory that will fail, spread evenly over the list; at least one."""
+    """Chooses the replicas in the directory that will fail: at least one, evenly from the broker's `partitions`."""
     count = min(sizes.lost_replicas or max(1, round(len(partitions) * sizes.lost_share)), len(partitions))
     return [partitions[at * len(partitions) // count] for at in range(count)]
 
@@ -104,7 +104,7 @@ def _in_isr(storm: Storm, broker: HollowBroker, rows: Int32s) -> int:
 
 
 async def _send(storm: Storm, requests: Sequence[AssignReplicasToDirsRequest]) -> None:
-    """One after the other; TargetError if the controller refuses an assignment."""
+    """Sends the requests one after the other; TargetError if the controller refuses an assignment."""
     for request in requests:
         answer = await storm.quorum.ask(request)
         topics = (topic for each in answer.directories for topic in each.topics)
@@ -115,7 +115,7 @@ async def _send(storm: Storm, requests: Sequence[AssignReplicasToDirsRequest]) -
 def _requests(
     broker: HollowBroker, directory: Uuid, partitions: list[tuple[Uuid, int]]
 ) -> list[AssignReplicasToDirsRequest]:
-    """The broker's replicas of these partitions are in that directory."""
+    """The requests which report that the broker's replicas of these partitions are in that directory."""
     firsts = range(0, len(partitions), _MOST)
     return [_request(broker, directory, partitions[first : first + _MOST]) for first in firsts]
 

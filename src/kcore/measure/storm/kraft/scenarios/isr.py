@@ -1,4 +1,4 @@
-"""Followers leave the ISRs and come back."""
+"""The scenario in which followers leave the ISRs and come back."""
 
 from functools import partial
 
@@ -25,7 +25,7 @@ async def isr_storm(storm: Storm) -> ScenarioResult:
     followed = len(_followed(leaders, storm.table))
     await measure.begin(exactly(2 * followed * storm.sizes.rounds, f"{followed:,} ISRs shrink and expand"))
     for round_ in range(1, storm.sizes.rounds + 1):
-        await storm.alter_isrs("to have followers", partial(_followed, leaders), _alone)
+        await storm.alter_isrs("have followers in their ISR", partial(_followed, leaders), _alone)
         await measure.wave(f"shrink {round_}", _CHANGE)
         await storm.fill_isrs(storm.live())
         await measure.wave(f"expand {round_}", _CHANGE)
@@ -41,5 +41,5 @@ def _followed(leaders: list[HollowBroker], table: PartitionTable) -> Int32s:
 
 
 def _alone(table: PartitionTable, row: int) -> list[int]:
-    """The ISR of the leader only."""
+    """The ISR that has only the partition's leader."""
     return [int(table.brokers.ids[table.leader__p[row]])]

@@ -1,4 +1,4 @@
-"""Brokers come and go."""
+"""Scenarios in which brokers register, stop, die and restart."""
 
 import asyncio
 from typing import Final
@@ -9,11 +9,11 @@ from kcore.measure.storm.expectations import Bounds, Holdings, leaving
 from kcore.measure.storm.kraft.kraft_storm import Measure, Storm
 from kcore.measure.storm.result import ScenarioResult
 
-_MOST_AGAIN: Final = 5  # Brokers whose sessions end meanwhile are fenced and unfenced again.
+_MOST_AGAIN: Final = 5  # The most changes by the least: brokers whose sessions end are fenced and unfenced again.
 
 
 async def register(storm: Storm) -> ScenarioResult:
-    """All brokers register at once; until all are unfenced and know it."""
+    """All brokers register at once. Timed until all are unfenced, and until the last broker knows this."""
     measure = Measure(storm, "register")
     brokers = list(storm.fleet.brokers.values())
     least = 2 * len(brokers)
@@ -27,7 +27,7 @@ async def register(storm: Storm) -> ScenarioResult:
 async def heartbeat(storm: Storm) -> ScenarioResult:
     """Nothing happens for `sizes.seconds`: measures heartbeats, and the CPU time of idle brokers on both sides."""
     measure = Measure(storm, "heartbeat")
-    await measure.begin(Bounds(0, 0, "nothing is to happen"))
+    await measure.begin(Bounds(0, 0, "nothing changes in this scenario"))
     await asyncio.sleep(storm.sizes.seconds)
     result = await measure.end("PartitionChangeRecord", "BrokerRegistrationChangeRecord", "RegisterBrokerRecord")
     if not sum(result.heartbeats):
@@ -36,17 +36,17 @@ async def heartbeat(storm: Storm) -> ScenarioResult:
 
 
 async def broker_lost(storm: Storm) -> ScenarioResult:
-    """One broker is killed (kill -9); until the last other broker knows the last new leader of its partitions.
+    """One broker is killed (kill -9). Timed until the last other broker knows the last new leader of its partitions.
 
-    Timed from the death: the controller notices when the session ends. Afterwards the broker comes back, and its
-    partitions' leaders take it into their ISRs again.
+    The time begins with the death; the controller notices the death when the session ends. Afterwards the broker comes
+    back, and its partitions' leaders add it to the ISRs again.
     """
     lost, held = await storm.pick()
     return await _lost(storm, "broker-lost", lost, held)
 
 
 async def rack_lost(storm: Storm) -> ScenarioResult:
-    """All brokers of one rack die as by kill -9; otherwise as broker-lost."""
+    """All brokers of one rack are killed (kill -9). Timed as broker-lost."""
     racks = sorted({broker.rack for broker in storm.live() if broker.rack is not None})
     if len(racks) < 2:
         raise TargetError(f"rack-lost needs brokers in two racks or more, and there are {len(racks)}")
@@ -67,9 +67,9 @@ async def _lost(storm: Storm, scenario: str, lost: list[HollowBroker], held: Hol
 
 
 async def controlled_shutdown(storm: Storm) -> ScenarioResult:
-    """Controlled shutdown of one broker; until it is granted, and until the last other broker knows the new leaders.
+    """One broker shuts down. Timed until the controller allows this, and the last other broker knows the new leaders.
 
-    Afterwards it comes back, which a controller refuses until the old session has ended.
+    Afterwards the broker comes back; a controller refuses its registration until the old session has ended.
     """
     stopped, held = await storm.pick()
     measure = Measure(storm, "controlled-shutdown")
@@ -82,9 +82,9 @@ async def controlled_shutdown(storm: Storm) -> ScenarioResult:
 
 
 async def rolling_restart(storm: Storm) -> ScenarioResult:
-    """`sizes.restarts` brokers, one after the other, stop as they should and come back into all their ISRs.
+    """`sizes.restarts` brokers, one after the other, shut down in a controlled way, restart and rejoin all their ISRs.
 
-    Timed from the first one's request to stop until the last one is back and all brokers know; a wave is one broker.
+    Timed from the first shutdown request until all brokers know that the last broker is back. Each broker is a wave.
     """
     brokers, held = await storm.pick(storm.sizes.restarts, "isrs")
     measure = Measure(storm, "rolling-restart")
@@ -99,10 +99,10 @@ async def rolling_restart(storm: Storm) -> ScenarioResult:
 
 
 async def bounce(storm: Storm) -> ScenarioResult:
-    """One broker dies as by kill -9 and registers again at once, before its session ends.
+    """One broker is killed (kill -9) and registers again at once, before its session ends.
 
-    Timed from the death until it is unfenced, and until the last broker knows the last change of its partitions. A
-    controller may refuse the new incarnation while the old one's session lasts: the errors count how often.
+    Timed from the death until the broker is unfenced, and until the last broker knows the last change of its
+    partitions. A controller may refuse the new incarnation while the old session lasts: the errors count how often.
     """
     [broker], held = await storm.pick()
     measure = Measure(storm, "bounce")

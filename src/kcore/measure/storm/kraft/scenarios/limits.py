@@ -18,9 +18,9 @@ from kcore.schema import partitions as schema
 from kcore.schema import topics as topic_schema
 from kcore.types import Int32s
 
-EDGE: Final = 10_000  # Records of a batch, and of a user's request: MAX_RECORDS_PER_USER_OP of QuorumController.
-_PROBED: Final = 16_384
-_A_TOPIC: Final = 5_000
+EDGE: Final = 10_000  # The most records of a batch, and of a user's request: QuorumController.MAX_RECORDS_PER_USER_OP.
+_PROBED: Final = 16_384  # The most partitions that `limit_create` tries for a topic.
+_A_TOPIC: Final = 5_000  # The most partitions of a topic in `_make_pairs`.
 _TIMEOUT_MS: Final = 60_000
 _MILLIS: Final = 1e6
 _DELETED_AT_ONCE: Final = 5_000
@@ -31,13 +31,13 @@ PartitionErrors = Iterable[tuple[int, str | None]]
 Asking = Callable[[Int32s], Awaitable[str]]
 
 
-# One request too large: refused whole, or done in part.
+# Scenarios with a request that is too large: a controller refuses the whole request, or does a part.
 
 
 async def limit_create(storm: Storm) -> ScenarioResult:
     """CreateTopics: the largest topic that a request may make; one partition more is refused, and nothing is made."""
     low, high = 1, _PROBED
-    while high - low > 1:  # A request that only validates is refused as the real one is.
+    while high - low > 1:  # With validate_only, a request is refused like a real one.
         middle = (low + high) // 2
         taken = not any(code for code, _ in await _create(storm, middle, validate_only=True))
         low, high = (middle, high) if taken else (low, middle)
@@ -109,7 +109,7 @@ async def limit_delete(storm: Storm) -> ScenarioResult:
 
 
 def one_too_many(what: str, answers: PartitionErrors, done: int, verb: str) -> str:
-    """The note on a request for one more than the limit: its answer, and how many changes were made anyway."""
+    """The note on a request for one change more than the limit: the answer, and how many changes were made anyway."""
     found = f"{EDGE + 1:,} {what}: {_format_errors(answers)}; {done:,} are {verb}"
     return f"{found}: {_HAS_NONE}" if done > EDGE else found
 
@@ -161,10 +161,10 @@ async def limit_isr(storm: Storm) -> ScenarioResult:
 async def _exactly(
     storm: Storm, scenario: str, what: str, prepare: Callable[[Int32s], Awaitable[None]], ask: Asking
 ) -> ScenarioResult:
-    """One change below the limit, then exactly at it: the response, the leader after it, and when it serves again.
+    """Sends a request for EDGE - 1 changes, then one for EDGE: measures the answer, and when a controller serves again.
 
-    The row is that of the second request. `answered_ms`: its answer; the wave "serves again": until a topic of one
-    partition, asked for at once after the answer, is made.
+    The row is about the second request. `answered_ms`: until its answer. The wave "serves again": until a topic of one
+    partition, requested right after the answer, is created.
     """
     names = await _make_pairs(storm, EDGE)
     await prepare(_rows(storm, names))
@@ -184,10 +184,10 @@ async def _exactly(
 
 
 async def limit_fence(storm: Storm) -> ScenarioResult:
-    """A broker dies whose fencing takes exactly 10,000 records: whether the active controller resigns over it."""
+    """A broker dies whose fencing takes exactly 10,000 records: whether the active controller then resigns."""
     lost = storm.live()[-1]
     mine = len(storm.table.index.rows(storm.table.brokers.row(lost.broker_id)))
-    missing = (EDGE - 1 - mine) % EDGE  # One record is of the broker itself.
+    missing = (EDGE - 1 - mine) % EDGE  # One record is about the broker itself.
     await _make_pairs(storm, missing, follower=lost.broker_id)
     measure = Measure(storm, "limit-fence")
     await measure.begin(Bounds(0, mine + missing, "partitions of the lost broker"))
@@ -203,7 +203,7 @@ async def limit_fence(storm: Storm) -> ScenarioResult:
 
 
 async def _served_again(storm: Storm, measure: Measure, epoch: int) -> ScenarioResult:
-    """The result, with the leader in its note: `epoch` is the quorum's before."""
+    """Creates a topic and returns the result. Its note says whether the leader has changed since `epoch`."""
     begun = time.monotonic_ns()
     await make_topics(storm, [(f"{storm.prefix}{storm.named:06}", 1)])
     again_ms = (time.monotonic_ns() - begun) / _MILLIS
@@ -218,7 +218,7 @@ async def _served_again(storm: Storm, measure: Measure, epoch: int) -> ScenarioR
     return result
 
 
-# Topics for it.
+# The topics of these scenarios.
 
 
 async def _create(storm: Storm, partitions: int, *, validate_only: bool = False) -> list[tuple[int, str | None]]:
@@ -238,7 +238,7 @@ async def _create(storm: Storm, partitions: int, *, validate_only: bool = False)
 
 
 async def _make_pairs(storm: Storm, partitions: int, follower: int | None = None) -> list[str]:
-    """Topics whose partitions all have the same two replicas, the leader first; their names."""
+    """Creates topics whose partitions all have the same two replicas, the leader first; returns the topics' names."""
     ids = [broker.broker_id for broker in storm.live()]
     if len(ids) < 2:
         raise TargetError("limits of partitions with two replicas need two brokers")
@@ -257,7 +257,7 @@ async def _make_pairs(storm: Storm, partitions: int, follower: int | None = None
 
 
 async def _delete_limits(storm: Storm) -> None:
-    """The cluster is as it was before."""
+    """Deletes the topics of these scenarios."""
     names = [name for name in storm.topics if name.endswith("-limit")]
     answer = await _delete(storm, names)
     check("DeleteTopics", (each.error_code for each in answer.responses), {Errors.UNKNOWN_TOPIC_OR_PARTITION})
@@ -274,7 +274,7 @@ async def _delete(storm: Storm, names: list[str]) -> topic_schema.DeleteTopicsRe
 
 
 def _rows(storm: Storm, names: list[str]) -> Int32s:
-    """The partitions of these topics."""
+    """The rows of these topics' partitions."""
     table = storm.table
     wanted = [at for at, name in enumerate(table.topics.names) if name in set(names)]
     rows: Int32s = np.flatnonzero(np.isin(table.topic_row__p, wanted)).astype(np.int32)
@@ -282,7 +282,7 @@ def _rows(storm: Storm, names: list[str]) -> Int32s:
 
 
 async def _reordered(storm: Storm, rows: Int32s) -> schema.AlterPartitionReassignmentsResponse:
-    """The last replica becomes the preferred leader, by one request: no replica comes or goes, the leader stays."""
+    """Reverses the partitions' replicas by one request: the last one becomes the preferred leader, the leader stays."""
     return await ask_to_move(storm, rows, [storm.replicas(row)[::-1] for row in rows.tolist()])
 
 

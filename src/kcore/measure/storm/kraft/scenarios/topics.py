@@ -1,4 +1,4 @@
-"""Topics and partitions are made, led by others, moved and deleted."""
+"""Scenarios that create, move and delete topics, and elect preferred leaders."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator
@@ -17,15 +17,15 @@ from kcore.schema import partitions as schema
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
 from kcore.types import Int32s
 
-MOST_RECORDS: Final = 9_900  # In a request: the controller refuses a whole request of more than 10,000 records.
+MOST_RECORDS: Final = 9_900  # The largest request: a controller refuses a whole request of more than 10,000 records.
 _TIMEOUT_MS: Final = 60_000
 _CHANGE: Final = "PartitionChangeRecord"
 
 
 async def create(storm: Storm) -> ScenarioResult:
-    """Topics of the storm's sizes, in requests as large as the controller takes, until the last broker knows them all.
+    """Topics are created, by requests as large as the controller takes. Timed until the last broker knows them all.
 
-    Requests go one after the other, each when the one before is answered.
+    Each request is sent after the answer to the previous one.
     """
     measure = Measure(storm, "create")
     await measure.begin(exactly(storm.sizes.partitions, "partitions to create"))
@@ -35,20 +35,20 @@ async def create(storm: Storm) -> ScenarioResult:
 
 
 async def make_topics(storm: Storm, wanted: list[tuple[str, int]]) -> None:
-    """Topics by name and partitions. TargetError if the controller refuses one."""
+    """Creates topics, each given by name and number of partitions. TargetError if the controller refuses one."""
     for request in requests_for(wanted, storm.sizes.replication_factor):
         storm.place(request)
         answer = await storm.quorum.ask(request)
-        # A request whose answer was lost created the existing topic.
+        # A topic exists already if the answer to its request was lost and the request is repeated.
         check("CreateTopics", (each.error_code for each in answer.topics), {Errors.TOPIC_ALREADY_EXISTS})
     storm.topics += [name for name, _ in wanted]
     storm.named += len(wanted)
 
 
 async def preferred_election(storm: Storm) -> ScenarioResult:
-    """Every partition whose preferred leader is in its ISR and does not lead gets it back, by ElectLeaders.
+    """All preferred leaders that are in the ISR and do not lead become leaders again, by ElectLeaders.
 
-    If there is none, a broker is lost and comes back first. Timed from the first request; they go one after the other.
+    If there are none, a broker first restarts. Timed from the first request; requests are sent one after the other.
     """
     if not len(_not_preferred(storm)):
         away, _ = await storm.pick()
@@ -90,7 +90,7 @@ async def reassign(storm: Storm) -> ScenarioResult:
 
 
 async def delete_topics(storm: Storm) -> ScenarioResult:
-    """A share of the topics, `sizes.deleted_share`, is deleted, until the last broker knows that the last is gone."""
+    """A share of the topics, `sizes.deleted_share`, is deleted. Timed until the last broker knows the last deletion."""
     if not storm.topics:
         raise TargetError("delete-topics needs topics that this run has made")
     gone = storm.random.sample(storm.topics, max(1, int(len(storm.topics) * storm.sizes.deleted_share)))
@@ -108,13 +108,13 @@ async def delete_topics(storm: Storm) -> ScenarioResult:
 
 
 def check(request: str, codes: Collection[int] | Iterator[int], fine: Collection[int] = ()) -> None:
-    """TargetError for an error code that is not fine."""
+    """Raises a TargetError if one of the codes is an error that is not in `fine`."""
     if wrong := {Errors.of(code).name for code in codes if code and code not in fine}:
         raise TargetError(f"{request} was refused: {', '.join(sorted(wrong))}")
 
 
 def requests_for(topics: list[tuple[str, int]], replication_factor: int) -> list[CreateTopicsRequest]:
-    """Topics, by name and partitions, in requests that the controller takes: a record a topic and one a partition."""
+    """Divides topics into requests of at most MOST_RECORDS records: one per topic and one per partition."""
     requests: list[CreateTopicsRequest] = []
     records = MOST_RECORDS
     for name, partitions in topics:
@@ -142,7 +142,7 @@ def _portions(rows: Int32s) -> Iterator[Int32s]:
 
 
 def by_topic(storm: Storm, rows: Int32s) -> list[tuple[str, list[int]]]:
-    """Names of topics, each with the indexes of those of its partitions that are among the rows."""
+    """The topics of these rows, each with the indexes of its partitions among the rows."""
     table = storm.table
     found: dict[str, list[int]] = defaultdict(list)
     for row in rows.tolist():
@@ -151,7 +151,7 @@ def by_topic(storm: Storm, rows: Int32s) -> list[tuple[str, list[int]]]:
 
 
 async def _move(storm: Storm, rows: Int32s, replicas: list[list[int]]) -> None:
-    """Asks for other replicas of these partitions."""
+    """Requests new replicas of these partitions. TargetError if the controller refuses one."""
     for begin in range(0, len(rows), MOST_RECORDS):
         answer = await ask_to_move(storm, rows[begin : begin + MOST_RECORDS], replicas[begin : begin + MOST_RECORDS])
         codes = (each.error_code for topic in answer.responses for each in topic.partitions)
@@ -161,7 +161,7 @@ async def _move(storm: Storm, rows: Int32s, replicas: list[list[int]]) -> None:
 async def ask_to_move(
     storm: Storm, rows: Int32s, replicas: list[list[int]]
 ) -> schema.AlterPartitionReassignmentsResponse:
-    """The answer to one request for other replicas of these partitions."""
+    """Sends one request for new replicas of these partitions, and returns the answer."""
     table = storm.table
     topics: dict[str, schema.ReassignableTopic] = {}
     for row, wanted in zip(rows.tolist(), replicas, strict=True):
@@ -177,7 +177,7 @@ async def ask_to_move(
 async def _finish_moves(storm: Storm) -> None:
     """The leaders take new replicas into the ISRs until no partition moves any more."""
     await storm.settled()
-    await storm.alter_isrs("to move", _moving, replicas_of)
+    await storm.alter_isrs("move", _moving, replicas_of)
 
 
 def _moving(table: PartitionTable) -> Int32s:
