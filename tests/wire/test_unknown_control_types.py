@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from kcore.controller.kraft.snapshot_slices import SnapshotLoading
 from typer.testing import CliRunner
 
 from hollow.test_observer import observer
 from kcore.cli.commands import app
+from kcore.controller.kraft.snapshot_slices import SnapshotLoading
 from kcore.measure.watch.log_follower import LogFollower
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replay
