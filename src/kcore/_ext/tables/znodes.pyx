@@ -1,6 +1,6 @@
 """Reads and writes the znodes of many partitions: their paths, and their states as JSON.
 
-Texts of many rows stand one behind the other: row k is `text[offsets[k]:offsets[k + 1]]`. Axes: `c` change or state,
+The texts of many rows are concatenated: that of row k is `text[offsets[k]:offsets[k + 1]]`. Axes: `c` change or state,
 `f` field, `i` ISR member, `t` topic.
 """
 
@@ -29,7 +29,7 @@ cdef const char** NAMES = [
 cdef int64_t* LENGTHS = [6, 12, 16, 21, 7, 3]
 
 
-# States as JSON, read: NULL means that the JSON is not in the simple form; Python's json then decides.
+# Reading states as JSON. NULL means JSON in another form than Kafka writes; the caller then uses Python's json.
 
 cdef inline const uint8_t* skip_space(const uint8_t* at, const uint8_t* end) noexcept nogil:
     while at < end and (at[0] == c" " or at[0] == c"\n" or at[0] == c"\r" or at[0] == c"\t"):
@@ -38,7 +38,7 @@ cdef inline const uint8_t* skip_space(const uint8_t* at, const uint8_t* end) noe
 
 
 cdef inline const uint8_t* expect(const uint8_t* at, const uint8_t* end, uint8_t what) noexcept nogil:
-    """The place behind that character and the space around it; NULL if there is another character."""
+    """Skip this character and the space around it; NULL if there is another character."""
     at = skip_space(at, end)
     return skip_space(at + 1, end) if at < end and at[0] == what else NULL
 
@@ -60,7 +60,7 @@ cdef const uint8_t* read_int(const uint8_t* at, const uint8_t* end, int32_t* val
 
 
 cdef const uint8_t* read_name(const uint8_t* at, const uint8_t* end, int* field) noexcept nogil:
-    """Read a name from the opening quote up to the value behind the colon."""
+    """Read a name from its opening quote on; returns the address of the value after the colon, NULL if unknown."""
     cdef int k
     if at == NULL or at == end or at[0] != c'"':
         return NULL
@@ -75,7 +75,7 @@ cdef const uint8_t* read_name(const uint8_t* at, const uint8_t* end, int* field)
 cdef const uint8_t* read_isr(
     const uint8_t* at, const uint8_t* end, int32_t[::1] isr__i, int32_t* count
 ) noexcept nogil:
-    """Read a list of int32 and append it to the first `count` members."""
+    """Read a list of int32, append it to the `count` members of `isr__i`, and add its length to `count`."""
     at = expect(at, end, c"[")
     if at != NULL and at < end and at[0] == c"]":
         return at + 1
@@ -96,7 +96,7 @@ cdef const uint8_t* read_isr(
 cdef bint read_state(
     const uint8_t* at, const uint8_t* end, int32_t* values, int32_t[::1] isr__i, int32_t* count
 ) noexcept nogil:
-    """Read one object, whose names must be known and appear once."""
+    """Read one JSON object; False unless its names are known and appear once, and the required ones are present."""
     cdef int seen = 0, field = 0
     at = expect(at, end, c"{")
     while at != NULL:
@@ -157,7 +157,7 @@ def parse_states(
         )
 
 
-# States as JSON, written.
+# Writing states as JSON.
 
 cdef inline uint8_t* put_text(uint8_t* out, const char* text, int64_t length) noexcept nogil:
     memcpy(out, text, length)
@@ -187,7 +187,7 @@ cdef int64_t put_states(
     const int32_t[::1] isr__i, const int8_t[::1] recovery__c, int32_t controller_epoch, uint8_t* first,
     int64_t[::1] offsets__c,
 ) noexcept nogil:
-    """Write the fields in the order of Scala's map (TopicPartitionStateZNode of 3.9.1); RECOVERED is left out."""
+    """Write states with the field order of Kafka 3.9.1 (TopicPartitionStateZNode); leaves out the state RECOVERED."""
     cdef Py_ssize_t c, i
     cdef uint8_t* out = first
     for c in range(leaders__c.shape[0]):
@@ -208,7 +208,7 @@ cdef int64_t put_states(
 
 
 def state_bytes(Py_ssize_t states, Py_ssize_t members) -> int:
-    """Enough bytes for so many states with so many ISR members in all."""
+    """The most bytes of the JSON of `states` states with `members` ISR members in total."""
     return states * STATE_BYTES + members * MEMBER_BYTES
 
 
@@ -217,7 +217,7 @@ def write_states(
     const int32_t[::1] isr__i, const int8_t[::1] recovery__c, int32_t controller_epoch, uint8_t[::1] out,
     int64_t[::1] offsets__c,
 ) -> None:
-    """Write the states; `out` has `state_bytes` at least, and `offsets__c` is one longer than the other columns."""
+    """Write the states. `out` has at least `state_bytes` bytes; both columns of offsets are longer by one."""
     cdef Py_ssize_t count = leaders__c.shape[0]
     if not (leader_epochs__c.shape[0] == recovery__c.shape[0] == count):
         raise ValueError("columns of different lengths")

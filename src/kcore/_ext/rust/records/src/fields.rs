@@ -102,7 +102,7 @@ impl Reader<'_> {
         Err(Thrown::IllegalArgument)
     }
 
-    /// Skips a length and the bytes after it, as Utils.readBytes; returns their positions, None if the length is negative.
+    /// Skips a length and the bytes after it (Utils.readBytes); returns their positions, None for a negative length.
     #[inline]
     pub fn span(&mut self) -> Result<Option<Range<usize>>, Thrown> {
         let length = self.varint()?;

@@ -28,8 +28,8 @@ use validate::{Refusal, Rules, Target};
 type Columns<'py> = Vec<Bound<'py, PyMemoryView>>;
 /// A problem and the position of the wrong field.
 type Located = (String, usize);
-/// The result of `scan`: the columns in one buffer, where each column begins, the number of batches, where reading ended,
-/// the problem that ended it, and the problems of skipped batches.
+/// The result of `scan`: the columns in one buffer, where each column begins, the number of batches, where reading
+/// ended, the problem that ended it, and the problems of skipped batches.
 type Scanned<'py> = (Bound<'py, PyMemoryView>, Vec<usize>, usize, usize, Option<Located>, Vec<Located>);
 /// The result of `decode`: columns of records and of headers, decompressed bytes, number of batches, the problem.
 type Decoded<'py> = (Columns<'py>, Columns<'py>, Bound<'py, PyMemoryView>, usize, Option<Located>);

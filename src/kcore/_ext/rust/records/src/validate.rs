@@ -17,8 +17,8 @@ pub struct Rules {
     pub append_time: Option<i64>,
     /// True if records need keys: the topic's cleanup.policy has compact.
     pub is_compacted: bool,
-    /// The time now, and how far a record's timestamp may be before and after that, in ms; None if the topic's timestamp
-    /// type is LogAppendTime.
+    /// The time now, and how far a record's timestamp may be before and after that, in ms; None if the topic's
+    /// timestamp type is LogAppendTime.
     pub window: Option<[i64; 3]>,
     /// How to rewrite the records; None to leave them unchanged.
     pub target: Option<Target>,
