@@ -36,8 +36,8 @@ def restore(
 ) -> None:
     """Restore rows from their images. If a row has several images, its first image is restored.
 
-    `layout` has three numbers for each column: its first byte in an image, its number of bytes there (0 if the images
-    lack the column), and the byte that fills the rest of a column that is wider now.
+    `layout` has three numbers for each column. The first two are its first byte in an image, and its number of bytes
+    there (0 if the images lack the column). The third is the byte that fills the rest of a column that is wider now.
     """
     cdef RowColumns c = row_columns_of(columns)
     cdef Py_ssize_t k, r

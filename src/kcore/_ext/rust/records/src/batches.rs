@@ -104,8 +104,8 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Moves the found batches to the columns. Allocates room for all batches up to byte `most`, estimated from the size
-    /// of the earlier batches, so that columns are rarely copied.
+    /// Moves the found batches to the columns. Allocates room for all batches up to byte `most`, estimated from the
+    /// size of the earlier batches, so that columns are rarely copied.
     fn flush(&mut self, found: &mut Vec<Found>, most: usize, options: &Options) {
         let rows = self.rows + found.len();
         if rows > self.columns.room {
