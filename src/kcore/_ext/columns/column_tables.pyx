@@ -1,4 +1,4 @@
-"""The tables of a program as the column kernels read them: checked once, not at every message."""
+"""The tables of a program, checked once for all messages of the column kernels."""
 
 from libc.stdint cimport int64_t
 
@@ -6,7 +6,7 @@ from kcore._ext.columns.program cimport Extent, Node, Op
 
 
 cdef class Tables:
-    """One program: a row for each struct, field and column; `program.pxd` names the numbers of a row."""
+    """One program: a row for each struct, field and column. `program.pxd` describes the numbers of a row."""
 
     def __init__(
         self, const int64_t[:, ::1] nodes, const int64_t[:, ::1] ops, const int64_t[:, ::1] extents

@@ -9,7 +9,7 @@ class Splitter:
     between them. It is copied once more when it is whole.
     """
 
-    max_frame_bytes: int  # The owner may set it; a frame that has begun keeps the earlier limit.
+    max_frame_bytes: int  # The owner may set it. A frame larger than the buffer that has begun keeps the earlier limit.
 
     def __init__(self, max_frame_bytes: int, frame_error: Callable[[str], Exception]) -> None: ...
     @property

@@ -19,8 +19,8 @@ cdef extern from *:
         return uuid;
     }
 
-    /* A view of `length` bytes from `begin` on. `source` may have elements other than bytes. The new view is narrowed in
-       place, before other code has it. `last`: the previous view of the same source; sharing its buffer halves the
+    /* A view of `length` bytes from `begin` on; `source` may have other elements than bytes. A new view is narrowed in
+       place, before other code sees it. `last`: the previous view of the same source; sharing its buffer halves the
        time. */
     static PyObject *new_view(PyObject *source, PyObject *last, const unsigned char *begin, Py_ssize_t length) {
         PyObject *view = PyMemoryView_FromObject(last ? last : source), *whole = view;

@@ -72,7 +72,7 @@ pub struct Options {
     /// The most batches to read.
     pub limit: usize,
     pub check_crc: bool,
-    /// Skip batches of another magic if the bytes contain the length that they state.
+    /// Skip batches of another magic, if the bytes reach as far as the batch's length.
     pub skip: bool,
 }
 
@@ -142,7 +142,7 @@ fn fill<const SIZE: usize>(column: &mut [u8], found: &[Found], field: impl Fn(&F
     }
 }
 
-/// The end of the batch at `position` by its stated length; None if the bytes end before, or the length has no magic.
+/// The end of the batch at `position` by its stated length; None if the bytes end earlier, or the batch has no magic.
 fn believable_end(data: &[u8], position: usize) -> Option<usize> {
     let length: [u8; 4] = data.get(position + 8..position + LENGTH_END)?.try_into().ok()?;
     let end = position + LENGTH_END + usize::try_from(i32::from_be_bytes(length)).ok()?;
