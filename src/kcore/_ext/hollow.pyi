@@ -74,7 +74,7 @@ class Loop:
         """Set whether `drain` returns arrivals: the times at which brokers have read newly committed records."""
 
     def drain(self) -> tuple[list[tuple[int, int, str, int, bytes]], bytes, bytes, bytes]:
-        """The events since the last call: notices, bytes of new batches, six int64 a batch, three an arrival.
+        """The events since the last call: notices, bytes of new batches, batches (six int64 each), arrivals (three).
 
         A notice: row, connection, kind, time, detail. A batch: base offset, last offset, number of records, bytes,
         append time in ms, time of its first arrival. An arrival: row, end of the broker's committed records, time.
@@ -137,7 +137,7 @@ class Receivers:
         """Set the API keys of the requests to this broker whose bodies `drain` returns from now on."""
 
     def drain(self) -> tuple[bytes, list[tuple[int, int, int, bytes]], list[tuple[int, str]]]:
-        """The events since the last call: five int64 an arrival, kept bodies, faults.
+        """The events since the last call: arrivals (five int64 each), kept bodies, faults.
 
         An arrival is an accepted request: row, time of its last byte, API key, number of partitions, size of its frame.
         A body: row, API key, version, bytes. A fault: row, and why a connection ended or was not accepted.

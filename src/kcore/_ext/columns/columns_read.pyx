@@ -483,7 +483,7 @@ cdef class Reader:
             PyObject_GetBuffer(arena, &room, PyBUF_WRITABLE)
             if self.room < 0 or room.len < self.room:
                 PyBuffer_Release(&room)
-                raise ValueError("no arena for these columns")
+                raise ValueError("the arena is smaller than `arrange` returned, or `arrange` was not called before")
             for k in range(tables.column_count):
                 columns[k] = <uint8_t*>room.buf + self.places[k] if self.places[k] >= 0 else NULL
             memset(w.rows, 0, tables.node_count * sizeof(int64_t))

@@ -40,8 +40,8 @@ PROBLEMS = (
     "a string is longer than the 32767 bytes that Kafka allows",
     "a string is not UTF-8",
     "a row that is null has elements",
-    "there is one struct a row, or none",
-    "a row is not inside the bytes",
+    "a row has more than one struct",
+    "a row is not within the column's bytes",
     "",
 )
 
@@ -126,7 +126,7 @@ cdef int64_t elements_of(const Sink* s, const Op* op) noexcept nogil:
     if op.code != VECTOR:
         return s.rows[op.child]
     if op.begins >= 0 and s.columns[op.begins] != NULL:
-        return INT32_MAX  # `are_inside` checks the begin of each row.
+        return INT32_MAX  # No limit here: `are_inside` checks each row instead.
     return s.bytes[op.column + 1] // op.width
 
 

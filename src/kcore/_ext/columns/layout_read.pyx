@@ -143,7 +143,7 @@ cdef bint learn_ends(Learner* one, const Op* op, int64_t rows, int64_t row, int6
         return False
     step.items, step.item = <int32_t>items, <int32_t>(one.steps.counter[items].each + max(length, <int64_t>0))
     if op.code == VECTOR:
-        one.steps.counter[items].each = step.item  # Each child adds itself to this counter.
+        one.steps.counter[items].each = step.item  # The rows of ROWS and STRUCT are counted by `next_row` instead.
         if op.begins >= 0:
             step = add_step(one.steps, BEGINS, op, rows, row)
             if step == NULL:
@@ -252,7 +252,7 @@ cdef bint find_run(Walk* w, int64_t child, int64_t count) noexcept nogil:
         if mixed > alike and (mixed >= MIN_RUN or mixed == count):
             w.mixed.turns += 1
             if w.mixed.turns & RARELY == 0:
-                learn(w, child, layout, w.at)  # Later records may have the layout of this one.
+                learn(w, child, layout, w.at)  # Later records may have the layout of the next record.
             return push_run(w, mixed << 2 | MIXED) and push_run(w, <int64_t>w.mixed.varying)
     if alike and (alike >= MIN_RUN or alike == count or not is_flat):
         layout.misses = 0

@@ -145,7 +145,7 @@ cdef bint learn_op(Learner* one, const Op* op, int64_t row, int64_t rows, int64_
         one.steps.size += op.width
         return True
     if op.code == STRUCT and not op.nullable:
-        return learn_row(one, op.child, row, rows, mine)  # Each row of the parent has a row of its own.
+        return learn_row(one, op.child, row, rows, mine)  # The struct has a row for each row of its parent.
     first, length = offset_at(one.sink, op, row), length_at(one.sink, op, row)
     if not add_span(one, op, 1 if op.code == STRUCT else prefix_size(op, length)):
         return False

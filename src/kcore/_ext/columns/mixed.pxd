@@ -191,7 +191,7 @@ cdef extern from *:
     enum:
         OVER "KX_OVER"         # Surplus bytes that may be read and written after a record and after its pieces.
         MAX_VARYING "KX_VECTORS"
-        LONGEST "KX_LONGEST"   # The longest vector, in elements, whose length may differ.
+        LONGEST "KX_LONGEST"   # The most elements of a vector whose length may differ.
         MAX_CHECKS "KX_CHECKS"
     ctypedef struct Cuts "kx_cuts":
         int64_t vectors

@@ -18,7 +18,7 @@ from kcore._ext.columns.steps cimport ENDS, FIELD, Step, add_step, block_of, ele
 from kcore._ext.columns.walk cimport Places, Walk, peek_prefix
 
 cdef enum:
-    MIN_BLOCK = 32    # The value of `block_of` for mixed records.
+    MIN_BLOCK = 32    # The value of `block_of` for the largest mixed records, those of MAX_JOINED bytes.
 
 
 cdef uint64_t find_varying(const Walk* w, const Node* node, int64_t count, const Places* places) noexcept nogil:

@@ -17,7 +17,7 @@ from kcore._ext.wire.sink cimport Sink, put_length
 from kcore._ext.columns.steps cimport FIELD, SPAN, Step, add_step, block_of
 
 cdef enum:
-    MIN_BLOCK = 32    # The value of `block_of` for mixed records.
+    MIN_BLOCK = 32    # The value of `block_of` for the largest mixed records, those of MAX_JOINED bytes.
 
 
 cdef bint can_be_mixed(Sink* s, int64_t child) noexcept nogil:

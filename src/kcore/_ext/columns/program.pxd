@@ -34,13 +34,13 @@ cdef struct Op:
     int64_t prefix
     int64_t nullable
     int64_t is_text
-    int64_t is_bool   # the elements of a VECTOR
+    int64_t is_bool   # 1 if a VECTOR's elements are bools
     # The field's first column. The columns are, for FIXED: values; VECTOR: offsets, values[, valid][, begins]; ROWS:
     # offsets[, valid]; a nullable STRUCT: offsets.
     int64_t column
-    int64_t child     # ROWS, STRUCT: the node
+    int64_t child     # ROWS, STRUCT: index of the struct's node
     int64_t tag       # tag of a tagged field
-    int64_t fallback  # the default's bytes on the wire, first byte first; VECTOR, ROWS, STRUCT: 1 if null is the default
+    int64_t fallback  # the default's bytes on the wire, first byte first; VECTOR, ROWS, STRUCT: 1 for null
     int64_t begins    # the column of row begins, for a VECTOR that stays in the message; -1 for other fields
     int64_t together  # bytes of this and the next adjacent fields that are FIXED or BOOL; 0 for other fields
     int64_t number    # number of these adjacent fields

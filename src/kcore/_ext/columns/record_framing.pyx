@@ -24,7 +24,7 @@ cdef inline uint8_t* put_record(uint8_t* at, uint32_t offset_delta, const uint8_
     at = put_varint(at, zigzag(length))
     at[0], at[1] = 0, 0
     at = put_varint(at + 2, zigzag(offset_delta))
-    at[0] = 1  # -1: no key.
+    at[0] = 1  # The zigzag varint of the key's length -1: no key.
     at = put_varint(at + 1, zigzag(size))
     memcpy(at, value, size)
     at[size] = 0

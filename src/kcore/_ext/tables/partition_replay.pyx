@@ -56,7 +56,7 @@ cdef struct Brokers:
     int32_t count
 
 cdef struct Topics:
-    int32_t first_fresh  # The topic row of the first TopicRecord of this run; the others follow in order.
+    int32_t first_fresh  # The topic row of the first TopicRecord of this run; later TopicRecords have the next rows.
     int32_t fresh  # The number of topics that TopicRecords of this run create.
     int32_t created  # The number of those whose TopicRecord has been replayed.
 

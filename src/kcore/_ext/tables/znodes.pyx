@@ -217,12 +217,12 @@ def write_states(
     const int32_t[::1] isr__i, const int8_t[::1] recovery__c, int32_t controller_epoch, uint8_t[::1] out,
     int64_t[::1] offsets__c,
 ) -> None:
-    """Write the states. `out` has at least `state_bytes` bytes; both columns of offsets are longer by one."""
+    """Write the states. `out` has at least `state_bytes` bytes; columns of offsets have one more row than others."""
     cdef Py_ssize_t count = leaders__c.shape[0]
     if not (leader_epochs__c.shape[0] == recovery__c.shape[0] == count):
         raise ValueError("columns of different lengths")
     if isr_offsets__c.shape[0] != count + 1 or offsets__c.shape[0] != count + 1:
-        raise ValueError("offsets are one more than the states")
+        raise ValueError("a column of offsets must have one more row than there are states")
     check_offsets_32(isr_offsets__c, isr__i.shape[0])
     if out.shape[0] < state_bytes(count, isr__i.shape[0]):
         raise ValueError("not enough room")
@@ -237,7 +237,7 @@ def write_states(
 cdef check_offsets_32(const int32_t[::1] offsets, Py_ssize_t size):
     cdef Py_ssize_t k
     if offsets[0] != 0 or offsets[offsets.shape[0] - 1] != size:
-        raise ValueError("offsets do not divide their values")
+        raise ValueError("offsets must begin at 0 and end at the number of values")
     for k in range(offsets.shape[0] - 1):
         if offsets[k] > offsets[k + 1]:
             raise ValueError("offsets must rise")
@@ -246,7 +246,7 @@ cdef check_offsets_32(const int32_t[::1] offsets, Py_ssize_t size):
 cdef check_offsets(const int64_t[::1] offsets, Py_ssize_t rows, Py_ssize_t size):
     cdef Py_ssize_t k
     if offsets.shape[0] != rows + 1 or offsets[0] < 0 or offsets[rows] > size:
-        raise ValueError("offsets do not divide their text")
+        raise ValueError("there must be one more offset than rows, within the text")
     for k in range(rows):
         if offsets[k] > offsets[k + 1]:
             raise ValueError("offsets must rise")
@@ -288,7 +288,7 @@ def write_paths(
     check_offsets(names_offsets__t, names_offsets__t.shape[0] - 1, names.shape[0])
     for c in range(count):
         if not 0 <= topics__c[c] < names_offsets__t.shape[0] - 1:
-            raise ValueError(f"row {c} is of no topic")
+            raise ValueError(f"row {c} has the topic {topics__c[c]}, which has no name")
         needed += names_offsets__t[topics__c[c] + 1] - names_offsets__t[topics__c[c]]
     needed += count * (prefix.shape[0] + suffix.shape[0] + 12 + INT_DIGITS)
     if out.shape[0] < needed:

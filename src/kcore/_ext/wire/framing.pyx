@@ -117,7 +117,7 @@ cdef class Splitter:
 
     def received(self, count: int) -> None:
         if not 0 <= count <= self.writable:
-            raise ValueError(f"{count} bytes received, of at most {self.writable}")
+            raise ValueError(f"{count} bytes received, but the last get_buffer has room for {self.writable}")
         self.writable = 0
         if self.into_large:
             self.piece_end += count

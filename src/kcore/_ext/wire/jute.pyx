@@ -128,7 +128,7 @@ def write_request(
             acl.shape[0],
         )
     if out.shape[0] != needed:
-        raise ValueError("wrong room")
+        raise ValueError(f"out must have {needed} bytes, and has {out.shape[0]}")
     with nogil:
         put_operations(
             kinds__o, &paths[0] if paths.shape[0] else NULL, path_offsets__o, &data[0] if data.shape[0] else NULL,

@@ -35,7 +35,7 @@ cdef inline int put_length(Writer *w, const Step *step, int64_t length) noexcept
     """Write the length before a value; -1 is null."""
     cdef Py_ssize_t size = 2 if step.kind == STRING else 4
     if length > MAX_LENGTH:
-        return fail(w, NULL, "longer than Kafka can say")
+        return fail(w, NULL, "longer than 2147483646 bytes or elements")
     if step.compact:
         return put_varint(w, <uint32_t>(length + 1))
     if make_room(w, size) < 0:

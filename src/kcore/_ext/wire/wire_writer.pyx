@@ -249,7 +249,7 @@ cdef int write_bytes(Writer *w, const Step *step, PyObject *value) noexcept:
     if step is not NULL:
         result = put_length(w, step, view.len)
     elif view.len > MAX_LENGTH:
-        result = fail(w, NULL, "longer than Kafka can say")
+        result = fail(w, NULL, "longer than 2147483646 bytes or elements")
     else:
         result = put_varint(w, <uint32_t>view.len)
     if result == 0:

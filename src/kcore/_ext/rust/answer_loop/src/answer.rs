@@ -13,7 +13,7 @@ pub struct Template {
     head: Vec<u8>, // The bytes up to the length of the records.
     correlation_place: usize,
     high_watermark_place: usize,
-    pub tail: Arc<[u8]>, // The bytes behind the records.
+    pub tail: Arc<[u8]>, // The bytes after the records.
 }
 
 impl Template {

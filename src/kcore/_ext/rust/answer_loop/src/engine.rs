@@ -322,7 +322,7 @@ impl Engine {
         contacts
     }
 
-    /// Key and progress of all fetchers.
+    /// The key and the progress of each connected fetcher.
     pub fn progress(&self) -> Vec<[i64; 5]> {
         let fetchers = self.connections.iter().filter(|(_, each)| matches!(each.kind, Kind::Fetches(_)));
         let rows = fetchers.map(|(&key, each)| {

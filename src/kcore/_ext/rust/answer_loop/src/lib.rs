@@ -170,7 +170,7 @@ impl Loop {
             self.shared.lock().engine.connections.clear();
             match done {
                 Ok(done) => done.map_err(PyOSError::new_err),
-                Err(_) => Err(PyRuntimeError::new_err("the loop of the answer loop failed")),
+                Err(_) => Err(PyRuntimeError::new_err("the answer loop failed: its thread panicked")),
             }
         })
     }

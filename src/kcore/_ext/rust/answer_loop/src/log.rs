@@ -161,7 +161,7 @@ impl Log {
         self.last_reads.iter().rev().find(|(read, _)| *read == found.read).map(|(_, records)| records.clone())
     }
 
-    /// Reads the batches. InvalidData if the bytes are not the appended ones.
+    /// Reads the batches. InvalidData if the file no longer has the batches that were appended.
     pub fn read(&mut self, found: &Found) -> io::Result<Arc<Records>> {
         let segment = found.segment.checked_sub(self.first_segment).and_then(|at| self.segments.get(at));
         let file = segment.ok_or(io::ErrorKind::NotFound)?;

@@ -167,7 +167,7 @@ impl Engine {
     }
 
     fn take_heartbeats(&mut self, row: usize, bytes: &[u8], now: i64) -> Result<(), String> {
-        let mut answer = None; // Only one request is under way, so there is at most one answer.
+        let mut answer = None; // Only one request is in flight, so there is at most one answer.
         let most = self.limits.frame_bytes.min(MOST_HELD);
         self.brokers[row].links[HEARTBEATS].take(bytes, most, |frame| {
             answer = Some(answers::heartbeat(frame).ok_or("a heartbeat's answer that cannot be read"));

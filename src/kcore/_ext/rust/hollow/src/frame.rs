@@ -6,7 +6,7 @@ use std::ops::Range;
 #[derive(Clone)]
 pub struct Request {
     pub frame: Vec<u8>,
-    /// By CORRELATION and the indexes in `broker.rs`; None for a field that this version lacks.
+    /// The byte position of each field, by CORRELATION and the indexes in `broker.rs`; None if this version lacks it.
     places: Vec<Option<usize>>,
 }
 

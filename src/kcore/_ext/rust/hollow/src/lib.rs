@@ -298,7 +298,7 @@ impl Loop {
         py.detach(|| self.engine().engine.keeps_arrivals = keeps);
     }
 
-    /// The events since the last call: (notices, bytes of new batches, six int64 a batch, three an arrival).
+    /// The events since the last call: (notices, bytes of new batches, batches (six int64 each), arrivals (three)).
     ///
     /// A notice is (row, connection, kind, time, detail). A batch: base offset, last offset, number of records, bytes,
     /// append time in ms, time of its first arrival. An arrival: row, end of the broker's committed records, time.

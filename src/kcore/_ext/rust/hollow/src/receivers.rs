@@ -107,7 +107,7 @@ impl Receivers {
         constants: Vec<(i16, i16, Vec<u8>)>,
     ) -> PyResult<Self> {
         let layouts: Option<HashMap<_, _>> = layouts.into_iter().map(layout_of).collect();
-        let layouts = layouts.ok_or_else(|| PyValueError::new_err("a layout that is none"))?;
+        let layouts = layouts.ok_or_else(|| PyValueError::new_err("a layout has unknown lists or steps"))?;
         let constants = constants.into_iter().map(|(key, version, body)| ((key, version), body)).collect();
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
@@ -177,7 +177,7 @@ impl Receivers {
         self.order(py, row, |receiving| receiving.keep(row, keys))
     }
 
-    /// The events since the last call: five int64 an arrival, kept bodies, faults.
+    /// The events since the last call: arrivals (five int64 each), kept bodies, faults.
     ///
     /// An arrival is an accepted request: row, time of its last byte, API key, number of partitions, size of its frame.
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {

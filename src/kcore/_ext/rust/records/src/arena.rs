@@ -12,7 +12,7 @@ const HUGE_FROM: usize = 1 << 22;
 #[cfg(target_os = "linux")]
 const PAGE: usize = 1 << 12;
 
-/// Columns of `widths` bytes an element, with room for `room` elements in each.
+/// Columns whose elements have `widths` bytes, with room for `room` elements in each column.
 pub struct Arena<const COLUMNS: usize> {
     pub bytes: Vec<u8>,
     /// The byte at which each column begins.

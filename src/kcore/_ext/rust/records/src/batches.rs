@@ -67,7 +67,7 @@ impl Header<'_> {
 
 /// Options of `scan` besides reading headers.
 pub struct Options {
-    /// Where in the bytes the first batch starts.
+    /// The byte at which the first batch starts.
     pub start: usize,
     /// The most batches to read.
     pub limit: usize,
@@ -79,7 +79,7 @@ pub struct Options {
 /// The number of headers that are collected before they are written, column by column: this is faster than by rows.
 const BLOCK: usize = 128;
 
-/// Bytes an element of each column.
+/// The bytes of an element of each column.
 const WIDTHS: [usize; COLUMNS] = [8, 8, 4, 4, 1, 4, 2, 4, 8, 8, 8, 2, 4, 4, 1];
 const COLUMNS: usize = 15;
 

@@ -26,14 +26,14 @@ pub fn snappy_block(block: &[u8], out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Appends `bytes` to `out`, compressed as Kafka's classes read them; level None is the codec's default.
+/// Appends `bytes` to `out`, compressed so that Kafka's classes can read them; level None is the codec's default.
 pub fn compress(codec: i16, level: Option<i32>, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let mut compressor = Compressor::new(codec, level, out)?;
     compressor.write_all(bytes)?;
     compressor.finish().map(drop)
 }
 
-/// A writer that compresses bytes as Kafka's classes read them, and passes the result to an inner writer.
+/// A writer that compresses bytes so that Kafka's classes can read them, and passes the result to an inner writer.
 pub enum Compressor<W: Write> {
     None(W),
     Gzip(GzEncoder<W>),

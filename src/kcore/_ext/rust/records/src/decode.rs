@@ -139,7 +139,7 @@ impl Batch<'_> {
             return Err(Problem::new("a negative number of headers", start));
         }
         for _ in 0..count {
-            let start = body.at; // A false count fails when the bytes end.
+            let start = body.at; // A count that is too large fails at the end of the bytes.
             let key = body.span()?;
             if key.1 < 0 {
                 return Err(Problem::new("a header without a key", start));
@@ -162,7 +162,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Reads all records of the batch, which fill `bytes` from the cursor on.
+    /// Reads the batch's `count` records from the cursor on; they must end where `bytes` ends.
     fn records(&self, mut bytes: Cursor, count: usize, columns: &mut Columns) -> Result<(), Problem> {
         columns.reserve(count);
         for _ in 0..count {

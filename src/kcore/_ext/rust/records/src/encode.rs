@@ -74,7 +74,7 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// Writes the record of that row, without its length.
+    /// Writes the record of row `row` without its length.
     fn put_record(&self, out: &mut Vec<u8>, row: usize, base_offset: i64) -> Result<(), Unfit> {
         let [_, offset, timestamp_delta, key, key_length, value, value_length, header_end] = self.records;
         let offset_delta = offset[row].checked_sub(base_offset).filter(|delta| i32::try_from(*delta).is_ok());
@@ -87,7 +87,7 @@ impl Source<'_> {
         put_varint(out, header_end[row].wrapping_sub(first));
         for header in first..header_end[row] {
             let header = usize::try_from(header).ok().filter(|&header| header < self.headers[0].len());
-            let header = header.ok_or_else(|| unfit("headers that are not there", row))?;
+            let header = header.ok_or_else(|| unfit("the record has more headers than the columns", row))?;
             let [key, key_length, value, value_length] = self.headers.each_ref().map(|column| column[header]);
             if key_length < 0 {
                 return Err(unfit("a header without a key", row));
@@ -151,7 +151,9 @@ impl Source<'_> {
             first += count;
         }
         match batch_of_record.get(first) {
-            Some(_) => Err(unfit("a record whose batch is none, or before that of the record before it", first)),
+            Some(_) => {
+                Err(unfit("a record of an unknown batch, or of an earlier batch than the record before it", first))
+            }
             None => Ok(out),
         }
     }

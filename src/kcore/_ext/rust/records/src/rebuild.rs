@@ -17,7 +17,7 @@ struct Bounded {
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         if bytes.len() > self.most - self.bytes.len() {
-            return Err(Error::other("records that are too large once they are written anew"));
+            return Err(Error::other("the rewritten records are larger than allowed"));
         }
         self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())

@@ -39,7 +39,7 @@ pub type Read<T> = Result<T, Fault>;
 const LARGE_CHUNK: usize = 16 * 1024;
 /// Bytes that ChunkedBytesStream reads in one call for SnappyCompression and Lz4Compression.
 const SMALL_CHUNK: usize = 2 * 1024;
-/// The most bytes by which a record's buffer grows before they are read: the record's length comes from the wire.
+/// The most bytes that a record's buffer grows at once, since the record's length comes from the wire.
 const BODY_STEP: usize = 128 * 1024;
 
 enum Stream<'a> {

@@ -177,7 +177,7 @@ impl Rules {
         self.append_time.unwrap_or(self.base_timestamp.wrapping_add(delta))
     }
 
-    /// Why a record is refused, as LogValidator.validateRecord; without the checks that only concern older magics.
+    /// Why a record is refused; None if it is valid. As LogValidator.validateRecord without its checks of older magics.
     #[inline]
     fn error_of(&self, fields: &Fields, timestamp: i64) -> Option<RecordError> {
         if self.is_compacted && !fields.has_key {
@@ -236,7 +236,7 @@ impl Rules {
             Some(rebuilding) => rebuilding.finish().map(Some).map_err(|what| (Refusal::MessageTooLarge, what)),
             // Kafka rebuilds such a batch, and fails because it has kept no keys (PartialDefaultRecord.key).
             None if self.codec != 0 && !is_sequential => {
-                unknown("offsets of compressed records that do not count from 0")
+                unknown("the offset deltas of compressed records are not 0, 1, 2 ...")
             }
             None => Ok(None),
         }
