@@ -136,7 +136,7 @@ def test_the_room_of_a_burst_is_given_back() -> None:
     assert splitter.next_frame() == b"abc"
     splitter.trim()
     assert splitter.held_bytes == 4096
-    with pytest.raises(ValueError, match="1 bytes received, of at most 0"):
+    with pytest.raises(ValueError, match="1 bytes received, but the last get_buffer has room for 0"):
         splitter.received(1)
     feed(splitter, frame(b"abc"))
     assert splitter.next_frame() == b"abc"
@@ -171,11 +171,11 @@ def test_pending_bytes() -> None:
 
 def test_what_was_not_received_is_refused() -> None:
     splitter = Splitter(10, FrameError)
-    with pytest.raises(ValueError, match="1 bytes received, of at most 0"):
+    with pytest.raises(ValueError, match="1 bytes received, but the last get_buffer has room for 0"):
         splitter.received(1)
     room = len(splitter.get_buffer())
     for count in (-1, room + 1):
-        with pytest.raises(ValueError, match=f"{count} bytes received, of at most {room}"):
+        with pytest.raises(ValueError, match=f"{count} bytes received, but the last get_buffer has room for {room}"):
             splitter.received(count)
     splitter.received(0)
     with pytest.raises(ValueError, match="max_frame_bytes is -1"):

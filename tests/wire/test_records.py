@@ -425,7 +425,7 @@ def test_the_kernel_reads_no_span_outside(spans: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="headers"):
         kernel.encode(batches, columns, none, (b"ab", b"c"), None)
     columns[0] = np.array([1], np.int64).data
-    with pytest.raises(ValueError, match="batch is none"):
+    with pytest.raises(ValueError, match="a record of an unknown batch"):
         kernel.encode(batches, columns, none, (b"ab", b"c"), None)
 
 

@@ -128,7 +128,7 @@ def test_rows_outside_the_source_are_refused(begin: int) -> None:
     begins[31] = begin
     offsets = np.arange(0, 33, dtype=np.int32) * 3
     columns.responses.partitions._columns["records"] = Spans(offsets, np.zeros(100, np.uint8), begins)
-    with pytest.raises(EncodeError, match="not inside the bytes"):
+    with pytest.raises(EncodeError, match="not within the column's bytes"):
         kcore.encode_columns(columns, 17)
 
 

@@ -3,35 +3,36 @@
 """
 
 Progress = tuple[int, int, int, int]
-"""A fetcher's end offset, time of its last fetch, the leader's end then, when it was last caught up; -1 if unknown."""
+"""A fetcher's end offset, time of its last fetch, the leader's end offset then, when it was last caught up; or -1."""
 Left = tuple[int, int, bytes, bytes, str, Progress]
 """A connection that has left the loop.
 
-Key; descriptor, the caller's from now on (-1: closed); bytes that were received and not answered; bytes of an answer
-that were not sent; why ("": handed back, else closed: "eof", "reset", "idle", "aborted"); a fetcher's progress.
+Its key; its descriptor, which the caller now owns (-1: closed); the bytes received and not answered; the bytes of an
+answer not yet sent; the reason; the fetcher's progress. The reason is "" if the connection is handed back. A closed
+connection has "eof", "reset", "idle" or "aborted".
 """
 
 class Loop:
     """Answers connections whose requests differ only in a few integers (`adopt_*`), without Python.
 
     Call `run` in a thread of its own; a call of any other method is complete when it returns. Times are nanoseconds of
-    `time.monotonic_ns()`. The caller chooses keys of at least 0 and never uses one again. The loop answers no request
-    that differs from the ones before or that this leader may not answer: it hands the connection back.
+    `time.monotonic_ns()`. The caller chooses keys of at least 0 and never reuses a key. If a request differs from the
+    earlier ones, or this leader may not answer the request, the loop hands the connection back.
     """
 
     def __new__(cls, *, unsent_bytes: int, idle_ns: int, turn_ns_each: int) -> Loop:
-        """`unsent_bytes`: of records in memory. Waiting fetches are answered no sooner than `turn_ns_each` for each
-        fetch that was answered together before, in whole milliseconds, and twice that if those had waited, too.
+        """`unsent_bytes`: limit of records in memory; `idle_ns`: a connection that is silent so long is closed. After
+        N waiting fetches were answered together, the next ones wait N * `turn_ns_each`, in whole ms, or twice that.
         """
 
     def run(self) -> None:
-        """Run until `stop`, without the GIL; then close all connections. OSError, RuntimeError."""
+        """Run until `stop`, without the GIL; then close all connections. OSError; RuntimeError if it runs already."""
 
     def stop(self) -> None:
         """End `run` for good."""
 
     def fileno(self) -> int:
-        """Readable if there is something to drain."""
+        """A descriptor that is readable while `drain` has connections to return."""
 
     def adopt_heartbeats(
         self,
@@ -43,10 +44,11 @@ class Loop:
         answer_place: int,
         offset: int,
     ) -> None:
-        """Adopt a connection with its descriptor, also if the call fails. ValueError for a place outside its frame.
+        """Adopt a connection and own its descriptor, even if the call fails. ValueError for a place outside its frame.
 
-        `pattern`: the whole frame of the last request; `places`: of correlation id and current metadata offset;
-        `answer`: the frame of its answer, with the place of the correlation id; `offset`: the one in that request.
+        `pattern`: the whole frame of the last request; `places`: byte positions of its correlation id and its current
+        metadata offset; `offset`: that metadata offset. `answer`: the frame of the answer, with its correlation id at
+        `answer_place`.
         """
 
     def adopt_fetches(
@@ -60,23 +62,23 @@ class Loop:
         max_wait_ns: int,
         progress: Progress,
     ) -> None:
-        """Adopt a connection with its descriptor, also if the call fails. ValueError for a wrong place or template.
+        """Adopt a connection and own its descriptor, even if the call fails. ValueError for a wrong place or template.
 
-        `places`: of correlation id, fetch offset, last fetched epoch and high watermark, if that version has one;
-        `max_bytes`: of records; `progress`: the progress that the leader has stored so far.
+        `places`: byte positions of correlation id, fetch offset, last fetched epoch, and high watermark (None if the
+        version has none); `max_bytes`: limit of records; `progress`: the progress that the leader has stored so far.
         """
 
     def hand_back(self, key: int) -> None:
-        """Hand that connection back, if it is still here, even if it waits for an answer."""
+        """Hand the connection back, even if it waits for an answer; no effect if the loop no longer has it."""
 
     def close(self, key: int) -> None:
-        """Close that connection, if it is still here."""
+        """Close the connection; no effect if the loop no longer has it."""
 
     def lead(self, epoch: int, epoch_start_offset: int) -> None:
-        """This node leads from now on; its log is set by later calls."""
+        """Begin an epoch that this node leads; later calls add the log."""
 
     def resign(self) -> None:
-        """Hand all connections back: this node does not lead any more."""
+        """Hand all connections back, since this node no longer leads."""
 
     def set_template(
         self,
@@ -86,23 +88,23 @@ class Loop:
         high_watermark_place: int,
         tail: bytes,
     ) -> None:
-        """Set the answer to fetches: from its size (of any value) up to the length of the records, and the bytes after
-        the records. ValueError for a place outside the head.
+        """Set the answer to fetches. `head`: its bytes before the records' length, with a size field of any value;
+        `tail`: its bytes after the records. ValueError for a place outside the head.
         """
 
     def begin_segment(self, descriptor: int) -> None:
-        """Later appends go to this file, open for reading; the loop takes its descriptor over."""
+        """Set the file of later appends, open for reading; the loop owns its descriptor from now on."""
 
     def appended(self, position: int, length: int) -> None:
-        """Add whole batches of the epoch after the last ones, at that place of the segment. ValueError for others.
-        The first ones after `lead` may have any offset; no effect while this node does not lead.
+        """Add whole batches of this epoch, at byte `position` of the segment. ValueError if they do not follow the
+        last ones; the first after `lead` may have any offset. No effect while this node does not lead.
         """
 
     def committed(self, high_watermark: int) -> None:
-        """Set the high watermark; no effect if it is not new. ValueError if it is not in the log."""
+        """Set the high watermark; no effect if it is not higher. ValueError if it is beyond the log's end."""
 
     def set_log_start(self, offset: int) -> None:
-        """Set where the log begins."""
+        """Set the log start offset."""
 
     def drain(self) -> list[Left]:
         """The connections that have left since the last call and were not adopted again."""
@@ -111,9 +113,9 @@ class Loop:
         """Heartbeats since the last call as int64 triples: key, offset, time; the last heartbeat of each connection."""
 
     def progress(self) -> bytes:
-        """All present fetchers as int64 fives: key, and its progress."""
+        """Five int64 for each connected fetcher: its key and its progress."""
 
     def counters(self) -> dict[str, int]:
         """Counts of events: fetches, heartbeats, bytes_in, bytes_out, handed_back, closed.
-        Also the present numbers: connections, waiting.
+        Also the numbers of connections and of waiting fetches now: connections, waiting.
         """

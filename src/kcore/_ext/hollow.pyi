@@ -1,4 +1,4 @@
-"""A loop that keeps thousands of hollow brokers alive (crate `rust/hollow`)."""
+"""Loops that send and answer the requests of thousands of hollow brokers without Python (crate `rust/hollow`)."""
 
 from typing import Final
 
@@ -10,17 +10,19 @@ SHOULD_SHUT_DOWN: Final[int]
 STEP_BITS: Final[int]  # A histogram has 2**STEP_BITS steps between a power of two and the next.
 
 Frame = tuple[bytes, list[int | None]]
-"""A request's whole frame and the places of its changing fields; None for fields that its version lacks."""
+"""A request's whole frame and the byte positions of its changing fields; None for fields that its version lacks."""
 
 def due_latencies(due_ns: int, interval_ns: int, answered_ns: int) -> bytes:
-    """A histogram of latencies: of the request due at `due_ns`, and of each one due until the answer came."""
+    """A histogram of the latencies of requests that one answer at `answered_ns` ends: one every `interval_ns` from
+    `due_ns` on.
+    """
 
 class Loop:
-    """The hollow brokers of one process: their heartbeats and fetches, answered without Python.
+    """The hollow brokers of one process. Sends their heartbeats and fetches, and reads the answers, without Python.
 
     Call `run` in a thread of its own; all other methods may be called meanwhile. Times are nanoseconds of
-    `time.monotonic_ns()`. A broker is a row, in the order of `add`; a connection is HEARTBEATS or FETCHES. IndexError
-    for others.
+    `time.monotonic_ns()`. `row` is a broker's index in the order of `add`; `which` is a connection, HEARTBEATS or
+    FETCHES. Other values raise IndexError.
     """
 
     def __new__(cls, *, frame_bytes: int, timeout_ns: int) -> Loop: ...
@@ -31,16 +33,16 @@ class Loop:
         """End `run` for good."""
 
     def fileno(self) -> int:
-        """Readable if there is something to drain."""
+        """A descriptor that is readable while `drain` has notices or batches to return."""
 
     def add(self, heartbeat: Frame, fetch: Frame, interval_ns: int) -> int:
-        """Add a broker: the frames of its requests, and the places of their changing fields; returns its row."""
+        """Add a broker with its requests and the interval of its heartbeats, and return its row."""
 
     def connect(self, row: int, which: int, address: str) -> int:
-        """Begin a connection to "address:port" and return the time; a later notice reports the result."""
+        """Begin to connect to "address:port" and return the time; a later notice reports the result."""
 
     def close(self, row: int, which: int) -> None:
-        """End a connection at once, as a killed process does; without a notice."""
+        """Close a connection at once, as a killed process does. No notice follows."""
 
     def beat(
         self,
@@ -51,9 +53,7 @@ class Loop:
         *,
         want_shut_down: bool = False,
     ) -> None:
-        """Send heartbeats under this broker epoch from `due_ns` on, one `interval_ns` after the answer to the one
-        before.
-        """
+        """Send heartbeats with this broker epoch: the first at `due_ns`, the others `interval_ns` after an answer."""
 
     def rest(self, row: int) -> None:
         """Stop heartbeats; the connection stays."""
@@ -62,46 +62,46 @@ class Loop:
         """Set the frame of all later heartbeats."""
 
     def fetch(self, row: int, fetches: bool, *, offset: int | None = None, last_epoch: int = 0) -> None:
-        """Begin or stop to fetch. `offset`: where to fetch from, with the epoch of the record before it."""
+        """Begin or stop to fetch, from `offset` if given; `last_epoch`: the epoch of the record before `offset`."""
 
     def set_leader_epoch(self, leader_epoch: int) -> None:
         """Set the epoch of the quorum's leader for the fetches of all brokers."""
 
     def seek_tape(self, offset: int) -> None:
-        """Set where the bytes of new batches continue."""
+        """Set the offset of the next batch that `drain` returns."""
 
     def keep_arrivals(self, keeps: bool) -> None:
-        """Set whether arrivals are kept."""
+        """Set whether `drain` returns arrivals: the times at which brokers have read newly committed records."""
 
     def drain(self) -> tuple[list[tuple[int, int, str, int, bytes]], bytes, bytes, bytes]:
-        """The events since the last call: notices, bytes of new batches, six int64 a batch, three an arrival.
+        """The events since the last call: notices, bytes of new batches, batches (six int64 each), arrivals (three).
 
-        A notice: row, connection, kind, time, detail. A batch: base offset, last offset, records, bytes, append time
-        in ms, time of its first arrival. An arrival: row, end of the broker's committed records, time.
+        A notice: row, connection, kind, time, detail. A batch: base offset, last offset, number of records, bytes,
+        append time in ms, time of its first arrival. An arrival: row, end of the broker's committed records, time.
         """
 
     def counters(self) -> list[tuple[str, int]]:
         """Counts of events by name."""
 
     def buffered_bytes(self) -> int:
-        """Bytes of incomplete answers in all connections."""
+        """Bytes allocated for incomplete answers of all connections."""
 
     def histograms(self) -> tuple[bytes, bytes]:
-        """Histograms since the last call as int64 counts: latency of heartbeats from their due times, and our own lag.
-        Due heartbeats that were not sent, because an answer or a connection was missing, count like sent ones.
+        """Heartbeats since the last call, as int64 counts: due time to answer, and due time to sending by this loop.
+        The first includes due heartbeats that were not sent because an answer or a connection was missing.
         """
 
     def position(self, row: int) -> tuple[int, int, int, int]:
-        """Offset to fetch next, epoch before it, high watermark, end of the broker's committed records."""
+        """Offset to fetch next, epoch of the record before, high watermark, end of the broker's committed records."""
 
     def heartbeat_sent(self, row: int) -> int:
-        """When that broker sent its last heartbeat; 0 before the first one."""
+        """When that broker sent its last heartbeat; 0 before the first heartbeat."""
 
 class Receivers:
     """Hollow brokers of ZooKeeper mode: they listen, receive control requests and answer them, without Python.
 
     Call `run` in a thread of its own; all other methods may be called meanwhile. Times are nanoseconds of
-    `time.monotonic_ns()`. A broker is a row, in the order of `listen`; IndexError for others.
+    `time.monotonic_ns()`. `row` is a broker's index in the order of `listen`; IndexError for others.
     """
 
     def __new__(
@@ -111,11 +111,11 @@ class Receivers:
         layouts: list[tuple[int, int, bool, str, list[tuple[str, int]]]],
         constants: list[tuple[int, int, bytes]],
     ) -> Receivers:
-        """`max_frame_bytes` bounds a frame. ValueError for an invalid layout.
+        """`frame_bytes` bounds a frame. ValueError for an invalid layout.
 
-        A layout: API key, version, whether the head has `is_kraft_controller`, the lists of the answer ("nothing",
-        "partitions" or "topics"), and the steps that read the body after its head. A constant: API key, version, and
-        the body that answers it.
+        A layout: API key, version, whether the body has `is_kraft_controller`, the list in the answer ("nothing",
+        "partitions" or "topics"), and the steps that read the body after its broker epoch. A constant: API key,
+        version, and the bytes that answer each request of that kind.
         """
 
     def run(self) -> None:
@@ -125,20 +125,20 @@ class Receivers:
         """End `run` for good."""
 
     def fileno(self) -> int:
-        """Readable if there are bodies to drain."""
+        """A descriptor that is readable while `drain` has bodies to return."""
 
     def listen(self) -> tuple[int, int]:
         """Add a broker that listens on the loopback interface; returns its row and port. OSError."""
 
     def live(self, row: int, epoch: int) -> None:
-        """Set the broker's epoch: requests for older epochs are refused (KIP-380)."""
+        """Set the broker's epoch. The broker refuses requests with an older broker epoch (KIP-380)."""
 
     def keep(self, row: int, keys: list[int]) -> None:
-        """Set the API keys whose bodies are kept for the broker from now on."""
+        """Set the API keys of the requests to this broker whose bodies `drain` returns from now on."""
 
     def drain(self) -> tuple[bytes, list[tuple[int, int, int, bytes]], list[tuple[int, str]]]:
-        """The events since the last call: five int64 an arrival, kept bodies, faults.
+        """The events since the last call: arrivals (five int64 each), kept bodies, faults.
 
-        An arrival is an accepted request: row, time of its last byte, API key, partitions, bytes. A body: row, API
-        key, version, bytes. A fault: row, and why a connection ended.
+        An arrival is an accepted request: row, time of its last byte, API key, number of partitions, size of its frame.
+        A body: row, API key, version, bytes. A fault: row, and why a connection ended or was not accepted.
         """

@@ -7,7 +7,7 @@ from _typeshed import ReadableBuffer
 
 @final
 class Column:
-    """Owns the bytes of the columns that the functions here return: nobody may change them."""
+    """Owns the bytes of the columns that this module's functions return. The bytes are read-only."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
@@ -20,8 +20,8 @@ def scan(
     """The headers of at most `limit` batches from byte `start` on.
 
     Returns one buffer with 15 columns in native order (names and dtypes: `kcore.wire.record_batch.BATCH_COLUMNS`), the
-    begin of each column there, the number of batches, and the offset where reading ended. Then None or the problem that
-    stopped it with the offset of the wrong field, and what was skipped.
+    start of each column in the buffer, the number of batches, and the byte where reading ended. Then the problem that
+    ended it with the position of the wrong field, or None; and the problems of skipped batches.
     """
 
 def decode(
@@ -30,15 +30,15 @@ def decode(
     """The records of the batches at `positions` (int64); all batches together decompress to at most `max_bytes`.
 
     Returns the columns of records and of headers (names and dtypes: `kcore.wire.records.RECORD_COLUMNS`,
-    `HEADER_COLUMNS`), the decompressed bytes, the number of decoded batches, and None or the problem that stopped it.
+    `HEADER_COLUMNS`), the decompressed bytes, the number of decoded batches, and the problem that ended it, or None.
     """
 
 def find_time(
     batch: ReadableBuffer, timestamp: int, start_offset: int, budget: int
 ) -> tuple[tuple[int, int] | None, bool]:
-    """Time and offset of the first record of a batch that is not older and not below `start_offset`.
+    """Time and offset of a batch's first record from `timestamp` and `start_offset` on, or None; and True.
 
-    None and False: more than `budget` bytes would have to be decompressed. ValueError for an invalid batch. No record
+    None and False if more than `budget` bytes would have to be decompressed. ValueError for an invalid batch. No record
     is kept in memory.
     """
 
@@ -66,13 +66,13 @@ def validate(
 ) -> tuple[tuple[int, str] | None, list[tuple[int, int, int]], int, int, bytes | None]:
     """Validate one batch's `records`, the bytes after its header, as LogValidator and Kafka's streams do.
 
-    `count`, `codec` (0 to 4) and `base_timestamp` (ms) are the header's; `append_time`: its maxTimestamp, if its
-    timestamp type is LogAppendTime. `window`: now, and how far before and after that a record's time may be (ms); None
-    if the topic's own type is LogAppendTime. `target`: the codec, its level and the most bytes of the rewritten
-    records; None if they stay as they are. `budget`: bytes that may be decompressed.
+    `count`, `codec` (0 to 4) and `base_timestamp` (ms) are fields of the header; `append_time`: its maxTimestamp, if
+    its timestamp type is LogAppendTime. `window`: the time now, and how far a record's timestamp may be before and
+    after that (ms); None if the topic's timestamp type is LogAppendTime. `target`: codec, level and most bytes of the
+    rewritten records; None to leave the records unchanged. `budget`: most bytes to decompress.
 
-    Returns None or the error (0 INVALID_RECORD, 1 UNKNOWN_SERVER_ERROR, 2 MESSAGE_TOO_LARGE; and why).
-    Then at most 1,000 refused records as (place, reason, timestamp); reasons are 0 no key, 1 timestamp out of the
+    Returns None or the error (0 INVALID_RECORD, 1 UNKNOWN_SERVER_ERROR, 2 MESSAGE_TOO_LARGE) with its reason.
+    Then at most 1,000 refused records as (index, reason, timestamp); reasons are 0 no key, 1 timestamp out of the
     window, 2 LogAppendTime set by a producer. Then the first and the largest timestamp, and the rewritten records.
-    Records that stay are not kept in memory; rewritten ones are kept one at a time, a quarter of `budget` at most.
+    Unchanged records are not kept in memory; a record to rewrite is, with at most a quarter of `budget`.
     """

@@ -271,7 +271,7 @@ async def test_a_new_life_is_of_one_broker(requests: list[ControlRequest]) -> No
     "program", [[("rows", 0)], [("end", 0)], [("rows", 0), ("end", 0)], [("skip", 0)], [("text", 2)], [("what", 0)]]
 )
 def test_a_program_that_is_none_is_refused(program: list[tuple[str, int]]) -> None:
-    with pytest.raises(ValueError, match="a layout that is none"):
+    with pytest.raises(ValueError, match="a layout has unknown lists or steps"):
         kernel.Receivers(frame_bytes=100, layouts=[(4, 7, True, "topics", program)], constants=[])
 
 

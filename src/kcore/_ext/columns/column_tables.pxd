@@ -4,7 +4,7 @@ from kcore._ext.columns.program cimport Extent, Node, Op
 
 
 cdef class Tables:
-    cdef const int64_t[:, ::1] held_nodes  # Keeps the memory alive that the pointers point into, as the next two do.
+    cdef const int64_t[:, ::1] held_nodes  # These three arrays keep the memory of the pointers below alive.
     cdef const int64_t[:, ::1] held_ops
     cdef const int64_t[:, ::1] held_extents
     cdef const Node* nodes

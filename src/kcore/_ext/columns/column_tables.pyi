@@ -4,9 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 class Tables:
-    """One program: a row for each struct, field and column; `program.pxd` names the numbers of a row."""
+    """One program: a row for each struct, field and column. `program.pxd` describes the numbers of a row."""
 
     def __init__(
         self, nodes: npt.NDArray[np.int64], ops: npt.NDArray[np.int64], extents: npt.NDArray[np.int64]
     ) -> None:
-        """ValueError for tables of another width, or without a node."""
+        """ValueError if a table has the wrong number of columns, or if there is no node."""

@@ -8,8 +8,8 @@ import numpy.typing as npt
 from kcore._ext.columns.column_tables import Tables
 
 class Reader:
-    """Reads messages of one kind: call `measure`, `arrange` their columns in an arena, allocate the arena, then `fill`.
-    `spans__mx` holds the begin and the end of message m in `data`; the spans must lie in `data`. None: one message.
+    """Reads messages of one kind: call `measure`, then `arrange`, allocate an arena for the columns, then call `fill`.
+    `spans__mx` has the begin and the end of each message m in `data`, and must lie in `data`. None: one message.
     """
 
     def __init__(
@@ -19,10 +19,10 @@ class Reader:
         spans__mx: npt.NDArray[np.int64] | None,
     ) -> None: ...
     def measure(self) -> tuple[str, int]:
-        """Count rows by node and elements by column. Returns (the problem or "", its offset)."""
+        """Check the bytes, and count rows and elements. Returns (the problem or "", its offset)."""
 
     def arrange(self) -> tuple[list[int], list[int], list[int], int]:
-        """(rows a node, values a column, first byte a column, bytes). Only after a `measure` without a problem."""
+        """Rows by node, values by column, first byte by column, and the arena's bytes. Only after a good `measure`."""
 
     def fill(self, arena: npt.NDArray[np.uint8]) -> None:
-        """Fill the columns, once, in an arena of the size that `arrange` returned; ValueError for a smaller one."""
+        """Fill the columns, once, in an arena of the size that `arrange` returned; ValueError for a smaller arena."""

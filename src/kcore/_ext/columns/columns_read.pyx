@@ -1,6 +1,6 @@
-"""Bytes to columns: one pass measures and checks every length, the second fills columns of exactly that size.
+"""Reads bytes to columns: the first pass checks every length and counts rows, the second fills columns of that size.
 
-`layout_read` and `runs_read` read many similar records fast; this module reads any record.
+This module reads any record. `layout_read`, `runs_read` and `mixed_read` read many similar records faster.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -57,7 +57,7 @@ cdef inline bint read_varint(Walk* w, int64_t* value) noexcept nogil:
 
 
 cdef inline bint read_length(Walk* w, const Op* op, int64_t* length) noexcept nogil:
-    """Read the length before a VECTOR or ROWS: -1 for null, which is an error where the field is not nullable."""
+    """Read the length before a VECTOR or ROWS: -1 for null, which is an error if the field is not nullable."""
     cdef int64_t width
     if op.prefix == VARINT:
         if not read_varint(w, length):
@@ -121,7 +121,7 @@ cdef bint read_rows(Walk* w, const Op* op, int64_t row) noexcept nogil:
     cdef const Node* node = &w.nodes[op.child]
     if not read_length(w, op, &count):
         return False
-    # With rows of no bytes a count could allocate without end, so each row counts as one byte at least.
+    # Each row counts as at least one byte: otherwise the bytes would not bound a count of empty rows.
     if count > (w.size - w.at) // (node.min_size if node.min_size > 1 else 1):
         return fail_at(w, begin, BAD_COUNT)
     end_rows(w, op, row, count)
@@ -155,7 +155,7 @@ cdef bint read_op(Walk* w, const Op* op, int64_t row) noexcept nogil:
 
 
 cdef bint read_row(Walk* w, int64_t child) noexcept nogil:
-    """Read one struct into the next row of its node."""
+    """Read one struct to the next row of its node."""
     cdef const Node* node = &w.nodes[child]
     cdef const Op* op = &w.ops[node.op_begin]
     cdef const Op* end = &w.ops[node.op_end]
@@ -179,7 +179,7 @@ cdef bint read_row(Walk* w, int64_t child) noexcept nogil:
 
 
 cdef inline bint read_fixed(Walk* w, const Op* op, int64_t row) noexcept nogil:
-    """Read adjacent FIXED and BOOL fields; one check of the bytes left suffices."""
+    """Read adjacent FIXED and BOOL fields with one check of the bytes left."""
     cdef const Op* end = op + op.number
     if w.size - w.at < op.together:
         while w.size - w.at >= op.width:
@@ -227,7 +227,7 @@ cdef bint read_tags(Walk* w, const Node* node, int64_t row) noexcept nogil:
 
 
 cdef bint read_known(Walk* w, const Op* op, int64_t row, int64_t size) noexcept nogil:
-    """Read a tagged field of the schema; the field must fill the announced size."""
+    """Read a tagged field of the schema. The field must have exactly the size before it."""
     cdef int64_t end = w.size
     w.sent[op - w.ops] = 1
     w.size = w.at + size
@@ -254,7 +254,7 @@ cdef void keep_unknown(Walk* w, int64_t column, int64_t row, int64_t tag, int64_
 
 
 cdef void set_default(Walk* w, const Op* op, int64_t row) noexcept nogil:
-    """Give a tagged field its default because its tag was not sent."""
+    """Set a tagged field, whose tag was not sent, to its default."""
     cdef int64_t k, child_row
     if is_left_out(w, op):
         return
@@ -278,7 +278,7 @@ cdef void set_default(Walk* w, const Op* op, int64_t row) noexcept nogil:
 
 
 cdef bint read_records(Walk* w, int64_t child, int64_t count) noexcept nogil:
-    """Read the `count` next structs of an array: runs of equal layout at once, others one by one."""
+    """Read the next `count` structs of an array in runs, each in the way that suits its records (`Way`)."""
     cdef int64_t run, begin
     while count > 0:
         if w.columns == NULL and not find_run(w, child, count):
@@ -301,7 +301,7 @@ cdef bint read_records(Walk* w, int64_t child, int64_t count) noexcept nogil:
 
 
 cdef bint walk_rows(Walk* w, int64_t child, int64_t count, int64_t* begin) noexcept nogil:
-    """Read `count` records of a node that is not flat; `begin` becomes the place where the last record begins."""
+    """Read `count` records one by one; sets `begin` to the position of the last record."""
     while count > 0:
         begin[0] = w.at
         if not read_row(w, child):
@@ -311,7 +311,9 @@ cdef bint walk_rows(Walk* w, int64_t child, int64_t count, int64_t* begin) noexc
 
 
 cdef bint run_of_others(Walk* w, int64_t child, int64_t count, int64_t* begin) noexcept nogil:
-    """Read `count` flat records of any layout: a chain of lengths, then field by field; unusual ones by `read_row`."""
+    """Read `count` flat records of any layouts: find all begins by `chain`, then copy field by field. `read_row` reads
+    unusual records.
+    """
     cdef Places places
     cdef int64_t chained
     w.varying = 0
@@ -357,11 +359,11 @@ cdef void run_of_mixed(Walk* w, int64_t child, int64_t count) noexcept nogil:
 cdef void forget_layouts(Walk* w, int64_t nodes) noexcept nogil:
     cdef int64_t k
     for k in range(nodes):
-        w.layouts[k].steps.size = w.layouts[k].misses = 0  # All other members are written before they are read.
+        w.layouts[k].steps.size = w.layouts[k].misses = 0  # `learn` sets the other members before they are read.
 
 
 cdef void begin_offsets(Walk* w, int64_t nodes, int64_t ops) noexcept nogil:
-    """Set the first offset of each column to 0; every row then stores where it ends."""
+    """Set the first offset of each column to 0. Each row then stores only its end."""
     cdef int64_t k
     for k in range(ops):
         if w.ops[k].code == VECTOR or w.ops[k].code == ROWS or w.ops[k].code == STRUCT and w.ops[k].nullable:
@@ -377,7 +379,7 @@ cdef inline void begin_at_0(uint8_t* offsets) noexcept nogil:
 
 
 cdef bint read_each(Walk* w, int64_t size, const int64_t[:, ::1] spans__mx) noexcept nogil:
-    """Read one message of `size` bytes, or one message a span; each message is a row of the root."""
+    """Read one message of `size` bytes, or one message for each span. Each message is a row of the root."""
     cdef Py_ssize_t m
     w.at, w.size = 0, size
     if spans__mx is None:
@@ -392,10 +394,10 @@ cdef bint read_each(Walk* w, int64_t size, const int64_t[:, ::1] spans__mx) noex
 
 
 cdef class Reader:
-    """Reads messages of one kind: call `measure`, `arrange` their columns in an arena, allocate the arena, then `fill`.
+    """Reads messages of one kind: call `measure`, then `arrange`, allocate an arena for the columns, then call `fill`.
 
-    `tables` are the program; the root is node 0. `data` must stay alive and unchanged as long as the reader lives.
-    `spans__mx` holds the begin and the end of message m in `data`; the spans must lie in `data`. None: one message.
+    `tables` are the program; the root is node 0. `data` must not change as long as the reader exists. `spans__mx` has
+    the begin and the end of each message m in `data`, and must lie in `data`. None: one message.
     """
 
     cdef Walk w
@@ -430,7 +432,7 @@ cdef class Reader:
         free(self.places)
 
     def measure(self):
-        """Count rows and elements. Returns (the problem or "", its offset)."""
+        """Check the bytes, and count rows and elements. Returns (the problem or "", its offset)."""
         cdef Walk* w = &self.w
         w.columns, w.problem = NULL, 0
         with nogil:
@@ -440,11 +442,11 @@ cdef class Reader:
         return PROBLEMS[w.problem], w.at
 
     def arrange(self):
-        """Where the columns go: (rows a node, values a column, first byte a column, bytes of them all).
+        """Rows by node, values by column, first byte by column, and the arena's bytes.
 
-        Call it only after a `measure` without a problem. A column of a tagged field that no row sent has first byte
-        -1, and the counts of its children do not matter. Columns that begin at the same place of a page slow each other
-        down (4 KiB store aliasing), so their first bytes are staggered.
+        Call it only after a `measure` without a problem. If no row has a tagged field, the first byte of its columns is
+        -1, and the counts of its children are meaningless. Columns that begin at the same offset of a page slow each
+        other down (4 KiB store aliasing), so their first bytes are staggered.
         """
         cdef const Extent* extent
         cdef int64_t k, count, begin, end = 0
@@ -481,13 +483,13 @@ cdef class Reader:
             PyObject_GetBuffer(arena, &room, PyBUF_WRITABLE)
             if self.room < 0 or room.len < self.room:
                 PyBuffer_Release(&room)
-                raise ValueError("no arena for these columns")
+                raise ValueError("the arena is smaller than `arrange` returned, or `arrange` was not called before")
             for k in range(tables.column_count):
                 columns[k] = <uint8_t*>room.buf + self.places[k] if self.places[k] >= 0 else NULL
             memset(w.rows, 0, tables.node_count * sizeof(int64_t))
             memset(w.totals, 0, (tables.column_count + 1) * sizeof(int64_t))
             w.columns, w.next_run, self.room = columns, 0, -1
-            forget_layouts(w, tables.node_count)  # The layouts have steps for columns that are left out.
+            forget_layouts(w, tables.node_count)  # The layouts of `measure` have steps for columns that do not exist.
             begin_offsets(w, tables.node_count, tables.op_count)
             with nogil:
                 read_each(w, self.data.len, self.spans__mx)

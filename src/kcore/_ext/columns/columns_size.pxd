@@ -1,4 +1,4 @@
-"""The size of columns in bytes of a message."""
+"""The bytes that columns take in a message, and the tagged fields that rows omit."""
 
 from libc.stdint cimport int64_t
 

@@ -1,1 +1,1 @@
-"""The size of columns in bytes of a message: for the other kernels, nothing for Python."""
+"""No names for Python: only other kernels call this module, for the bytes that columns take in a message."""

@@ -1,4 +1,4 @@
-"""Computes the bytes that columns take in a message, and which tagged fields are left out."""
+"""Computes the bytes that columns take in a message, and the tagged fields that rows omit."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memset
@@ -10,7 +10,7 @@ from kcore._ext.wire.sink cimport Sink, is_null, is_unset, length_at, offset_at,
 
 
 cdef bint has_tags(const Sink* s, int64_t child) noexcept nogil:
-    """True if any row of a flexible node has a tagged field, known or unknown."""
+    """True if any row of a flexible node sends a tagged field, known or unknown."""
     cdef int64_t k
     for k in range(s.nodes[child].op_end, s.nodes[child].tag_end):
         if not s.is_absent[k]:
@@ -19,7 +19,7 @@ cdef bint has_tags(const Sink* s, int64_t child) noexcept nogil:
 
 
 cdef void find_absent(Sink* s, int64_t k, int64_t rows) noexcept nogil:
-    """Flag the rows that leave out the tagged field `k`, because they hold its default; `flags` has room for them."""
+    """Set s.absent[k] to 1 for the rows that omit the tagged field of op `k`, because they have its default."""
     cdef uint8_t* absent = s.absent[k]
     cdef int64_t row
     cdef uint8_t all_of_them = 1
@@ -31,7 +31,7 @@ cdef void find_absent(Sink* s, int64_t k, int64_t rows) noexcept nogil:
 
 
 cdef bint mark_default(const Sink* s, const Op* op, int64_t rows, uint8_t* flags) noexcept nogil:
-    """Clear the flags of rows that do not hold the default. True if no row holds it, which is fast for most fields."""
+    """Clear the flags of rows that do not have the field's default. True if all rows have it: then no flag changes."""
     cdef uint8_t value[16]
     cdef const Node* below
     cdef int64_t k
@@ -68,7 +68,7 @@ cdef int64_t size_prefixes(const Sink* s, const Op* op, int64_t begin, int64_t e
 
 
 cdef int64_t size_op(const Sink* s, const Op* op, int64_t begin, int64_t end) noexcept nogil:
-    """Bytes of a field in the rows [begin, end)."""
+    """The bytes of a field in the rows [begin, end)."""
     cdef int64_t first, last
     if op.code == STRUCT and not op.nullable:
         return size_rows(s, op.child, begin, end)
@@ -97,7 +97,7 @@ cdef int64_t size_rows(const Sink* s, int64_t child, int64_t begin, int64_t end)
 
 
 cdef int64_t first_tag(const Sink* s, int64_t child, int64_t row) noexcept nogil:
-    """The first unknown tag of `row` or of a row after it."""
+    """The index of the first unknown tag of `row` or of a later row."""
     cdef const int32_t* rows = <const int32_t*>s.columns[s.nodes[child].tag_column]
     cdef int64_t low = 0, high = s.tag_counts[child], middle
     while low < high:
@@ -130,7 +130,7 @@ cdef int64_t size_tags(const Sink* s, int64_t child, int64_t row) noexcept nogil
 
 
 cdef bint is_default(const Sink* s, const Op* op, int64_t row) noexcept nogil:
-    """True if the tagged field is left out."""
+    """True if the row has the field's default."""
     cdef uint8_t wire[16]
     cdef int64_t k
     if is_unset(s, op):

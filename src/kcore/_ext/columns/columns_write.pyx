@@ -1,9 +1,9 @@
-"""Columns to bytes: the exact size first, then every row.
+"""Writes columns to bytes: computes the exact size first, then writes every row.
 
-`layout_write` and `runs_write` write many similar rows fast; this module writes any row. The place of a value depends
-on offsets, on validity flags and on the begins of spans. A Writer copies these columns, so that nobody can change them
-between the check and the write. It does not copy the offsets of rows that are all of one length, because it does not
-read them again. Values are read once, while they are written.
+This module writes any row. `layout_write`, `runs_write` and `mixed_write` write many similar rows faster. Offsets,
+validity flags and the begins of spans decide where a value goes. A Writer copies these columns, so that nobody can
+change them between the check and the write. If all rows have the same length, it does not copy the offsets, since it
+does not read them again. Values are read once, when they are written.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -40,15 +40,14 @@ PROBLEMS = (
     "a string is longer than the 32767 bytes that Kafka allows",
     "a string is not UTF-8",
     "a row that is null has elements",
-    "there is one struct a row, or none",
-    "a row is not inside the bytes",
+    "a row has more than one struct",
+    "a row is not within the column's bytes",
     "",
 )
 
 
 cdef bint are_alike(Sink* s, const Op* op, int64_t rows) noexcept nogil:
-    """True if all rows have as many elements as the first. Offsets then follow from that number and are not read again.
-    """
+    """True if all rows have the same number of elements. Then offsets are computed and not read again."""
     cdef const int32_t* offsets = <const int32_t*>s.columns[op.column]
     cdef int32_t different = 0, first = offsets[1] - offsets[0] if rows else 0
     cdef int64_t k
@@ -59,7 +58,7 @@ cdef bint are_alike(Sink* s, const Op* op, int64_t rows) noexcept nogil:
 
 
 cdef int copy_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
-    """Copy the offsets of a field and note the widest row. Returns the problem of the copy, 0 if there is none."""
+    """Copy the offsets of a field and store the length of the longest row. Returns a Problem of the offsets, or 0."""
     cdef int32_t* offsets = <int32_t*>malloc((rows + 1) * sizeof(int32_t))
     cdef int32_t length, widest = 0, negative = 0
     cdef int64_t k
@@ -77,10 +76,9 @@ cdef int copy_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
 
 
 cdef int check_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
-    """The problem of the offsets of a field with offsets, 0 if there is none.
+    """The Problem of a field's offsets, nulls, begins or strings; 0 if there is none.
 
-    The end of the offsets is compared with the elements that exist: the array may have changed since `gather` checked
-    it.
+    The last offset is compared with the number of elements, since the array may have changed after the wrapper's check.
     """
     cdef int problem = 0
     if not are_alike(s, op, rows):
@@ -128,12 +126,12 @@ cdef int64_t elements_of(const Sink* s, const Op* op) noexcept nogil:
     if op.code != VECTOR:
         return s.rows[op.child]
     if op.begins >= 0 and s.columns[op.begins] != NULL:
-        return INT32_MAX  # `are_inside` checks the begin of each row.
+        return INT32_MAX  # No limit here: `are_inside` checks each row instead.
     return s.bytes[op.column + 1] // op.width
 
 
 cdef bint are_inside(const Sink* s, const Op* op, int64_t rows) noexcept nogil:
-    """True if all rows with begins of their own lie in the bytes of the column."""
+    """True if all rows of a field with begins lie within the bytes of the column."""
     cdef const int64_t* begins = <const int64_t*>s.columns[op.begins]
     cdef int64_t k
     cdef uint64_t room = s.bytes[op.column + 1], outside = 0  # Unsigned: a negative number has the top bit.
@@ -176,7 +174,7 @@ cdef void write_op(Sink* s, const Op* op, int64_t row) noexcept nogil:
 
 
 cdef void write_rows(Sink* s, int64_t child, int64_t begin, int64_t end) noexcept nogil:
-    """Write rows of a known layout at once by its steps, other rows by `write_some`."""
+    """Write rows of a known layout together by its steps, other rows by `write_some`."""
     cdef Layout* layout = &s.layouts[child]
     cdef int64_t count
     if end - begin < FEW:
@@ -192,7 +190,9 @@ cdef void write_rows(Sink* s, int64_t child, int64_t begin, int64_t end) noexcep
 
 
 cdef int64_t write_some(Sink* s, int64_t child, int64_t begin, int64_t end) noexcept nogil:
-    """Write the next rows: many similar ones, mixed ones, other flat ones field by field, or others one by one."""
+    """Write some of the next rows and return their number: the first row of a new layout, mixed rows, other flat rows
+    field by field, or rows one by one.
+    """
     cdef const Node* node = &s.nodes[child]
     cdef Layout* layout = &s.layouts[child]
     cdef bint is_flat = node.flat and not s.tag_counts[child], is_mixed = is_flat and can_be_mixed(s, child)
@@ -235,7 +235,9 @@ cdef void write_row(Sink* s, int64_t child, int64_t row) noexcept nogil:
 
 
 cdef void write_tags(Sink* s, int64_t child, int64_t row) noexcept nogil:
-    """Write known tags that are not their default, merged with the unknown ones, ascending."""
+    """Write the number of tagged fields, then the known ones that differ from their defaults and the unknown ones,
+    merged by ascending tag.
+    """
     cdef const Node* node = &s.nodes[child]
     cdef int64_t k, count = 0, unknown = 0, unknown_end = 0
     if s.tag_counts[child]:
@@ -265,12 +267,12 @@ cdef void write_unknown(Sink* s, int64_t column, int64_t k) noexcept nogil:
 
 
 cdef class Writer:
-    """Writes messages, one for each row of the first node: `measure` checks the columns and sets the size, then `fill`
-    or `to_bytes` writes all messages one behind the other, and `to_bytes_each` also returns where each message ends.
+    """Writes a message for each row of the first node: `measure` checks the columns and sets `size`, then `fill` or
+    `to_bytes` writes all messages one after the other. `to_bytes_each` also stores where each message ends.
 
-    `tables`: the program. `arrays`: its columns, C-contiguous, of the right dtypes and lengths; None where a tagged
-    field is not set or there are no unknown tags. Only the Writer may use the arrays of unknown tags; the other arrays
-    may change. `rows`, `tag_counts`: how many rows and unknown tags each node has.
+    `tables`: the program. `arrays`: its columns, C-contiguous, of the right dtypes and lengths; None for the columns of
+    an unset tagged field or of no unknown tags. The arrays of unknown tags must not change; other arrays may. `rows`,
+    `tag_counts`: the numbers of rows and of unknown tags of each node.
     """
 
     cdef Sink s
@@ -278,7 +280,7 @@ cdef class Writer:
     cdef int64_t* rows
     cdef Py_buffer* buffers
     cdef int64_t buffer_count
-    cdef uint8_t* flags  # which rows leave out a tagged field
+    cdef uint8_t* flags  # the memory of `s.absent`
     cdef readonly int64_t size
 
     def __init__(self, Tables tables not None, list arrays, list rows, list tag_counts):
@@ -394,7 +396,7 @@ cdef class Writer:
                 ends[row] = self.s.at
 
     def fill(self, out):
-        """Write into `out`, which has room for `size` bytes; only after a `measure` without a problem."""
+        """Write to `out`, which has room for `size` bytes; only after a `measure` without a problem."""
         cdef Py_buffer room
         PyObject_GetBuffer(out, &room, PyBUF_WRITABLE)
         if room.len >= self.size:

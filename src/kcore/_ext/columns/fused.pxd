@@ -1,8 +1,8 @@
-"""Moves sixteen adjacent bytes of a record, which are two, three or four fields, with one load or store a record.
+"""Copies two, three or four adjacent fields of a record, sixteen bytes, with one load or store for each record.
 
-Eight bytes of two fields are moved in the same way. Sixteen need a processor that shuffles bytes (SSSE3, detected at
-run time). The shuffle brings the fields into the host's byte order, with fields of eight bytes last; then records are
-transposed into columns, or columns into records.
+Two adjacent fields of four bytes are copied in the same way. Sixteen bytes need a processor that shuffles bytes (SSSE3,
+detected at run time). The shuffle swaps each field to the host's byte order, and puts fields of eight bytes last. Then
+records are transposed to columns, or columns to records.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -69,7 +69,7 @@ cdef extern from *:
             KF_STORE(to + step, _mm_shuffle_epi8(_mm_unpackhi_epi64(a, b), order));
         }
     }
-    /* The same where a record has `each` of a node's rows. */
+    /* Fields e and f of eight bytes, of n records that have `each` rows of the fields' node. */
     KF_FAST kc_gather_pair_apart(
         uint8_t *e, uint8_t *f, int64_t each, const uint8_t *from, int64_t step, int64_t n, const uint8_t *mask
     ) {
@@ -111,7 +111,7 @@ cdef extern from *:
             KF_STORE(f + k, _mm_unpackhi_epi64(ab, cd));
         }
     }
-    #else  /* No sixteen bytes are fused there. */
+    #else  /* These processors fuse no sixteen bytes. */
     #define kc_gather_duos kc_gather_duo
     #define kc_scatter_duos kc_scatter_duo
     #define kc_gather_trio(e, f, g, from, step, n, mask)
@@ -170,7 +170,9 @@ cdef inline int64_t fields_of(int64_t kind) noexcept nogil:
 
 
 cdef inline void fuse(Steps* steps, bint to_record) noexcept nogil:
-    """Fuse fields that fill sixteen or eight bytes into one step; two fields where a record has several rows."""
+    """Fuse adjacent fields of sixteen or eight bytes in total into one step. If a record has several rows of a node,
+    fuse only pairs of 8-byte fields.
+    """
     cdef int64_t k = 0, kind
     while k < steps.count:
         kind = fused_kind(steps, &steps.step[k], steps.count - k)
@@ -196,8 +198,8 @@ cdef inline int64_t fused_kind(const Steps* steps, const Step* step, int64_t lef
 
 
 cdef inline void join(Step* step, int64_t kind, bint to_record) noexcept nogil:
-    """Join the step and the next ones into one, with the field of eight bytes last; its shuffle reads or writes a
-    record.
+    """Make this step a fused step of `kind` with the next ones, with a field of eight bytes last, and set its shuffle.
+    `to_record`: for writing records; otherwise for reading them.
     """
     cdef int64_t k, j, at = 0, begin = step.offset
     cdef Step wide
@@ -216,9 +218,9 @@ cdef inline void join(Step* step, int64_t kind, bint to_record) noexcept nogil:
 cdef inline void gather_fused(
     uint8_t** columns, const Step* step, int64_t each, const uint8_t* source, int64_t size, int64_t row, int64_t count
 ) noexcept nogil:
-    """Move fields from `count` records, the first at `source`, to the columns; odd records at the end field by field.
+    """Copy the step's fields from `count` records, the first at `source`, to the columns from `row` on.
 
-    A record has `each` of the rows.
+    A record has `each` rows of the node. The last records, if their number is not a multiple of 4, go field by field.
     """
     cdef uint8_t* to[4]
     cdef int64_t k, width, even = count & ~<int64_t>3, fields = fields_of(step.kind)
@@ -247,7 +249,7 @@ cdef inline void gather_fused(
 cdef inline void scatter_fused(
     uint8_t* target, int64_t size, const uint8_t** columns, const Step* step, int64_t each, int64_t row, int64_t count
 ) noexcept nogil:
-    """Move fields from the columns to `count` records."""
+    """Copy the step's fields from the columns to `count` records; arguments as in `gather_fused`."""
     cdef const uint8_t* source[4]
     cdef int64_t k, width, even = count & ~<int64_t>3, fields = fields_of(step.kind)
     for k in range(fields):

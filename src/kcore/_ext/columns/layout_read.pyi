@@ -1,1 +1,1 @@
-"""The layouts of records, read: for the other kernels, nothing for Python."""
+"""No names for Python: only other kernels call this module, for the layouts of records that are read."""

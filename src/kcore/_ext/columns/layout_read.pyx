@@ -1,7 +1,7 @@
 """Learns the layout of a record that was read, then searches for the same layout in the next records.
 
-A few places determine a layout: lengths, counts, nulls and tags. Records are compared at these places, eight bytes at
-a time.
+The bytes of lengths, counts, nulls and tags determine a layout. Only these bytes of the next records are compared, in
+windows of eight bytes.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -19,8 +19,8 @@ from kcore._ext.columns.steps cimport (
 from kcore._ext.columns.walk cimport ALIKE, MIXED, WALKED, Layout, Walk, is_left_out, peek_prefix, peek_varint, push_run
 
 cdef enum:
-    MOST_MIXED = 1024  # Mixed records that are read before the next test for runs of one layout.
-    RARELY = 7
+    MOST_MIXED = 1024  # The most mixed records that are read before the next test for records of one layout.
+    RARELY = 7  # A mask: one in eight runs of mixed records learns a new layout.
 
 cdef struct Learner:
     const Walk* walk
@@ -30,11 +30,11 @@ cdef struct Learner:
 
 
 cdef bint learn(Walk* w, int64_t child, Layout* layout, int64_t begin) noexcept nogil:
-    """Learn the layout of the record at `begin`, which was read before. False if the layout is not worth learning."""
+    """Learn the layout of the record at `begin`, which was read before. False if it has too many steps or windows."""
     cdef Learner one = Learner(w, w.data + begin, layout, &layout.steps)
     cdef int64_t size
     layout.windows = one.steps.size = one.steps.count = one.steps.counters = 0
-    # A window may begin before a record that is shorter than 8 bytes.
+    # The window of a record shorter than 8 bytes begins before the record, so these bytes must exist.
     if begin < 8 or not learn_row(&one, child) or layout.windows > MAX_WINDOWS:
         one.steps.size = 0
         return False
@@ -47,7 +47,7 @@ cdef bint learn(Walk* w, int64_t child, Layout* layout, int64_t begin) noexcept 
 
 
 cdef void expect(Learner* one, int64_t size) noexcept nogil:
-    """Add the next `size` bytes of the record to the places that determine its layout."""
+    """Add the next `size` bytes of the record to the windows, since they determine its layout."""
     cdef Layout* layout = one.layout
     cdef int64_t k, window = layout.windows - 1, begin = one.steps.size
     one.steps.size += size
@@ -64,7 +64,7 @@ cdef void expect(Learner* one, int64_t size) noexcept nogil:
 
 
 cdef inline void shift_back(Layout* layout, int64_t window, int64_t size) noexcept nogil:
-    """Begin a window so that its 8 bytes end no later than the record: bytes past the end must not be read."""
+    """Move a window back so that its 8 bytes end within the record, since later bytes must not be read."""
     cdef uint8_t mask[16]
     cdef int64_t back = layout.start[window] + 8 - size
     if back > 0:
@@ -87,7 +87,7 @@ cdef bint learn_row(Learner* one, int64_t child) noexcept nogil:
 
 
 cdef inline int64_t next_row(Learner* one, int64_t child, int64_t* row) noexcept nogil:
-    """Advance the counter of a node's rows; -1 if there is no room for a counter."""
+    """Count another row of the node; returns the index of its counter and sets `row`, -1 if there is no room."""
     cdef int64_t rows = find_counter(one.steps, child)
     if rows >= 0:
         row[0] = one.steps.counter[rows].each
@@ -136,14 +136,14 @@ cdef bint learn_vector(Learner* one, const Op* op, int64_t rows, int64_t row, in
 
 
 cdef bint learn_ends(Learner* one, const Op* op, int64_t rows, int64_t row, int64_t length) noexcept nogil:
-    """Learn where the elements or children of a row end, and whether the row is null (`length` is -1)."""
+    """Learn where the elements or children of a row end, and if the row is null (`length` -1)."""
     cdef Step* step = add_step(one.steps, ENDS, op, rows, row)
     cdef int64_t items = find_counter(one.steps, elements_key(op.column + 1) if op.code == VECTOR else op.child)
     if step == NULL or items < 0:
         return False
     step.items, step.item = <int32_t>items, <int32_t>(one.steps.counter[items].each + max(length, <int64_t>0))
     if op.code == VECTOR:
-        one.steps.counter[items].each = step.item  # Each child adds itself to this counter.
+        one.steps.counter[items].each = step.item  # The rows of ROWS and STRUCT are counted by `next_row` instead.
         if op.begins >= 0:
             step = add_step(one.steps, BEGINS, op, rows, row)
             if step == NULL:
@@ -158,8 +158,7 @@ cdef bint learn_ends(Learner* one, const Op* op, int64_t rows, int64_t row, int6
 
 
 cdef bint learn_tags(Learner* one, const Node* node, int64_t rows, int64_t row) noexcept nogil:
-    """Learn the sent tagged fields and the defaults of the others. False if there are unknown tags: those are walked.
-    """
+    """Learn the sent tagged fields and the defaults of the others. False for unknown tags, which have no layout."""
     cdef int64_t tag, left, known = node.op_end
     left = learn_varint(one)
     while left > 0:
@@ -220,7 +219,7 @@ cdef bint is_alike(const uint8_t* record, const Layout* layout) noexcept nogil:
 
 
 cdef int64_t count_alike(const uint8_t* record, int64_t limit, const Layout* layout) noexcept nogil:
-    """The number of the next `limit` records that have the layout."""
+    """The number of records in a row, at most `limit`, that have the layout."""
     cdef int64_t done = 0, k, block, size = layout.steps.size
     cdef uint64_t different = 0
     while done + MIN_RUN <= limit:
@@ -238,7 +237,7 @@ cdef int64_t count_alike(const uint8_t* record, int64_t limit, const Layout* lay
 
 
 cdef bint find_run(Walk* w, int64_t child, int64_t count) noexcept nogil:
-    """Store how many of the next records are read at once, and how."""
+    """Store the number of next records to read together, and the way to read them (`Way`)."""
     cdef Layout* layout = &w.layouts[child]
     cdef int64_t fit, alike = 0, mixed, is_flat = w.nodes[child].flat
     cdef bint was_mixed = w.mixed != NULL and w.mixed.child == child
@@ -248,12 +247,12 @@ cdef bint find_run(Walk* w, int64_t child, int64_t count) noexcept nogil:
         alike = count_alike(w.data + w.at, min(fit, <int64_t>MIN_RUN) if was_mixed else fit, layout)
         if was_mixed and alike == MIN_RUN:
             alike = count_alike(w.data + w.at, fit, layout)
-    if was_mixed and alike < count and alike < BLOCK:  # Such short runs are read as mixed ones.
+    if was_mixed and alike < count and alike < BLOCK:  # A run of so few equal records is read as mixed records.
         mixed = count_mixed(w, child, min(count, <int64_t>MOST_MIXED))
         if mixed > alike and (mixed >= MIN_RUN or mixed == count):
             w.mixed.turns += 1
             if w.mixed.turns & RARELY == 0:
-                learn(w, child, layout, w.at)  # Later records may have the layout of this one.
+                learn(w, child, layout, w.at)  # Later records may have the layout of the next record.
             return push_run(w, mixed << 2 | MIXED) and push_run(w, <int64_t>w.mixed.varying)
     if alike and (alike >= MIN_RUN or alike == count or not is_flat):
         layout.misses = 0
@@ -263,7 +262,7 @@ cdef bint find_run(Walk* w, int64_t child, int64_t count) noexcept nogil:
 
 
 cdef void learn_all(Walk* w, int64_t child, int64_t begin) noexcept nogil:
-    """Learn from walked records, the last of which begins at `begin`."""
+    """Learn the layouts of records that were read one by one; the last of them begins at `begin`."""
     learn(w, child, &w.layouts[child], begin)
     if w.nodes[child].flat and w.varying:
         if w.mixed != NULL and w.mixed.child == child:

@@ -1,4 +1,4 @@
-"""Learns the layouts of records to be written."""
+"""Learns the layouts of records to write."""
 
 from libc.stdint cimport int64_t
 

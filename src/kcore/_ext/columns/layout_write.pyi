@@ -1,1 +1,1 @@
-"""The layouts of records, to be written: for the other kernels, nothing for Python."""
+"""No names for Python: only other kernels call this module, for the layouts of records to write."""

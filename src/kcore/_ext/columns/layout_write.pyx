@@ -1,7 +1,7 @@
-"""Learns the layouts of records to be written: which rows are alike, and where their fields go.
+"""Learns the layouts of records to write: how many rows are alike, and where their fields go.
 
-Rows are alike if they have the same lengths, the same null fields and the same left-out tags, and all rows below them
-are alike too.
+Rows are alike if they have the same lengths, null fields and omitted tags, and the same holds for the rows of their
+nested structs.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -15,14 +15,14 @@ from kcore._ext.columns.steps cimport (
 )
 
 cdef enum:
-    SOME = 64     # Rows compared at first.
-    MANY = 8192   # The most rows compared, so that a field of long runs is not compared again and again.
+    SOME = 64     # Rows that are compared first.
+    MANY = 8192   # The most rows that are compared: otherwise a field with long runs would be compared repeatedly.
 
 
 cdef bint find_layout(Sink* s, int64_t child, int64_t row, bint is_mixed) noexcept nogil:
-    """The layout of `row` if enough following rows have the same one; they may have other parents.
+    """Learn the layout of `row` if enough rows after it have the same layout; their parents may differ. False if not.
 
-    Mixed rows take little longer than rows that are alike, so where rows can be mixed more rows must be alike.
+    Writing mixed rows takes little longer. So if rows can be written as mixed rows, more rows must be alike.
     """
     cdef Layout* layout = &s.layouts[child]
     cdef Learner one = Learner(s, &layout.steps)
@@ -42,7 +42,9 @@ cdef bint find_layout(Sink* s, int64_t child, int64_t row, bint is_mixed) noexce
 
 
 cdef int64_t alike_rows(const Sink* s, int64_t child, int64_t row, int64_t each, int64_t limit) noexcept nogil:
-    """How many of `limit` records, with `each` rows of the node, equal the first; 0 if no layout can be learned."""
+    """The number of records, at most `limit`, that are alike. Each has `each` rows of the node, the first record from
+    `row` on. 0 if no layout can be learned.
+    """
     cdef const Node* node = &s.nodes[child]
     cdef int64_t k
     if each == 0:
@@ -77,7 +79,7 @@ cdef int64_t alike_op(const Sink* s, const Op* op, int64_t row, int64_t each, in
 
 
 cdef int64_t same_lengths(const int32_t* offsets, int64_t each, int64_t count) noexcept nogil:
-    """How many lengths equal the lengths `each` places before them; the first `each` lengths always count."""
+    """The number of lengths until one differs from the length `each` rows before it; at least `each`."""
     cdef int64_t k = each, block
     cdef int32_t different
     while k + BLOCK <= count:
@@ -93,7 +95,8 @@ cdef int64_t same_lengths(const int32_t* offsets, int64_t each, int64_t count) n
 
 
 cdef int64_t same_bytes(const uint8_t* flags, int64_t each, int64_t count) noexcept nogil:
-    """How many flags (not null, or absent) equal the flags `each` places before them; the first `each` always count."""
+    """The number of flags (not null, or absent) until one differs from the flag `each` rows before it; at least `each`.
+    """
     cdef int64_t k = each, block
     cdef uint8_t different
     while k + BLOCK <= count:
@@ -114,7 +117,7 @@ cdef struct Learner:
 
 
 cdef bint learn_next(Learner* one, int64_t child, int64_t row) noexcept nogil:
-    """Learn where the fields of the record's next row of a node go."""
+    """Learn where the fields of the record's next row of a node go. False if there is no room for a counter or step."""
     cdef int64_t rows = find_counter(one.steps, child)
     if rows < 0:
         return False
@@ -142,7 +145,7 @@ cdef bint learn_op(Learner* one, const Op* op, int64_t row, int64_t rows, int64_
         one.steps.size += op.width
         return True
     if op.code == STRUCT and not op.nullable:
-        return learn_row(one, op.child, row, rows, mine)  # Each row of the parent has a row of its own.
+        return learn_row(one, op.child, row, rows, mine)  # The struct has a row for each row of its parent.
     first, length = offset_at(one.sink, op, row), length_at(one.sink, op, row)
     if not add_span(one, op, 1 if op.code == STRUCT else prefix_size(op, length)):
         return False
@@ -155,7 +158,7 @@ cdef bint learn_op(Learner* one, const Op* op, int64_t row, int64_t rows, int64_
 
 
 cdef inline int64_t prefix_size(const Op* op, int64_t length) noexcept nogil:
-    """Bytes of a length; null takes as many as 0."""
+    """The number of bytes of an encoded length; null takes as many as 0."""
     return varint_size(length + 1) if op.prefix == VARINT else 2 if op.prefix == INT16 else 4
 
 
@@ -199,12 +202,12 @@ cdef bint learn_tags(Learner* one, const Node* node, int64_t row, int64_t rows, 
 
 
 cdef inline bint has_hidden_row(const Sink* s, const Op* op, int64_t row) noexcept nogil:
-    """True if a nullable struct has a row although its tag is left out: the counters would miss that row."""
+    """True if a nullable struct has a row although its tag is omitted. The counters would not count that row."""
     return op.code == STRUCT and op.nullable and not is_unset(s, op) and not is_null(s, op, row)
 
 
 cdef bint add_span(Learner* one, const Op* op, int64_t size) noexcept nogil:
-    """Add `size` bytes that are the same in each record; they join the step of the bytes before them."""
+    """Add `size` bytes that are the same in each record; extends the last step if that is a SPAN."""
     cdef Step* step = &one.steps.step[one.steps.count - 1] if one.steps.count else NULL
     if step == NULL or step.kind != SPAN:
         step = add_step(one.steps, SPAN, op, 0, 0)

@@ -1,8 +1,8 @@
-"""Handles flat records that differ only in the lengths of a few int32 vectors, as ISRs do while brokers fail.
+"""Copies flat records that differ only in the lengths of a few int32 vectors, as ISRs do while brokers fail.
 
-A record is cut behind the length of each of those vectors. The pieces have the same size in every record. Joined, they
-are a record of one layout, whose fields move a block at a time (`steps.pxd`). The vectors move one by one in the pass
-that cuts or joins. That pass has no branch on a length, because no processor could predict such a branch.
+A record is cut after the length of each of these vectors. The pieces have the same size in every record. Joined, they
+are a record of one layout, whose fields are copied in blocks (`steps.pxd`). The pass that cuts or joins copies the
+vectors one by one. It has no branch on a length, because a processor cannot predict such a branch.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -14,7 +14,7 @@ cdef extern from *:
     """
     #define KX_INLINE static inline __attribute__((always_inline, unused))
     enum { KX_VECTORS = 4, KX_LONGEST = 8, KX_CHECKS = 16, KX_OVER = 32 };
-    /* Where the processor can shuffle bytes (SSSE3; asked at run time), four numbers are swapped by one instruction. */
+    /* If the processor can shuffle bytes (SSSE3, detected at run time), one instruction swaps four numbers. */
     #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
     #define KX_SHUFFLES 1
     typedef uint8_t kx_bytes __attribute__((vector_size(16)));
@@ -22,15 +22,15 @@ cdef extern from *:
     #define KX_SHUFFLES 0
     #endif
     typedef struct {
-        int64_t vectors;                  /* that differ in length */
-        int64_t most;                     /* bytes of a record whose vectors are all as long as may be */
-        int64_t piece[KX_VECTORS + 1];    /* bytes of each; all but the last end in the length of a vector, */
-        int64_t prefix[KX_VECTORS];       /* of so many bytes: 1 or 4 */
-        int64_t checks[KX_VECTORS + 1];   /* how many checks there are up to the end of a piece, an even number: */
-        int64_t start[KX_CHECKS];         /* 8 bytes from there in the piece */
-        uint64_t mask[KX_CHECKS], value[KX_CHECKS];  /* which of their bits tell the layout, and what they must be */
+        int64_t vectors;                  /* number of vectors that differ in length */
+        int64_t most;                     /* bytes of a record whose vectors all have KX_LONGEST elements */
+        int64_t piece[KX_VECTORS + 1];    /* bytes of each piece; all but the last end with the length of a vector */
+        int64_t prefix[KX_VECTORS];       /* bytes of the length at the end of a piece: 1 or 4 */
+        int64_t checks[KX_VECTORS + 1];   /* number of checks up to the end of a piece, an even number */
+        int64_t start[KX_CHECKS];         /* a check compares 8 bytes from this position of the piece on */
+        uint64_t mask[KX_CHECKS], value[KX_CHECKS];  /* the bits that a check compares, and their expected values */
     } kx_cuts;
-    /* The length before `at`; one that is negative is a very great one. */
+    /* The length that ends at `at`; a negative one is returned as a very large number. */
     KX_INLINE uint64_t kx_length(const uint8_t *at, int64_t prefix) {
         uint32_t length;
         if (prefix == 1) return (uint64_t)at[-1] - 1;
@@ -38,7 +38,7 @@ cdef extern from *:
         return kc_swap32(length);
     }
     KX_INLINE void kx_copy(uint8_t *to, const uint8_t *from, int64_t size) {
-        memcpy(to, from, KX_OVER);  /* Mostly that is enough, and up to so many bytes too many. */
+        memcpy(to, from, KX_OVER);  /* Usually one copy is enough; it may copy up to KX_OVER surplus bytes. */
         for (int64_t k = KX_OVER; k < size; k += KX_OVER) memcpy(to + k, from + k, KX_OVER);
     }
     KX_INLINE void kx_move4(uint8_t *to, const uint8_t *from, const int can_shuffle) {
@@ -54,19 +54,20 @@ cdef extern from *:
         kc_move32x4(to, from);
     }
     KX_INLINE void kx_move(uint8_t *to, const uint8_t *from, int64_t length, const int can_shuffle) {
-        kx_move4(to, from, can_shuffle);  /* Four, or eight, whatever the length. */
+        kx_move4(to, from, can_shuffle);  /* Copies four or eight numbers; the surplus is overwritten later. */
         if (length > 4) kx_move4(to + 16, from + 16, can_shuffle);
     }
     KX_INLINE uint64_t kx_differs(const kx_cuts *m, const uint8_t *piece, int64_t check) {
         return (kc_load64(piece + m->start[check]) ^ m->value[check]) & m->mask[check];
     }
-    /* Checks of a piece: two at once, of which the second may be one that always holds. */
+    /* Runs a piece's checks in pairs; 0 if all hold. The second check of the last pair may be one that always holds. */
     KX_INLINE uint64_t kx_check(const kx_cuts *m, const uint8_t *piece, int64_t first, int64_t end) {
         uint64_t different = 0;
         for (; first < end; first += 2) different |= kx_differs(m, piece, first) | kx_differs(m, piece, first + 1);
         return different;
     }
-    /* How many of the `n` records at `at` have that layout, what lengths theirs have together, and where they end. */
+    /* Counts the records at `place`, at most `n`, that have the layout; adds their vectors' lengths to `totals`, and
+       moves `place` to their end. */
     KX_INLINE int64_t kx_count_(
         const kx_cuts *restrict m, const uint8_t **place, int64_t n, int64_t *totals, const int64_t vectors
     ) {
@@ -98,7 +99,8 @@ cdef extern from *:
         if (m->vectors == 2) return kx_count_(m, place, n, totals, 2);
         return kx_count_(m, place, n, totals, m->vectors);
     }
-    /* Cut `n` records: their pieces go to `joined`, their vectors to columns, `filled` elements so far. */
+    /* Cuts `n` records: copies their pieces to `joined` and their vectors to columns, which have `filled` elements.
+       Returns the end of the records. */
     KX_INLINE const uint8_t *kx_cut_(
         const kx_cuts *restrict m, const uint8_t *at, int64_t n, uint8_t *joined, uint8_t **values,
         int32_t **ends, int64_t *filled, const int64_t vectors, const int can_shuffle
@@ -137,8 +139,9 @@ cdef extern from *:
     #else
     #define kx_cut_by_shuffles kx_cut
     #endif
-    /* Join `n` rows to records: their pieces are at `joined`, their vectors in columns. Ends before a row that might
-       write behind `end` or, not being before element `spare`, read behind a column: how many rows are written. */
+    /* Joins `n` rows to records, from their pieces at `joined` and their vectors in columns. Returns the number of rows
+       written: it ends before a row that might write beyond `end`, or that begins at or after element `spare` and so
+       might read beyond its column. */
     KX_INLINE int64_t kx_join_(
         const kx_cuts *restrict m, uint8_t **place, const uint8_t *end, const uint8_t *joined, int64_t n,
         const uint8_t **values, const int32_t **offsets, const int64_t *spare, const int64_t vectors,
@@ -186,9 +189,9 @@ cdef extern from *:
     #endif
     """
     enum:
-        OVER "KX_OVER"         # Bytes that may be read and written behind a record and behind its pieces.
+        OVER "KX_OVER"         # Surplus bytes that may be read and written after a record and after its pieces.
         MAX_VARYING "KX_VECTORS"
-        LONGEST "KX_LONGEST"   # The longest vector, in elements, whose length may differ.
+        LONGEST "KX_LONGEST"   # The most elements of a vector whose length may differ.
         MAX_CHECKS "KX_CHECKS"
     ctypedef struct Cuts "kx_cuts":
         int64_t vectors
@@ -215,18 +218,18 @@ cdef extern from *:
         const int32_t **offsets, const int64_t *spare) noexcept nogil
 
 cdef enum:
-    MAX_JOINED = 256  # Bytes of the pieces of one record.
+    MAX_JOINED = 256  # The most bytes of a record's joined pieces.
 
 cdef struct Mixed:
     int64_t child                  # the node; -1 while there is none
-    uint64_t varying               # the fields that differ in length, a bit each
-    int64_t turns                  # number of runs that were found
-    int64_t end                    # end of the last found records in the message
-    int64_t totals[4]              # elements of the vectors that differ
+    uint64_t varying               # the fields that differ in length, a bit for each
+    int64_t turns                  # number of runs of mixed records found so far
+    int64_t end                    # end of the last run in the message
+    int64_t totals[4]              # elements of the last run, for each vector that differs
     int64_t begin                  # begin of the piece that is being learned, within the joined pieces
     const Op* op[4]                # the vectors that differ
     Cuts cuts
-    uint8_t same[256]              # for writing: the bytes that all records share, at their places in the pieces
+    uint8_t same[256]              # for writing: the bytes that all records share, at their positions in the pieces
     Steps steps                    # of the joined pieces; `size` is their total size
 
 
@@ -236,7 +239,7 @@ cdef inline bint may_vary(const Op* op) noexcept nogil:
 
 
 cdef inline bint begin_cuts(Mixed* m, int64_t child) noexcept nogil:
-    """Forget what was learned; the pieces of a record are one row of a node."""
+    """Begin to learn the layout of the node `child`; a record's pieces are one row. False if there is no room."""
     m.child, m.begin, m.cuts.vectors, m.cuts.most, m.cuts.checks[0] = child, 0, 0, 0, 0
     m.steps.size = m.steps.count = m.steps.counters = 0
     if find_counter(&m.steps, child) < 0:
@@ -246,7 +249,7 @@ cdef inline bint begin_cuts(Mixed* m, int64_t child) noexcept nogil:
 
 
 cdef inline bint add_cut(Mixed* m, const Op* op, int64_t prefix) noexcept nogil:
-    """End the piece behind a length of `prefix` bytes. False if there are too many pieces."""
+    """End the current piece after a vector's length of `prefix` bytes. False if there are too many pieces."""
     cdef int64_t k = m.cuts.vectors
     if k == MAX_VARYING or prefix not in (1, 4):
         return False

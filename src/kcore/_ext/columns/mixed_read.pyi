@@ -1,1 +1,1 @@
-"""Records that differ in the lengths of a few vectors, read: for the other kernels, nothing for Python."""
+"""No names for Python: only other kernels call this module, to read records that differ in few vectors' lengths."""

@@ -1,6 +1,6 @@
-"""Reads records that differ in the lengths of a few vectors: `measure` finds them, `fill` cuts and copies them.
+"""Reads mixed records, which differ in the lengths of a few vectors: `measure` finds them, `fill` copies them.
 
-Walked records show which vectors differ.
+The records that were read one by one before show which vectors differ.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -18,11 +18,11 @@ from kcore._ext.columns.steps cimport ENDS, FIELD, Step, add_step, block_of, ele
 from kcore._ext.columns.walk cimport Places, Walk, peek_prefix
 
 cdef enum:
-    MIN_BLOCK = 32    # The value that `block_of` returns for such records.
+    MIN_BLOCK = 32    # The value of `block_of` for the largest mixed records, those of MAX_JOINED bytes.
 
 
 cdef uint64_t find_varying(const Walk* w, const Node* node, int64_t count, const Places* places) noexcept nogil:
-    """The fields of chained records that differ in length, a bit each; 0 where records differ in more than lengths."""
+    """The fields of chained records that differ in length, a bit for each. 0 if other vectors differ too."""
     cdef int64_t k, r, vector = 0, different
     cdef uint64_t varying = 0
     if node.op_end - node.op_begin > 64:
@@ -41,9 +41,9 @@ cdef uint64_t find_varying(const Walk* w, const Node* node, int64_t count, const
 
 
 cdef bint learn_mixed(Walk* w, int64_t child, uint64_t varying, int64_t begin) noexcept nogil:
-    """Learn from the record at `begin`, which was read before; the fields of `varying` may also differ in length.
+    """Learn from the record at `begin`, which was read before; the fields of `varying` may differ in length.
 
-    False if records like it have to be walked.
+    False if such records must be read one by one.
     """
     if w.mixed == NULL:
         w.mixed = <Mixed*>malloc(sizeof(Mixed))
@@ -76,14 +76,14 @@ cdef bint learn_fields(const Walk* w, Mixed* m, const Node* node, int64_t at) no
         elif not learn_steady(m, op, w.data + at, taken, length):
             return False
         at += taken + length * op.width
-    if node.flexible and (w.data[at] or not expect(m, w.data + at, 1)):  # A record with unknown tags is walked.
+    if node.flexible and (w.data[at] or not expect(m, w.data + at, 1)):  # Records with unknown tags are not mixed.
         return False
     end_cuts(m)
     return m.steps.size <= MAX_JOINED
 
 
 cdef bint learn_steady(Mixed* m, const Op* op, const uint8_t* prefix, int64_t taken, int64_t length) noexcept nogil:
-    """Learn a vector that has the same length in every record. Texts are walked: `measure` must check them."""
+    """Learn a vector that has the same length in every record. False for strings, since `measure` must check each."""
     cdef Step* step
     cdef int64_t items
     if op.is_text or op.begins >= 0 or not expect(m, prefix, taken):
@@ -98,7 +98,7 @@ cdef bint learn_steady(Mixed* m, const Op* op, const uint8_t* prefix, int64_t ta
 
 
 cdef bint expect(Mixed* m, const uint8_t* same, int64_t size) noexcept nogil:
-    """Add `size` bytes that are the same in every record; False if there is no room for them."""
+    """Add checks for `size` bytes that are the same in every record; False if there is no room for them."""
     cdef Cuts* cuts = &m.cuts
     cdef int64_t k, place, check = cuts.checks[cuts.vectors] - 1
     cdef int64_t first = cuts.checks[cuts.vectors - 1] if cuts.vectors else 0
@@ -120,7 +120,7 @@ cdef bint expect(Mixed* m, const uint8_t* same, int64_t size) noexcept nogil:
 
 
 cdef int64_t count_mixed(Walk* w, int64_t child, int64_t count) noexcept nogil:
-    """How many of the next records differ from the learned one only in those lengths. `take_mixed` counts them."""
+    """The number of next records that differ from the learned one only in the learned lengths, at most `count`."""
     cdef Mixed* m = w.mixed
     cdef const uint8_t* at = w.data + w.at
     cdef int64_t n, done, found = 0
@@ -140,7 +140,7 @@ cdef int64_t count_mixed(Walk* w, int64_t child, int64_t count) noexcept nogil:
 
 
 cdef void take_mixed(Walk* w, int64_t count) noexcept nogil:
-    """Add up the elements of the records that `count_mixed` found."""
+    """Move past the `count` records that `count_mixed` found, and add their elements to the totals."""
     cdef Mixed* m = w.mixed
     cdef int64_t k
     for k in range(m.cuts.vectors):
@@ -151,7 +151,7 @@ cdef void take_mixed(Walk* w, int64_t count) noexcept nogil:
 
 
 cdef void copy_mixed(Walk* w, int64_t child, uint64_t varying, int64_t count) noexcept nogil:
-    """Fill columns from the `count` records at `w.at` that `measure` found, a block at a time."""
+    """Fill columns from the `count` mixed records at `w.at` that `measure` found, in blocks."""
     cdef uint8_t joined[MIN_BLOCK * MAX_JOINED + OVER]
     cdef uint8_t* values[MAX_VARYING]
     cdef int32_t* ends[MAX_VARYING]

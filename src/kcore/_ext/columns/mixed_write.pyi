@@ -1,1 +1,1 @@
-"""Records that differ in the lengths of a few vectors, written: for the other kernels, nothing for Python."""
+"""No names for Python: only other kernels call this module, to write records that differ in few vectors' lengths."""

@@ -1,6 +1,6 @@
-"""Writes records that differ in the lengths of a few vectors: pieces a block at a time, then joined with the vectors.
+"""Writes mixed records, which differ in the lengths of a few vectors: first the pieces, then joined with the vectors.
 
-Whole columns show which vectors differ, so there is nothing to learn from a record.
+The columns' offsets show which vectors differ, so nothing is learned from a record.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -17,7 +17,7 @@ from kcore._ext.wire.sink cimport Sink, put_length
 from kcore._ext.columns.steps cimport FIELD, SPAN, Step, add_step, block_of
 
 cdef enum:
-    MIN_BLOCK = 32    # The value that `block_of` returns for such records.
+    MIN_BLOCK = 32    # The value of `block_of` for the largest mixed records, those of MAX_JOINED bytes.
 
 
 cdef bint can_be_mixed(Sink* s, int64_t child) noexcept nogil:
@@ -35,9 +35,9 @@ cdef bint can_be_mixed(Sink* s, int64_t child) noexcept nogil:
 
 
 cdef int64_t write_mixed(Sink* s, int64_t row, int64_t count) noexcept nogil:
-    """Write up to `count` rows of the node that `can_be_mixed`; returns how many were written.
+    """Write up to `count` rows of the node for which `can_be_mixed` is True; returns the number of rows written.
 
-    The last rows of a message or of a column are left: the pass reads and writes more bytes than a record has.
+    Does not write the last rows of a message or of a column, since it reads and writes more bytes than a record has.
     """
     cdef Mixed* m = s.mixed
     cdef uint8_t joined[MIN_BLOCK * MAX_JOINED + OVER]

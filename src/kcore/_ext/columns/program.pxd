@@ -1,17 +1,17 @@
-"""Shared by the column kernels: the program that `wire/layout.py` writes, and loads and stores of any byte order.
+"""Shared by the column kernels: the program that `wire/layout.py` writes, and loads and stores of both byte orders.
 
-A program is two tables of int64 with one row a struct and one row a field; the structs below name the columns.
+A program is three tables of int64, with a row for each struct (Node), each field (Op) and each column (Extent).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 cdef enum Code:  # The encoding of a field.
-    FIXED = 0    # `width` bytes; swapped to the host's order where the width is 2, 4 or 8
-    BOOL = 1     # a byte, kept as 0 or 1
-    VECTOR = 2   # a length and that many elements of `width`: strings, bytes, arrays of numbers
+    FIXED = 0    # `width` bytes; swapped to the host's order if the width is 2, 4 or 8
+    BOOL = 1     # a byte, stored as 0 or 1
+    VECTOR = 2   # a length and that many elements of `width` bytes: strings, bytes, arrays of numbers
     ROWS = 3     # a count and that many structs
-    STRUCT = 4   # one struct, behind a marker byte where it may be null
+    STRUCT = 4   # one struct, after a marker byte if it is nullable
 
 cdef enum Prefix:  # The encoding of a length.
     INT16 = 0
@@ -21,12 +21,12 @@ cdef enum Prefix:  # The encoding of a length.
 cdef enum Limits:
     MAX_WINDOWS = 32
     MAX_VECTORS = 12
-    BLOCK = 64       # Records compared at a time.
-    BLOCK_BYTES = 6144  # Records moved field by field at a time: their bytes stay in the L1 cache.
-    OTHERS = 32      # Records read at a time if their layout differs from the one before; at most BLOCK.
-    FEW = 6          # An array of fewer structs is not searched for runs.
-    MIN_RUN = 8      # A shorter run of equal layout is not worth its set-up.
-    MAX_TEXT = 32767  # Kafka's limit of a string, compact or not.
+    BLOCK = 64       # Records compared in one step.
+    BLOCK_BYTES = 6144  # Bytes of records that are copied field by field in one step, which stay in the L1 cache.
+    OTHERS = 32      # Flat records of different layouts that are copied in one step; at most BLOCK.
+    FEW = 6          # An array of fewer structs is not searched for records of one layout.
+    MIN_RUN = 8      # The least number of records of one layout that are copied together.
+    MAX_TEXT = 32767  # Kafka's limit of a string in bytes, compact or not.
 
 cdef struct Op:
     int64_t code
@@ -34,31 +34,31 @@ cdef struct Op:
     int64_t prefix
     int64_t nullable
     int64_t is_text
-    int64_t is_bool   # the elements of a VECTOR
-    # First column. FIXED: values. VECTOR: offsets, values[, valid][, begins]. ROWS: offsets[, valid].
-    # STRUCT or null: offsets.
+    int64_t is_bool   # 1 if a VECTOR's elements are bools
+    # The field's first column. The columns are, for FIXED: values; VECTOR: offsets, values[, valid][, begins]; ROWS:
+    # offsets[, valid]; a nullable STRUCT: offsets.
     int64_t column
-    int64_t child     # ROWS, STRUCT: the node
+    int64_t child     # ROWS, STRUCT: index of the struct's node
     int64_t tag       # tag of a tagged field
-    int64_t fallback  # the default's bytes on the wire, first byte first; VECTOR, ROWS, STRUCT: 1 if it is null
+    int64_t fallback  # the default's bytes on the wire, first byte first; VECTOR, ROWS, STRUCT: 1 for null
     int64_t begins    # the column of row begins, for a VECTOR that stays in the message; -1 for other fields
-    int64_t together  # bytes of this field and the FIXED and BOOL fields in line after it; 0 for other fields
-    int64_t number    # number of those fields
+    int64_t together  # bytes of this and the next adjacent fields that are FIXED or BOOL; 0 for other fields
+    int64_t number    # number of these adjacent fields
 
 cdef struct Node:
-    int64_t op_begin    # fields in line
-    int64_t op_end      # tagged fields follow, ascending
+    int64_t op_begin    # the first op of the fields that are not tagged
+    int64_t op_end      # the end of these; the ops of tagged fields follow, by ascending tag
     int64_t tag_end
-    int64_t flexible    # ends in tagged fields
+    int64_t flexible    # 1 if the struct ends with tagged fields
     int64_t tag_column  # first column of the unknown tags: row, tag, offsets, bytes
     int64_t min_size    # the fewest bytes that a row takes
-    int64_t flat        # only FIXED, BOOL and few VECTORs without null, no known tags: handled field by field
+    int64_t flat        # 1 if it has only FIXED, BOOL and few VECTOR fields, all not nullable, and no tagged fields
 
 cdef struct Extent:  # The length of a column.
-    int64_t is_total  # by a column's total, or by a node's rows
-    int64_t counted   # number of that column or node
-    int64_t more      # 1 for offsets, which have one value more
-    int64_t width     # bytes a value
+    int64_t is_total  # 1 if a column's total is the length, 0 if a node's number of rows is
+    int64_t counted   # index of that column or node
+    int64_t more      # 1 for offsets, which have one more value
+    int64_t width     # bytes of a value
     int64_t owner     # the op of the column's tagged field; -1 for none
 
 cdef extern from *:
@@ -107,7 +107,7 @@ cdef extern from *:
         else if (width == 1) kc_move8(to, from);
         else kc_move128(to, from);
     }
-    /* The same move for `n` records; four at a time, so that the chain of additions is short. */
+    /* MOVE for each of `n` records, four in each round, so that the chain of additions is short. */
     #define KC_EACH(NAME, MOVE) \
     static inline void kc_each_##NAME( \
         uint8_t *to, int64_t step, const uint8_t *from, int64_t from_step, int64_t n \
@@ -138,7 +138,7 @@ cdef extern from *:
         else if (width == 2) kc_each_16(to, step, from, from_step, n);
         else kc_each_128(to, step, from, from_step, n);
     }
-    /* Between a column and records that begin at places[k]. */
+    /* Copies values between a column and records: value k is at record + places[k]. */
     #define KC_AT(MOVE, WIDTH) for (int64_t k = 0; k < n; k++) \
         if (gather) MOVE(column + k * WIDTH, record + places[k]); else MOVE(record + places[k], column + k * WIDTH)
     static inline void kc_at(
@@ -161,8 +161,9 @@ cdef extern from *:
         else if (width == 2) kc_each_16(to, step, column, 2, n);
         else kc_each_128(to, step, column, 16, n);
     }
-    /* Where the processor can shuffle bytes (SSSE3; asked at run time), one or three int32 a record and four adjacent
-       int32 fields take fewer instructions. A load may reach 4 bytes past three int32: not for the last record. */
+    /* If the processor can shuffle bytes (SSSE3, detected at run time), fewer instructions copy one or three int32 of
+       each record, or four adjacent int32 fields. A load may read 4 bytes beyond three int32, so the last record is
+       loaded in another way. */
     #if defined(__x86_64__) && defined(__GNUC__)
     #include <tmmintrin.h>
     #define KC_FAST __attribute__((target("ssse3"), unused)) static void
@@ -175,7 +176,7 @@ cdef extern from *:
         const __m128i swap = KC_SWAP;
         const uint8_t at = (uint8_t)step, two[16] = {3, 2, 1, 0, at + 3, at + 2, at + 1, at};
         const __m128i both = KC_LOAD(two);
-        for (; n > 8 && step <= 12; n -= 4, to += 16, from += 4 * step) {  /* A load has two of them; not the last. */
+        for (; n > 8 && step <= 12; n -= 4, to += 16, from += 4 * step) {  /* One load reads two records' values. */
             __m128i ab = _mm_shuffle_epi8(KC_LOAD(from), both);
             __m128i cd = _mm_shuffle_epi8(KC_LOAD(from + 2 * step), both);
             _mm_storeu_si128((__m128i *)to, _mm_unpacklo_epi64(ab, cd));
@@ -214,7 +215,7 @@ cdef extern from *:
         a = _mm_unpacklo_epi64(ab, cd), b = _mm_unpackhi_epi64(ab, cd); \
         c = _mm_unpacklo_epi64(AB, CD), d = _mm_unpackhi_epi64(AB, CD); \
     }
-    /* Four adjacent int32 fields of n records (n a multiple of 4) and their four columns. */
+    /* Copies between four adjacent int32 fields of n records (n a multiple of 4) and their four columns. */
     KC_FAST kc_gather4(
         uint8_t *e, uint8_t *f, uint8_t *g, uint8_t *h, const uint8_t *from, int64_t step, int64_t n
     ) {
@@ -266,8 +267,8 @@ cdef extern from *:
         for (; n > 0; n--, ends += step, end += length) *ends = end;
     }
     static inline uint64_t kc_differ(const uint8_t *at, int64_t step, uint64_t mask, uint64_t value, int64_t n) {
-        uint64_t a = 0, b = 0;  /* Any bit that is not as in `value`, in either: summed apart to be no chain. */
-        if (!(value & mask)) {  /* Nothing but zeros is looked for: empty tags, mostly. */
+        uint64_t a = 0, b = 0;  /* The bits that differ from `value`. Two variables make the chain of ORs shorter. */
+        if (!(value & mask)) {  /* All expected bits are zero, mostly those of empty tags. */
             for (; n >= 4; n -= 4, at += 4 * step) {
                 a |= kc_load64(at) | kc_load64(at + step);
                 b |= kc_load64(at + 2 * step) | kc_load64(at + 3 * step);
@@ -283,7 +284,7 @@ cdef extern from *:
         return (a | b) & mask;
     }
     static inline void kc_repeat(uint8_t *to, int64_t step, const uint8_t *value, int64_t width, int64_t n) {
-        uint32_t word; uint64_t wide[2];  /* 1, 2, 4, 8 or 16 bytes to each; whole vectors where they are dense. */
+        uint32_t word; uint64_t wide[2];  /* The first two cases are dense, so compilers make them vector stores. */
         memcpy(&word, value, 4); memcpy(wide, value, 16);
         if (width == 8 && step == 8) for (int64_t k = 0; k < n; k++) memcpy(to + 8 * k, wide, 8);
         else if (width == 4 && step == 4) for (int64_t k = 0; k < n; k++) memcpy(to + 4 * k, &word, 4);
@@ -293,7 +294,7 @@ cdef extern from *:
         else if (width == 2) for (int64_t k = 0; k < n; k++) memcpy(to + step * k, value, 2);
         else for (int64_t k = 0; k < n; k++) to[step * k] = value[0];
     }
-    /* Clear the flags of values that are another; `value`: 16 bytes. */
+    /* Clears the flag of each value that differs from `value`, which has 16 bytes. */
     #define KC_MARK(WIDTH) { \
         for (int64_t k = 0; k < n; k++) flags[k] &= memcmp(column + k * WIDTH, value, WIDTH) == 0; \
     }
@@ -307,7 +308,7 @@ cdef extern from *:
         else KC_MARK(16)
     }
     static inline int kc_all_are(const uint8_t *column, const uint8_t *value, int64_t width, int64_t n) {
-        uint64_t all[2], different = 0;  /* `value`: 16 bytes. Whole words first. */
+        uint64_t all[2], different = 0;  /* `value` repeated to 16 bytes, with which whole words are compared first. */
         int64_t k, bytes = n * width;
         for (k = 0; k < 16; k += width) memcpy((uint8_t *)all + k, value, width);
         for (k = 0; k + 16 <= bytes; k += 16)
@@ -368,7 +369,7 @@ cdef extern from *:
 cdef inline void move(
     uint8_t* target, const uint8_t* source, int64_t count, int64_t width, bint is_bool
 ) noexcept nogil:
-    """Copy `count` values between wire order and column order."""
+    """Copy `count` values, swapped between the wire's and the host's byte order."""
     cdef int64_t k
     if is_bool:
         for k in range(count):
@@ -387,7 +388,7 @@ cdef inline void move(
 
 
 cdef inline void default_bytes(const Op* op, uint8_t* value) noexcept nogil:
-    """Write the 16 bytes that begin with the column value of a FIXED or BOOL field's default."""
+    """Write the default of a FIXED or BOOL field, in the column's byte order, padded to 16 bytes with zeros."""
     memset(value, 0, 16)
     if op.width < 16:
         move(value, <const uint8_t*>&op.fallback, 1, op.width, op.code == BOOL)
@@ -397,7 +398,7 @@ cdef inline void move_vectors(
     uint8_t* target, int64_t target_step, const uint8_t* source, int64_t source_step, int64_t n, int64_t length,
     const Op* op,
 ) noexcept nogil:
-    """Copy `length` elements a record, for `n` records. Three int32 a record are fastest: most partitions have them."""
+    """Copy `length` elements of each of `n` records. Three int32 are fastest, since most partitions have 3 replicas."""
     cdef int64_t k
     if op.width == 4 and length == 3:
         if can_shuffle and target_step == 12:

@@ -1,4 +1,5 @@
-"""Frames record values as uncompressed batches of magic 2 (KIP-98), all of one time and without the checksum."""
+"""Writes record values as uncompressed batches of magic 2 (KIP-98); all records have one timestamp. Omits the checksum.
+"""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
@@ -7,9 +8,9 @@ from kcore._ext.tables.record_values cimport put32, put64, put_varint, varint_si
 
 cdef enum:
     HEADER_BYTES = 61
-    LENGTH_END = 12  # Bytes of a batch before the bytes that its length counts.
+    LENGTH_END = 12  # Bytes of a batch that its length does not count: base offset and length.
     MAGIC = 2
-    AROUND_VALUE = 4  # Attributes, timestamp delta, a null key's length, the number of headers: a byte each.
+    AROUND_VALUE = 4  # One byte each for attributes, timestamp delta, a null key's length and the number of headers.
 
 
 cdef inline uint32_t zigzag(uint32_t number) noexcept nogil:
@@ -23,7 +24,7 @@ cdef inline uint8_t* put_record(uint8_t* at, uint32_t offset_delta, const uint8_
     at = put_varint(at, zigzag(length))
     at[0], at[1] = 0, 0
     at = put_varint(at + 2, zigzag(offset_delta))
-    at[0] = 1  # -1: no key.
+    at[0] = 1  # The zigzag varint of the key's length -1: no key.
     at = put_varint(at + 1, zigzag(size))
     memcpy(at, value, size)
     at[size] = 0
@@ -44,7 +45,7 @@ cdef void put_header(
     at = put32(at + 1, 0)  # The checksum.
     at[0], at[1] = 0, 0  # Attributes.
     at = put64(put64(put32(at + 2, count - 1), time_ms), time_ms)
-    at = put64(at, -1)  # No producer,
+    at = put64(at, -1)  # No producer id, epoch and sequence.
     at[0], at[1] = 0xFF, 0xFF
     put32(put32(at + 2, -1), count)
 
@@ -53,10 +54,10 @@ def batch(
     const uint8_t[::1] values, const int64_t[::1] offsets, Py_ssize_t first, int64_t base_offset, int32_t epoch,
     int64_t time_ms, int64_t most_bytes, uint8_t[::1] out,
 ) -> tuple:
-    """Write one batch at the front of `out`: values from `first` on, as many as `most_bytes` take, at least one.
+    """Write one batch to the start of `out`: the values from `first` on that fit in `most_bytes`, at least one.
 
-    Returns the batch's size and the first value behind it. Value k is values[offsets[k]:offsets[k + 1]]. `out` has the
-    size `most_bytes`, or the size of the first value's batch if that is larger.
+    Returns the batch's size and the index of the next value. Value k is values[offsets[k]:offsets[k + 1]]. `out` has at
+    least `most_bytes` bytes, or as many as a batch of only the first value, if that is larger.
     """
     cdef Py_ssize_t k, end = offsets.shape[0] - 1
     cdef int64_t size = HEADER_BYTES, one

@@ -1,4 +1,4 @@
-"""Reads runs of records."""
+"""Reads many records at once: those of one layout, and flat records of different layouts."""
 
 from libc.stdint cimport int64_t, uint8_t
 
@@ -12,7 +12,7 @@ cdef void copy_others(Walk* w, const Node* node, int64_t row, int64_t count, con
 
 
 cdef inline int64_t* total_of(const Walk* w, int64_t key) noexcept nogil:
-    """The counter of a node's rows or of a column's elements."""
+    """The counter of a node's rows (key at least 0) or of a column's elements (`elements_key`)."""
     return &w.rows[key] if key >= 0 else &w.totals[-1 - key]
 
 

@@ -1,1 +1,1 @@
-"""Reads runs of records: for the other kernels, nothing for Python."""
+"""No names for Python: only other kernels call this module, to read many records at once."""

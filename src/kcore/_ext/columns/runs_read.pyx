@@ -1,7 +1,7 @@
-"""Reads runs of records: those of one layout step by step, flat ones of any layouts field by field.
+"""Reads many records at once: those of one layout step by step, flat records of different layouts field by field.
 
-A walk from length to length is a serial chain. Records of one layout need no chain. For other records the chain runs
-first and finds where each part begins.
+The begin of a field depends on all lengths before it: a serial chain. Records of one layout do not need the chain. For
+others, `chain` first finds where each part of each record begins.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -18,15 +18,15 @@ from kcore._ext.columns.walk cimport BAD_TEXT, Layout, Places, Walk, fail, peek_
 cdef struct Link:
     const Op* op
     int64_t gap     # fixed bytes before the length
-    int64_t length  # in the record before
+    int64_t length  # the length in the record before
     int64_t step    # bytes of the length and its elements
 
 
 cdef int64_t chain(Walk* w, const Node* node, int64_t count, Places* places) noexcept nogil:
-    """Find the next records and their vectors; stops before the first that is wrong or unusual.
+    """Find the begins of the next records and of their vectors; ends before the first invalid or unusual record.
 
-    Each length is compared with the length in the record before: if they are equal, the processor need not wait for
-    it.
+    Each length is compared with the length in the record before. If they are equal, the processor can go on with the
+    predicted length before the load completes.
     """
     cdef Link links[MAX_VECTORS]
     cdef Link* link
@@ -62,7 +62,7 @@ cdef int64_t chain(Walk* w, const Node* node, int64_t count, Places* places) noe
 
 
 cdef inline int64_t prefix_width(const Op* op) noexcept nogil:
-    """Bytes of the encoding of a short length."""
+    """The number of bytes of an encoded short length."""
     return 1 if op.prefix == VARINT else 2 if op.prefix == INT16 else 4
 
 
@@ -84,7 +84,7 @@ cdef int64_t find_links(const Walk* w, const Node* node, Link* links, int64_t* t
 
 
 cdef bint count_others(Walk* w, const Node* node, int64_t count, const Places* places) noexcept nogil:
-    """Add up the elements of chained records; False where a string is not UTF-8."""
+    """Add the elements of chained records to the totals; False if a string is not UTF-8."""
     cdef int64_t k, r, begin, vector = 0, total, first = w.size
     cdef const Op* op
     for k in range(node.op_begin, node.op_end):
@@ -106,7 +106,7 @@ cdef bint count_others(Walk* w, const Node* node, int64_t count, const Places* p
 
 
 cdef inline bint fail_at(Walk* w, int64_t at) noexcept nogil:
-    """Fail with the offset of the first string of the message that is not UTF-8."""
+    """Fail with the offset of the first string that is not UTF-8."""
     w.at = at
     return fail(w, BAD_TEXT)
 
@@ -136,7 +136,7 @@ cdef void copy_others(Walk* w, const Node* node, int64_t row, int64_t count, con
             if op.begins >= 0:
                 (<int64_t*>w.columns[op.begins])[row + r] = source - w.data
             elif op.width == 4 and length <= 4 and w.data + w.size - source >= 16:
-                move32x4(values + filled * 4, source)  # The next row, or the column's slack, takes the surplus.
+                move32x4(values + filled * 4, source)  # The next row overwrites the surplus, or the column has slack.
             else:
                 move(values + filled * op.width, source, length, op.width, op.is_bool)
             filled += length
@@ -147,7 +147,7 @@ cdef void copy_others(Walk* w, const Node* node, int64_t row, int64_t count, con
 
 
 cdef bint count_run(Walk* w, const Layout* layout, int64_t count) noexcept nogil:
-    """Add up the elements of `count` records of the layout; False if a string is not UTF-8."""
+    """Move past `count` records of the layout and add their elements to the totals; False if a string is not UTF-8."""
     cdef const Steps* steps = &layout.steps
     cdef int64_t k, r, first = w.size
     cdef const Step* step
@@ -169,7 +169,7 @@ cdef bint count_run(Walk* w, const Layout* layout, int64_t count) noexcept nogil
 
 
 cdef void copy_run(Walk* w, Layout* layout, int64_t count) noexcept nogil:
-    """Fill columns from the `count` records at `w.at`, a block at a time so that the block stays in the cache."""
+    """Fill columns from the `count` records at `w.at`, in blocks that stay in the cache."""
     cdef Steps* steps = &layout.steps
     cdef int64_t k, block
     for k in range(steps.counters):
@@ -186,7 +186,7 @@ cdef void copy_run(Walk* w, Layout* layout, int64_t count) noexcept nogil:
 
 
 cdef void copy_block(Walk* w, const Steps* steps, const uint8_t* records, int64_t count) noexcept nogil:
-    """Fill columns from `count` records; for mixed records these are the joined pieces, not the message."""
+    """Fill columns from `count` records at `records`: bytes of the message, or the joined pieces of mixed records."""
     cdef int64_t row, each
     cdef const uint8_t* source
     cdef const Op* op

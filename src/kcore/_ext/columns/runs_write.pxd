@@ -1,4 +1,4 @@
-"""Writes runs of records."""
+"""Writes many records at once: those of one layout, and flat records of different layouts."""
 
 from libc.stdint cimport int64_t, uint8_t
 

@@ -1,1 +1,1 @@
-"""Writes runs of records: for the other kernels, nothing for Python."""
+"""No names for Python: only other kernels call this module, to write many records at once."""

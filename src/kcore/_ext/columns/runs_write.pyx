@@ -1,4 +1,4 @@
-"""Writes runs of records: those of one layout step by step, flat ones of any layouts vectors first."""
+"""Writes many records at once: those of one layout step by step, flat records of different layouts vectors first."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
@@ -13,7 +13,7 @@ from kcore._ext.columns.steps cimport DUO, PAIR, QUAD, SPAN, TRIO, VALUES, Step,
 
 
 cdef void write_run(Sink* s, const Layout* layout, int64_t row, int64_t count) noexcept nogil:
-    """Write rows of a layout, a block at a time so that the written bytes are still in the L1 cache."""
+    """Write rows of a layout, in blocks whose bytes stay in the L1 cache."""
     cdef int64_t block
     while count:
         block = min(count, block_of(&layout.steps))
@@ -89,15 +89,15 @@ cdef inline void write_values(
 cdef struct Part:
     int64_t gap      # fixed bytes before the vector
     const Op* op
-    const int32_t* offsets  # NULL where all rows are `length` long, from element `first` on
+    const int32_t* offsets  # NULL if all rows have `length` elements; then the first row begins at element `first`
     int64_t first
     int64_t length
     const uint8_t* values
-    int64_t spare    # elements that may be loaded as 16 bytes lie before this one
+    int64_t spare    # the last element at which a load of 16 bytes stays within the column
 
 
 cdef void write_others(Sink* s, const Node* node, int64_t row, int64_t count) noexcept nogil:
-    """Write at most BLOCK rows of any layout: the vectors first, record by record, then the fields between them."""
+    """Write at most BLOCK rows of any layouts: first the vectors, record by record, then the fields between them."""
     cdef int32_t places[MAX_VECTORS + 1][BLOCK]
     cdef Part parts[MAX_VECTORS]
     cdef int64_t k, r, vector = 0, gap = 0, tail, vectors = find_parts(s, node, row, parts, &tail)
@@ -146,9 +146,9 @@ cdef int64_t write_vectors(
     const Sink* s, const Part* parts, int64_t vectors, int64_t tail, uint8_t* out, int64_t row, int64_t count,
     int32_t[MAX_VECTORS + 1][BLOCK] places,
 ) noexcept nogil:
-    """Write the vectors of `count` records and store where each record and each part after a vector begins.
+    """Write the vectors of `count` records; store in `places` where each record and each part after a vector begins.
 
-    Returns the size of all records. Short int32 vectors are written as four numbers: the next part overwrites the
+    Returns the size of all records. Short int32 vectors are written as four numbers; the next part overwrites the
     surplus.
     """
     cdef int64_t k, r, begin, length, at = 0, room = s.size - (out - s.out)

@@ -1,11 +1,11 @@
-"""Handles columns of strings as offsets and bytes: finds equal neighbours, repeats strings, packs spans."""
+"""Kernels for columns of strings, as offsets and bytes: find equal neighbours, repeat strings, pack spans."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memcpy
 
 
 def starts_group(const int32_t[::1] offsets, const uint8_t[::1] values, uint8_t[::1] starts):
-    """Set starts[k] to whether string k differs from string k - 1; the first string always starts a group."""
+    """Set starts[k] to 1 if string k differs from string k - 1, otherwise to 0; starts[0] is 1."""
     cdef int64_t k, size, before = -1
     cdef const uint8_t* text = &values[0] if values.shape[0] else NULL
     with nogil:
@@ -19,7 +19,7 @@ def repeat(
     const int32_t[::1] offsets, const uint8_t[::1] values, const int32_t[::1] row_offsets,
     int32_t[::1] repeated_offsets, uint8_t[::1] repeated,
 ):
-    """Repeat string k once for each row in row_offsets[k:k + 2]; the arrays to fill have exactly that size."""
+    """Write string k for each row from row_offsets[k] to row_offsets[k + 1]; the output arrays have the exact size."""
     cdef int64_t k, row, size, at = 0
     repeated_offsets[0] = 0
     with nogil:

@@ -1,4 +1,4 @@
-"""Shared by the modules that read columns: the state of a walk, and second reads of lengths."""
+"""Shared by the modules that read columns: the state of reading a message, and second reads of checked lengths."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport realloc
@@ -19,17 +19,17 @@ cdef enum Problem:
     LEFT_OVER = 9
     NO_MEMORY = 10
 
-cdef enum Way:  # The way to read records.
-    WALKED = 0  # flat ones as a chain, others one by one
-    ALIKE = 1   # of one layout
-    MIXED = 2   # of one layout except for the lengths of some vectors
+cdef enum Way:  # The way to read a run of records.
+    WALKED = 0  # of any layouts: flat records field by field after `chain`, others one by one
+    ALIKE = 1   # records of one layout
+    MIXED = 2   # records of one layout except for the lengths of some vectors
 
 cdef struct Layout:
-    int64_t misses     # how often the following records had other layouts
-    int64_t windows    # 8-byte places that determine the layout: where, which bits, which values
-    int64_t start[MAX_WINDOWS]
-    uint64_t mask[MAX_WINDOWS]
-    uint64_t value[MAX_WINDOWS]
+    int64_t misses     # how often the next records had another layout
+    int64_t windows    # number of 8-byte windows whose bits determine the layout
+    int64_t start[MAX_WINDOWS]   # offsets of the windows in the record
+    uint64_t mask[MAX_WINDOWS]   # the bits that determine the layout
+    uint64_t value[MAX_WINDOWS]  # the values of these bits
     Steps steps
 
 cdef struct Places:
@@ -42,14 +42,14 @@ cdef struct Walk:
     const uint8_t* data
     int64_t size
     int64_t at
-    uint8_t** columns  # NULL while measuring
-    int64_t* rows      # counted so far, by node
-    int64_t* totals    # elements of a VECTOR's values, tags and bytes of unknown tags, by column
-    uint8_t* sent      # by op of a tagged field: whether any row has it; valid after measuring
+    uint8_t** columns  # NULL during `measure`
+    int64_t* rows      # by node: the rows read so far
+    int64_t* totals    # by column: elements of a VECTOR's values so far; or tags, or bytes of unknown tags
+    uint8_t* sent      # by op of a tagged field: 1 if any row has the field; valid after `measure`
     Layout* layouts    # by node: the layout of its last record
-    Mixed* mixed       # state of the node whose records were mixed last; NULL if none were
-    uint64_t varying   # fields that differ in length among the last walked records, a bit each
-    int64_t* runs      # found while measuring: count * 4 + a Way; behind MIXED the fields that differ
+    Mixed* mixed       # state of the node whose records were mixed last; NULL before the first
+    uint64_t varying   # the fields that differ in length among the last WALKED records, a bit for each
+    int64_t* runs      # found by `measure`: count * 4 + a Way; after a MIXED run, the bits of the fields that differ
     int64_t run_count
     int64_t run_room
     int64_t next_run
@@ -57,7 +57,7 @@ cdef struct Walk:
 
 
 cdef inline bint is_left_out(const Walk* w, const Op* op) noexcept nogil:
-    """True if no row sent the tagged field, so that it has no columns to fill."""
+    """True if no row has the tagged field, so that the field has no columns to fill."""
     return w.columns != NULL and op.tag >= 0 and not w.sent[op - w.ops]
 
 
@@ -67,7 +67,7 @@ cdef inline bint fail(Walk* w, Problem problem) noexcept nogil:
 
 
 cdef inline bint push_run(Walk* w, int64_t run) noexcept nogil:
-    """Store what measuring found, for filling."""
+    """Store a run that `measure` has found, for `fill`; False if memory ran out."""
     cdef void* grown
     if w.run_count == w.run_room:
         grown = realloc(w.runs, (w.run_room * 2 + 64) * sizeof(int64_t))
@@ -87,7 +87,7 @@ cdef inline int64_t peek_big(const uint8_t* at, int64_t width) noexcept nogil:
 
 
 cdef inline int64_t peek_varint(const uint8_t* at, int64_t* value) noexcept nogil:
-    """Read again the varint at a place; returns how many bytes it takes."""
+    """Set `value` to the varint at `at`, which was checked before; returns its number of bytes."""
     cdef int64_t shift = 0, taken = 0
     value[0] = 0
     while True:
@@ -99,7 +99,7 @@ cdef inline int64_t peek_varint(const uint8_t* at, int64_t* value) noexcept nogi
 
 
 cdef inline int64_t peek_prefix(const uint8_t* at, const Op* op, int64_t* length) noexcept nogil:
-    """Read again the length at a place; returns how many bytes it takes."""
+    """Set `length` to the length at `at`, which was checked before, -1 for null; returns its number of bytes."""
     cdef int64_t taken
     if op.prefix == VARINT:
         taken = peek_varint(at, length)

@@ -1,1 +1,1 @@
-"""Kernels for logs: `divergence` computes end offsets of epochs and where followers truncate, for many partitions."""
+"""Kernels for logs: `divergence` computes end offsets of epochs and followers' truncation offsets, by partition."""

@@ -1,20 +1,21 @@
-"""Kernels of log divergence: end offsets of epochs, and truncation rounds, over many partitions' epoch tables.
+"""Kernels of log divergence for many partitions: the end offsets of epochs, and the rounds of truncation (KIP-279).
 
-Row p's epochs are `epochs[rows[p]:rows[p + 1]]`, ascending, and so are their `starts`. Callers check the shapes.
+`epochs[rows[p]:rows[p + 1]]` are the epochs of partition p, ascending; `starts` has the start offset of each epoch,
+ascending, too. Callers check the shapes.
 """
 
 from libc.stdint cimport int32_t, int64_t
 
 cdef enum:
     UNDEFINED = -1    # UNDEFINED_EPOCH and UNDEFINED_EPOCH_OFFSET
-    WINDOW = 64       # Counting this many epochs side by side is cheaper than the branch misses of a binary search.
-    BLOCK = 32        # Rows searched before any is answered, so that their cache misses overlap.
+    WINDOW = 64       # Epochs that are compared one by one, which costs less than branch misses of a binary search.
+    BLOCK = 32        # Partitions whose searches run before the first answer, so that their cache misses overlap.
 
 
 cdef inline Py_ssize_t first_above(
     const int32_t[::1] epochs, Py_ssize_t lo, Py_ssize_t hi, int32_t epoch
 ) noexcept nogil:
-    """The index of the first of `epochs[lo:hi]` above `epoch`, or hi."""
+    """The index of the first epoch in `epochs[lo:hi]` that is above `epoch`; hi if there is none."""
     cdef Py_ssize_t middle, i
     cdef int32_t below = 0
     while hi - lo > WINDOW:
@@ -38,7 +39,9 @@ cdef inline int64_t end_offset(
     Py_ssize_t above,
     int32_t *epoch,
 ) noexcept nogil:
-    """LeaderEpochFileCache.endOffsetFor over one row, given the index of the first epoch above `requested`."""
+    """LeaderEpochFileCache.endOffsetFor for one partition: returns the end offset and sets `epoch`. `above`: the index
+    of the first epoch above `requested`.
+    """
     epoch[0] = requested
     if requested != UNDEFINED:
         if above < hi:
@@ -60,7 +63,7 @@ def end_offsets(
     int32_t[::1] epochs__p,
     int64_t[::1] end_offsets__p,
 ):
-    """Answer one requested epoch a row."""
+    """Set, for each partition, the largest epoch up to its requested epoch, and the end offset of that epoch."""
     cdef Py_ssize_t p, block, block_end, partitions = requested__p.shape[0]
     with nogil:
         for block in range((partitions + BLOCK - 1) // BLOCK):
@@ -87,7 +90,7 @@ def truncation_rounds(
     int64_t[::1] offsets__p,
     int32_t[::1] rounds__p,
 ):
-    """Run every partition's exchange to its end: the follower's truncation offset and the number of rounds."""
+    """Set, for each partition, the offset to which the follower truncates, and the number of requests it needs."""
     cdef Py_ssize_t p, lo, hi
     cdef int64_t log_end, offset, end, own_end
     cdef int32_t rounds, latest, epoch, own_epoch
@@ -112,7 +115,7 @@ def truncation_rounds(
                 if own_epoch == epoch:
                     offset = min(offset, end)
                     break
-                # The follower lacks the answer's epoch: truncate to its last epoch below and ask again (KIP-279).
+                # The follower lacks this epoch: it truncates to the end of its largest smaller epoch, and asks again.
                 log_end = offset
                 while hi > lo and follower_starts[hi - 1] >= offset:
                     hi -= 1

@@ -1,4 +1,4 @@
-"""Kernels of the broker index: which partition rows have a broker among their replicas.
+"""Kernels of the broker index, which lists for each broker the partition rows that have the broker as a replica.
 
 Axes: `p` partition row, `s` replica slot, `b` broker row. All lists of partition rows ascend.
 """
@@ -28,7 +28,7 @@ cdef void deal_rows(const int16_t[:, ::1] replicas__ps, int64_t[::1] next__b, in
 
 
 cdef void merge_rows(int32_t[::1] rows, Py_ssize_t size, const int32_t[::1] fresh) noexcept nogil:
-    # In place from the back: rows behind the first fresh one move, rows before it are not even read.
+    # Merges in place from the back, so that rows before the first fresh row are not read.
     cdef Py_ssize_t old = size - 1
     cdef Py_ssize_t new = fresh.shape[0] - 1
     while new >= 0:
@@ -53,29 +53,29 @@ cdef Py_ssize_t drop_rows(int32_t[::1] rows, Py_ssize_t start, Py_ssize_t size,
 
 
 def count(const int16_t[:, ::1] replicas__ps, int64_t[::1] count__b) -> None:
-    """Add to `count__b` how often each broker is a replica. Rows are packed and below len(count__b)."""
+    """Add the number of each broker's replicas to `count__b`. Broker rows are packed and below len(count__b)."""
     with nogil:
         count_replicas(replicas__ps, count__b)
 
 
 def deal(const int16_t[:, ::1] replicas__ps, int64_t[::1] next__b, int32_t[::1] arena) -> None:
-    """Append every partition row to the lists of its brokers: the second half of a counting sort.
+    """Append every partition row to the lists of its brokers: the second half of a counting sort, after `count`.
 
-    `next__b` is where each broker's list continues in `arena`; it advances. `count` found the size of the lists.
+    `next__b`: the index in `arena` at which each broker's list continues; advanced to the list's end.
     """
     with nogil:
         deal_rows(replicas__ps, next__b, arena)
 
 
 def merge(int32_t[::1] rows, Py_ssize_t size, const int32_t[::1] fresh) -> None:
-    """Merge `fresh` rows, none of them present yet, into the first `size` of `rows`, which has room for both."""
+    """Merge the rows `fresh`, which are not in `rows` yet, into the first `size` of `rows`, which has room for both."""
     assert 0 <= size <= rows.shape[0] - fresh.shape[0]
     with nogil:
         merge_rows(rows, size, fresh)
 
 
 def drop(int32_t[::1] rows, Py_ssize_t start, Py_ssize_t size, const int32_t[::1] gone) -> int:
-    """Remove the rows `gone` from the first `size` of `rows`, all at or behind `start`; returns the new size."""
+    """Remove the rows `gone` from `rows[start:size]`, which has all of them; returns the new size."""
     assert 0 <= start <= size <= rows.shape[0]
     with nogil:
         size = drop_rows(rows, start, size, gone)

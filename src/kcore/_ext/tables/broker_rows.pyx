@@ -1,6 +1,6 @@
-"""Checks rows of brokers, so that every other kernel can trust them: packed, in range, no broker twice.
+"""Checks that rows of brokers are packed, in range and without duplicates, so that other kernels can trust them.
 
-Axes: `p` partition row, `s` place in the row (replica slot or ISR position).
+Axes: `p` partition row, `s` position in the row (replica slot or ISR position).
 """
 
 from libc.stdint cimport int16_t
@@ -34,7 +34,7 @@ cdef Py_ssize_t find_unsound(const int16_t[:, ::1] brokers__ps, Py_ssize_t broke
 
 
 def first_unsound(const int16_t[:, ::1] brokers__ps, Py_ssize_t brokers) -> int:
-    """The first row that is not distinct broker rows below `brokers`, then -1 to the end; -1 if all rows are sound."""
+    """The first unsound row, or -1. A sound row has distinct broker rows below `brokers`, then -1 to its end."""
     with nogil:
         p = find_unsound(brokers__ps, brokers)
     return p

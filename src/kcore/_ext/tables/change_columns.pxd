@@ -1,4 +1,4 @@
-"""The input and output of partition changes: columns, targets, rules and results, and small lists of brokers.
+"""The structs of partition changes: a table's columns, targets, rules, resulting changes, and small lists of brokers.
 
 Axes: `p` partition row, `r` candidate, `s` replica slot, `i` ISR position, `b` broker row, `d` row of a log directory,
 `t` topic row.
@@ -9,12 +9,12 @@ from kcore._ext.elections.election_brokers cimport Heads, id_of, put
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
 cdef enum:
-    MOST = 3 * MAX_REPLICAS  # Members of an ELR, an ISR and a last known ELR together.
-    NOBODY = -1  # No broker.
-    STRANGER = -2  # The member -1 of a last known ELR, which is not a broker (Kafka stores it there).
-    AS_IS = -2  # First in a row of target replicas: keep the partition's replicas.
-    NO_CHANGE = -1  # A target leader recovery state: keep the partition's state.
-    MIGRATING = 0  # Rows of the reserved directory ids.
+    MOST = 3 * MAX_REPLICAS  # The most members of an ELR, an ISR and a last known ELR together.
+    NOBODY = -1  # No broker: the end of a row of brokers.
+    STRANGER = -2  # The id -1 that Kafka may store as a member of a last known ELR; it is no broker.
+    AS_IS = -2  # As the first broker of a target row: keep the partition's list.
+    NO_CHANGE = -1  # As a target leader recovery state: keep the partition's state.
+    MIGRATING = 0  # This and the next two: directory rows of the reserved directory ids.
     UNASSIGNED = 1
     LOST = 2
 
@@ -29,7 +29,7 @@ cdef enum Field:
     LAST_KNOWN_ELR = 1 << 7
     DIRECTORIES = 1 << 8
 
-cdef enum:  # The lists that few changes set.
+cdef enum:  # Indexes of the lists that only few changes set.
     REPLICAS_LIST
     REMOVING_LIST
     ADDING_LIST
@@ -39,18 +39,18 @@ cdef enum:  # The lists that few changes set.
     SPARSE_LISTS
 
 cdef enum Election:
-    ONLINE  # Clean: from the ISR, or from the ELR if the ISR is empty.
+    ONLINE  # A clean election: from the ISR, or from the ELR if the ISR is empty.
     UNCLEAN
     PREFERRED
     CONFIGURED  # Online or unclean, by the topic's configuration.
 
-cdef enum By:  # Whether a setting has one value for all, for each topic or for each candidate.
+cdef enum By:  # A setting has one value for all partitions, for each partition or for each topic.
     ALL
     PARTITION
     TOPIC
 
 cdef struct Lists:
-    const int16_t* members  # p or r rows of broker rows; NULL: no partition has members
+    const int16_t* members  # a row of broker rows for each p, or each r; NULL: no partition has members
     Py_ssize_t width
     bint by_candidate
 
@@ -63,7 +63,7 @@ cdef struct Table:
     const int8_t* recovery
     const int32_t* topic
     const int32_t* directories  # NULL: every replica's directory is MIGRATING
-    const int16_t* owner_of_directory  # d; the broker row whose registration lists it, -1 for none
+    const int16_t* owner_of_directory  # d; the row of the broker whose registration lists the directory, or -1
     const int64_t* brokers  # b + 1
     Py_ssize_t slots
     Py_ssize_t members
@@ -90,8 +90,8 @@ cdef struct Rule:
     By min_isr_by
     const int32_t* first_row  # t; row of partition 0, whose replication factor caps min_isr
     const int32_t* has_first  # t; above 0 if the topic has a partition 0
-    bint leaving_only  # only partitions that lose an ISR member ...
-    bint leaving_elr_counts  # ... or have an ELR member that leaves
+    bint leaving_only  # change only partitions that lose an ISR member
+    bint leaving_elr_counts  # with leaving_only: also partitions that lose an ELR member
     bint elr_enabled
     bint uses_last_known_leader
     bint marks_recovery
@@ -129,7 +129,7 @@ cdef inline void load(Members* into, const Lists* lists, Py_ssize_t p, Py_ssize_
 
 
 cdef inline bint load_target(Members* into, const Lists* lists, Py_ssize_t r) noexcept nogil:
-    """False if the target keeps the partition's members."""
+    """Load the target members of candidate r; False if the target keeps the partition's members."""
     if lists.members == NULL or (lists.width > 0 and lists.members[r * lists.width] == AS_IS):
         return False
     load(into, lists, 0, r)
@@ -168,7 +168,7 @@ cdef inline void append(Members* members, int16_t broker) noexcept nogil:
 
 
 cdef inline void add(Members* members, const Members* these) noexcept nogil:
-    """Add the members that are missing, behind the present ones."""
+    """Append those members of `these` that `members` lacks."""
     cdef int32_t k
     for k in range(these.count):
         if members.count < MOST and not has(members, these.at[k]):
@@ -184,7 +184,7 @@ cdef inline void copy_without(Members* into, const Members* members, const Membe
 
 
 cdef inline void copy(Members* into, const Members* members) noexcept nogil:
-    """Copy the used members; the arrays have room for far more."""
+    """Copy the first `count` members, not the whole array."""
     cdef int32_t k
     into.count = members.count
     for k in range(members.count):
@@ -210,7 +210,7 @@ cdef inline uint32_t java_buckets(const int64_t* brokers, const Members* members
     cdef uint32_t buckets = 16, chain, differing
     cdef int32_t k, earlier
     for k in range(members.count):
-        if k >= 8 and buckets < 64:  # Only a chain of eight adds buckets early.
+        if k >= 8 and buckets < 64:  # Below 64 buckets, Java also doubles them when a chain exceeds eight members.
             chain = 0
             for earlier in range(k):
                 differing = java_hash(brokers, members.at[k]) ^ java_hash(brokers, members.at[earlier])
@@ -221,7 +221,7 @@ cdef inline uint32_t java_buckets(const int64_t* brokers, const Members* members
 
 
 cdef inline void sort_as_java(const int64_t* brokers, Members* members) noexcept nogil:
-    """Sort members into the iteration order of a HashSet to which they were added one by one."""
+    """Sort members into the iteration order of a Java HashSet to which they were added one after the other."""
     cdef uint32_t mask = java_buckets(brokers, members) - 1
     cdef int32_t k, at
     cdef int16_t member

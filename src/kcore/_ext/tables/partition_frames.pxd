@@ -1,7 +1,7 @@
 """Reads PartitionRecord and PartitionChangeRecord from their frames in the metadata log.
 
-No byte is trusted: every length is checked before it is used. Unusual records, wrong or not (an unknown tag, a null
-where a list must be, bytes behind the record), are left to the caller: `parse_frame` returns OTHER.
+Every length is checked before use. `parse_frame` returns OTHER for unusual or invalid records: an unknown tag, null for
+a required list, bytes after the record. The caller must handle these records.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
@@ -29,7 +29,7 @@ cdef struct PartitionFrame:
     int32_t count[LISTS]  # -1: null, or not in this version.
     int32_t partition
     int32_t leader        # -2 if a change names no leader.
-    int32_t leader_epoch  # Leader epoch of a PartitionRecord.
+    int32_t leader_epoch  # This and the next field: only in a PartitionRecord.
     int32_t partition_epoch
     int8_t recovery       # -1 if a change does not set it.
 

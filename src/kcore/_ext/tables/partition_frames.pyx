@@ -9,7 +9,7 @@ from kcore._ext.tables.partition_frames cimport (
 
 cdef enum:
     FRAME_VERSION = 1
-    FRAME_BYTES = 3      # Bytes of a frame header whose numbers are below 128.
+    FRAME_BYTES = 3      # Bytes of a frame header (frame version, type, version), if all three are below 128.
     ID_BYTES = 16
     BROKER_BYTES = 4
     HIGHEST_VERSION = 2  # The highest version of both records.
@@ -39,7 +39,7 @@ cdef inline uint32_t take_varint(Cursor* c) noexcept nogil:
 
 
 cdef inline const uint8_t* take(Cursor* c, int64_t size) noexcept nogil:
-    """The begin of the next `size` bytes; NULL if they are missing."""
+    """Skip `size` bytes; returns their address, NULL if fewer are left."""
     cdef const uint8_t* begin = c.at
     if size > c.end - c.at or c.failed:
         c.failed = True
@@ -104,7 +104,7 @@ cdef void take_change_tag(Cursor* c, uint32_t tag, int version, PartitionFrame* 
 
 
 cdef void take_tags(Cursor* c, bint is_change, int version, PartitionFrame* frame) noexcept nogil:
-    """Read tagged fields: ascending, each as long as announced, nothing behind them."""
+    """Read tagged fields up to the end of the record. Fails unless tags ascend and each field has its stated size."""
     cdef uint32_t left = take_varint(c), tag, size
     cdef int64_t before = -1
     cdef Cursor field
@@ -146,7 +146,9 @@ cdef void take_change(Cursor* c, int version, PartitionFrame* frame) noexcept no
 
 
 cdef int parse_frame(const uint8_t* at, const uint8_t* end, PartitionFrame* frame) noexcept nogil:
-    """The type of the frame if the enum names it, else OTHER; also reads the contents of a partition's record."""
+    """The type of the frame if this module has a constant for the type, otherwise OTHER. Reads partition records into
+    `frame`.
+    """
     cdef Cursor c = Cursor(at + FRAME_BYTES, end, False)
     cdef int kind, version, k
     if end - at < FRAME_BYTES or at[0] != FRAME_VERSION:
@@ -168,7 +170,7 @@ cdef int parse_frame(const uint8_t* at, const uint8_t* end, PartitionFrame* fram
 
 
 def types(const uint8_t[::1] data, const int64_t[::1] begins, const int64_t[::1] ends, int8_t[::1] found) -> None:
-    """The type of each frame, at data[begins[k]:ends[k]]; -1 if its header is not three bytes of the usual version."""
+    """Set the type of each frame data[begins[k]:ends[k]]; -1 if its header is not three bytes with frame version 1."""
     cdef Py_ssize_t k
     cdef const uint8_t* at
     with nogil:

@@ -1,15 +1,15 @@
-"""Finds and inserts a partition's row by topic row and partition index, also for other kernels.
+"""Finds and inserts a partition's row by topic row and partition index; other kernels include it.
 
-Partitions 0, 1, 2 ... of topic t have the count__t[t] rows from first__t[t] on. All other partitions are strays: a
-stray is entry e of a hash table by key and in a chain with its topic's other strays. No stray has a partition index
-below its topic's count. Axes: `t` topic row, `e` entry of a stray.
+The first count__t[t] partitions of topic t have consecutive rows from first__t[t] on. All other partitions are strays:
+each is entry e of a hash table, and in a chain of its topic's strays. No stray has a partition index below its topic's
+count. Axes: `t` topic row, `e` entry of a stray.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 cdef enum:
-    _USED = 0  # How many entries were ever used.
-    _FREE = 1  # The first free entry, -1 for none; the others follow by `next`.
+    _USED = 0  # Index in `state`: the number of entries that were ever used.
+    _FREE = 1  # Index in `state`: the first free entry, -1 for none; `next__e` links the others.
 
 cdef struct Lookup:
     int32_t* first__t
@@ -17,11 +17,11 @@ cdef struct Lookup:
     int32_t* head__t  # The first of a topic's strays, -1 for none.
     int64_t* key__e
     int32_t* row__e
-    int32_t* next__e  # The next stray of the topic, -1 behind the last.
-    int32_t* slots  # A power of two: entries by the hash of their key, -1 where there is none.
-    int32_t* state  # _USED and _FREE.
+    int32_t* next__e  # The next stray of the topic, -1 after the last.
+    int32_t* slots  # The hash table: entries by the hash of their key, -1 if free; its length is a power of two.
+    int32_t* state  # At _USED and _FREE.
     Py_ssize_t topics
-    Py_ssize_t heads  # Length of `head__t`: topics behind it have no strays.
+    Py_ssize_t heads  # Length of `head__t`: topics from this row on have no strays.
     Py_ssize_t entries  # Capacity of the entries.
     Py_ssize_t mask  # Number of slots, less one.
 
@@ -46,7 +46,7 @@ cdef inline Py_ssize_t slot_of_key(const Lookup* known, int64_t key) noexcept no
 
 
 cdef inline int32_t find_partition(const Lookup* known, int32_t topic, int32_t partition) noexcept nogil:
-    """The partition's row, -1 for none; `topic` must be below `topics`."""
+    """The partition's row; -1 if it is unknown. `topic` must be below `known.topics`."""
     cdef int32_t entry
     if 0 <= partition < known.count__t[topic]:
         return known.first__t[topic] + partition
@@ -57,7 +57,7 @@ cdef inline int32_t find_partition(const Lookup* known, int32_t topic, int32_t p
 
 
 cdef inline bint add_partition(Lookup* known, int32_t topic, int32_t partition, int32_t row) noexcept nogil:
-    """Add a new partition in that row; False, with nothing changed, if there is no room for a stray."""
+    """Add a new partition with this row; False, without a change, if there is no room for a stray."""
     cdef int32_t count = known.count__t[topic], entry
     if partition == count and (count == 0 or known.first__t[topic] + count == row):
         known.first__t[topic] = row - partition

@@ -1,4 +1,4 @@
-"""Finds partitions' rows by topic row and partition index, many at once, and removes partitions."""
+"""Finds, adds and removes the rows of many partitions by topic row and partition index."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport qsort
@@ -10,7 +10,7 @@ from kcore._ext.tables.partition_lookup cimport (
 
 
 cdef Lookup lookup_of(tuple arrays) except *:
-    """The struct from the arrays, in its order; there is at least one slot."""
+    """The struct for the arrays of the .pyi's `Arrays`; there is at least one slot."""
     cdef Lookup known
     first, count, head, key, row, after, slots, state = arrays
     known.first__t, known.count__t = <int32_t*>address_of(first), <int32_t*>address_of(count)
@@ -22,7 +22,7 @@ cdef Lookup lookup_of(tuple arrays) except *:
 
 
 cdef void close_gap(Lookup* known, Py_ssize_t gap) noexcept nogil:
-    """Move an entry behind the freed slot into it if the entry's search would end at the gap."""
+    """Fill the freed slot `gap`: move later entries to it whose search would otherwise end at the gap."""
     cdef Py_ssize_t at = gap, home
     while True:
         at = at + 1 & known.mask
@@ -63,7 +63,7 @@ cdef bint drop_stray(Lookup* known, int32_t topic, int32_t partition) noexcept n
 
 
 def find(tuple arrays, const int32_t[::1] topic_rows, const int32_t[::1] partitions, int32_t[::1] rows) -> None:
-    """The rows of many partitions, -1 for unknown ones. Topic rows must be within the arrays."""
+    """Set the row of each partition, -1 for an unknown partition. Topic rows must be within the arrays."""
     cdef Lookup known = lookup_of(arrays)
     cdef Py_ssize_t k
     with nogil:
@@ -74,7 +74,7 @@ def find(tuple arrays, const int32_t[::1] topic_rows, const int32_t[::1] partiti
 def add(
     tuple arrays, const int32_t[::1] topic_rows, const int32_t[::1] partitions, const int32_t[::1] rows
 ) -> int:
-    """Add new partitions in those rows; returns how many were added before room ran out."""
+    """Add new partitions with these rows; returns the number added before the entries for strays were used up."""
     cdef Lookup known = lookup_of(arrays)
     cdef Py_ssize_t k, done = 0
     with nogil:
@@ -86,7 +86,7 @@ def add(
 
 
 def rehash(tuple arrays) -> None:
-    """Insert all strays into empty slots."""
+    """Insert all strays into `slots`, which the caller has replaced by an empty array."""
     cdef Lookup known = lookup_of(arrays)
     cdef Py_ssize_t topic
     cdef int32_t entry
@@ -99,7 +99,7 @@ def rehash(tuple arrays) -> None:
 
 
 def strays(tuple arrays, int32_t topic, int32_t[:, ::1] found) -> int:
-    """Partition index and row of a topic's strays, unordered; returns their number and writes as many as fit."""
+    """Write partition index and row of a topic's strays, unordered, as many as fit; returns the number of strays."""
     cdef Lookup known = lookup_of(arrays)
     cdef Py_ssize_t k = 0
     cdef int32_t entry = known.head__t[topic] if topic < known.heads else -1
@@ -120,10 +120,10 @@ cdef int by_partition(const void* one, const void* other) noexcept nogil:
 def gather(
     tuple arrays, const int32_t[::1] topic_rows, int64_t[::1] starts, int32_t[::1] rows, int64_t[::1] scratch
 ) -> int:
-    """The rows of topics, one after the other, ascending by partition: those of topic j start at rows[starts[j]].
+    """Write the rows of topics, one topic after the other, by ascending partition; topic j starts at rows[starts[j]].
 
-    Returns how many rows there are. It writes nothing behind the end of `rows`, and no row of a topic with more strays
-    than `scratch` has room for. With no room at all it only counts.
+    Returns the number of rows. It may exceed the room: rows that do not fit, and strays of a topic with more strays
+    than `scratch` holds, are not written.
     """
     cdef Lookup known = lookup_of(arrays)
     cdef Py_ssize_t j, k, strays
@@ -155,7 +155,7 @@ def gather(
 
 
 def drop_topic(tuple arrays, int32_t topic) -> int:
-    """Remove all partitions of the topic; returns how many were strays."""
+    """Remove all partitions of the topic; returns the number of strays among them."""
     cdef Lookup known = lookup_of(arrays)
     cdef int32_t entry = known.head__t[topic] if topic < known.heads else -1, after
     cdef Py_ssize_t dropped = 0
@@ -171,9 +171,10 @@ def drop_topic(tuple arrays, int32_t topic) -> int:
 
 
 def drop(tuple arrays, const int32_t[::1] topic_rows, const int32_t[::1] partitions) -> int:
-    """Remove partitions; returns how many were removed before one that is not the last of its topic's run.
+    """Remove partitions in the given order; returns the number removed.
 
-    In descending order all are removed, unless a later partition of the run stays or a partition is unknown.
+    Ends early at a partition that is neither a stray nor the last of its topic's consecutive rows. So callers pass
+    partitions in descending order.
     """
     cdef Lookup known = lookup_of(arrays)
     cdef Py_ssize_t k, done = 0

@@ -1,9 +1,10 @@
 """Replays PartitionRecords and PartitionChangeRecords from the bytes of the metadata log into the rows of a table.
 
-A record is replayed whole or not at all: it is read, every id in it is looked up and room is checked before its rows
-are written. The first record that cannot be replayed ends the run, and the caller replays it alone. Reasons are an
-unknown topic, broker or directory, lists wider than the columns, a used-up epoch, another type, or an error. The caller
-also updates other structures (the broker index, reassignments). Axes: see `kcore.metadata.table.column_list`.
+A record changes all columns of its row or none: before the first write, the kernel parses the record, looks up its ids
+and checks the room. The first record that the kernel cannot replay ends the run; the caller replays it by other code.
+Reasons are an unknown topic, broker or directory, a list wider than its column, an epoch at its maximum, another type,
+or invalid bytes. The caller also updates other structures (the broker index, reassignments). Axes: see
+`kcore.metadata.table.column_list`.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
@@ -25,7 +26,7 @@ cdef enum:
     NO_RECOVERY_CHANGE = -1
     UNKNOWN = -2
     ID_BYTES = 16
-    MOVE_HEAD = 3  # An entry of the moves begins with row, 0 adding or 1 removing, number of brokers.
+    MOVE_HEAD = 3  # Numbers before the brokers in an entry of `moves`: row, 0 (adding) or 1 (removing), brokers.
 
 cdef struct Columns:
     int32_t* topic_row
@@ -37,7 +38,7 @@ cdef struct Columns:
     int32_t* partition_epoch
     int32_t* controller_epoch
     int8_t* recovery
-    int32_t* directories  # NULL if the table has none, as the next pointers.
+    int32_t* directories  # This and the next two: NULL if the table lacks the column.
     int16_t* elr
     int16_t* last_known_elr
     int32_t slots
@@ -55,16 +56,16 @@ cdef struct Brokers:
     int32_t count
 
 cdef struct Topics:
-    int32_t first_fresh  # Topics from this row on are created by the TopicRecords of this run, in their order:
-    int32_t fresh  # number of these topics,
-    int32_t created  # and how many are created already.
+    int32_t first_fresh  # The topic row of the first TopicRecord of this run; later TopicRecords have the next rows.
+    int32_t fresh  # The number of topics that TopicRecords of this run create.
+    int32_t created  # The number of those whose TopicRecord has been replayed.
 
 cdef struct Outputs:
     const int32_t* fresh  # Rows for new partitions.
-    int32_t* touched  # Rows, in the order of the records.
-    int32_t* places  # The record that changed each row.
-    int32_t* moved  # Rows whose replicas change,
-    int16_t* moved_before  # and the replicas before.
+    int32_t* touched  # Changed rows, in the order of the records.
+    int32_t* places  # The index of the record that changed each row of `touched`.
+    int32_t* moved  # Rows whose replicas change.
+    int16_t* moved_before  # The replicas of each row of `moved` before the change.
     int32_t* moves
     int32_t* image_rows
     uint8_t* images
@@ -73,7 +74,7 @@ cdef struct Outputs:
     int32_t fresh_room, fresh_used, moved_room, moved_used, moves_room, moves_used
     int32_t image_room, image_used, touched_used
 
-cdef struct Found:  # The ids of a frame as rows.
+cdef struct Found:  # The rows of a frame's brokers, directories, topic and partition.
     int16_t list[6][MAX_REPLICAS]
     int32_t directory[MAX_REPLICAS]
     int16_t leader
@@ -84,7 +85,8 @@ cdef struct Found:  # The ids of a frame as rows.
 cdef inline bint find_brokers(
     const Brokers* brokers, const PartitionFrame* frame, int which, int16_t* rows, int32_t most
 ) noexcept nogil:
-    """Look up a list's brokers: all known, none twice, no more than fit; a null list has none."""
+    """Look up the rows of a list's brokers. False if the list has an unknown or a repeated broker, or more than `most`.
+    """
     cdef int32_t k, before, id
     if frame.count[which] > most:
         return False
@@ -112,8 +114,8 @@ cdef inline bint find_leader(const Brokers* brokers, int32_t leader, int16_t* ro
 cdef inline bint find_directories(
     const Ids* directories, const Columns* c, const PartitionFrame* frame, int32_t replicas, int32_t* rows
 ) noexcept nogil:
-    """Look up the directory of each replica; MIGRATING, 0, if the record has none. False if the table lacks a
-    directory.
+    """Look up each replica's directory; MIGRATING (0) if the record has none. False for an unknown directory, or one
+    that the table cannot store.
     """
     cdef int32_t k, others = 0, count = frame.count[DIRECTORIES]
     if count > 0 and count != replicas:
@@ -140,7 +142,7 @@ cdef inline bint find_lists(const Brokers* b, const Columns* c, const PartitionF
 
 
 cdef inline bint has_room(const Outputs* out, const PartitionFrame* f) noexcept nogil:
-    """True if there is room for the most that one record can return."""
+    """True if the outputs have room for the most that this record can add."""
     cdef int32_t moves = 2 * MOVE_HEAD + max(f.count[ADDING], 0) + max(f.count[REMOVING], 0)
     return (
         out.moves_room - out.moves_used >= moves
@@ -177,7 +179,7 @@ cdef inline void put_move(Outputs* out, int32_t row, int32_t part, const int16_t
 
 
 cdef inline void put_elrs(const Columns* c, const PartitionFrame* f, const Found* found, bint is_new) noexcept nogil:
-    """A null list is empty for a new partition and keeps the list in a change."""
+    """Write the ELR lists. A null list means an empty list for a new partition, and no change for a known one."""
     if c.elr != NULL and (is_new or f.count[ELR] >= 0):
         put_list(c.elr + <Py_ssize_t>found.row * c.elr_width, c.elr_width, found.list[ELR], max(f.count[ELR], 0))
     if c.last_known_elr != NULL and (is_new or f.count[LAST_KNOWN_ELR] >= 0):
@@ -189,7 +191,7 @@ cdef bint create(
     const Columns* c, const RowColumns* images, Lookup* lookup, const Brokers* brokers, const Ids* directories,
     const PartitionFrame* f, Found* found, Outputs* out
 ) noexcept nogil:
-    """Add a new partition; False, with nothing changed, if this kernel cannot replay the record."""
+    """Add a new partition; False, without a change, if this kernel cannot replay the record."""
     cdef int32_t replicas = f.count[REPLICAS], row
     if (
         f.partition < 0 or f.partition == 0x7FFFFFFF or replicas < 1 or f.leader_epoch < -1 or f.partition_epoch < -1
@@ -232,7 +234,7 @@ cdef bint change(
     const Columns* c, const RowColumns* images, const Brokers* brokers, const Ids* directories,
     const PartitionFrame* f, Found* found, Outputs* out
 ) noexcept nogil:
-    """PartitionRegistration.merge; False, with nothing changed, if this kernel cannot replay the record."""
+    """Change a partition, as PartitionRegistration.merge; False, without a change, if this kernel cannot replay it."""
     cdef int32_t row = found.row, moved = f.count[REPLICAS]
     cdef int16_t* replicas = c.replicas + <Py_ssize_t>row * c.slots
     cdef int32_t before = count_of(replicas, c.slots), after = before if moved < 0 else moved
@@ -279,7 +281,7 @@ cdef Py_ssize_t replay_frames(
     const Columns* c, const RowColumns* images, Lookup* lookup, const Brokers* brokers, const Ids* topics_by_id,
     const Ids* directories, Topics* topics, Outputs* out
 ) noexcept nogil:
-    """Replay records; returns the first record that was not replayed."""
+    """Replay the records from `place` up to `end`; returns the index of the first record that was not replayed."""
     cdef PartitionFrame frame
     cdef Found found
     cdef int kind
@@ -364,6 +366,10 @@ def run(
     tuple directories, tuple fresh_topics, const int32_t[::1] fresh_rows, touched, tuple moved,
     const int32_t[::1] moves, images, int32_t images_used,
 ) -> tuple:
+    """Replay the records from `place` up to `end`; returns the index of the first record that was not replayed.
+
+    Then the used numbers of fresh rows, touched rows, moved rows, int32 in `moves`, images, and created topics.
+    """
     cdef Columns c = columns_of(columns)
     cdef RowColumns image_columns = row_columns_of(all_columns)
     cdef Lookup known = lookup_of(lookup)

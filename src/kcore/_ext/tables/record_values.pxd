@@ -1,4 +1,4 @@
-"""Shared by kernels that write metadata records: numbers and lists into a buffer that is large enough."""
+"""Writes numbers and lists of metadata records; the caller's buffer must be large enough."""
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy

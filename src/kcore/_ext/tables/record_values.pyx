@@ -1,7 +1,7 @@
-"""Writes TopicRecords, PartitionRecords and PartitionChangeRecords from columns, in their frames.
+"""Writes TopicRecords, PartitionRecords and PartitionChangeRecords with their frames, from columns.
 
-The caller allocates: `out` has room for the longest form of each record. Axes: `c` change, `p` partition row, `t`
-topic row, `j` topic of a slice, `k` partition of a slice; lists of brokers are packed rows, padded with -1.
+The caller allocates `out` with room for the longest form of each record. Lists of brokers are packed rows, padded with
+-1. Axes: `c` change, `p` partition row, `t` topic row, `j` topic of a slice, `k` partition of a slice.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
@@ -20,7 +20,7 @@ cdef enum:
     NO_RECOVERY_CHANGE = -1
     LISTS = 6  # Lists of a change: isr, replicas, removing, adding, elr, last known elr.
 
-cdef struct Ragged:  # One list a change: values[offsets[c]:offsets[c + 1]].
+cdef struct Ragged:  # A list for each change c: values[offsets[c]:offsets[c + 1]].
     const int32_t* offsets  # NULL if no change has the list.
     const int32_t* values
     const uint8_t* valid    # NULL if all changes have the list.
@@ -41,8 +41,8 @@ cdef struct Table:
     const int32_t* leader_epoch
     const int32_t* partition_epoch
     const int8_t* recovery
-    const int32_t* directories  # NULL: all are MIGRATING.
-    const int16_t* elr          # NULL: left out.
+    const int32_t* directories  # NULL: all replicas are MIGRATING.
+    const int16_t* elr          # This and the next: NULL if the records have no such field.
     const int16_t* last_known_elr
     const int32_t* id_of        # By broker row.
     const uint8_t* topic_ids
@@ -82,7 +82,7 @@ cdef inline uint8_t* put_tagged_directories(uint8_t* at, uint32_t tag, const Cha
 
 
 cdef inline uint8_t* put_change(uint8_t* at, const Changes* n, Py_ssize_t c) noexcept nogil:
-    """Write the tagged fields of a PartitionChangeRecord that are set, ascending."""
+    """Write the number of set fields of a PartitionChangeRecord, then these tagged fields by ascending tag."""
     cdef bint names_leader = n.leaders != NULL and n.leaders[c] != NO_LEADER_CHANGE
     cdef bint recovers = n.recovery != NULL and n.recovery[c] != NO_RECOVERY_CHANGE
     cdef uint8_t* count = at
@@ -127,8 +127,8 @@ def changes(
     const uint8_t[:, ::1] topic_ids, leaders, recovery, tuple lists, directories, const uint8_t[:, ::1] directory_ids,
     int version, uint8_t[::1] out, int64_t[::1] offsets,
 ) -> None:
-    """Write the value of change c to out[offsets[c]:offsets[c + 1]]. Rows, topics and directories are those of the
-    tables.
+    """Write the PartitionChangeRecord of each change c to out[offsets[c]:offsets[c + 1]]. `rows`: partition rows;
+    directories are directory rows.
     """
     cdef Changes n
     cdef Py_ssize_t c
@@ -162,7 +162,7 @@ cdef inline uint8_t* put_partition(
     uint8_t* at, const Table* t, Py_ssize_t p, const int16_t* adding, int32_t adds, const int16_t* removing,
     int32_t removes
 ) noexcept nogil:
-    """PartitionRegistration.toRecord."""
+    """Write the PartitionRecord of row p, as PartitionRegistration.toRecord; returns the address after it."""
     cdef const int16_t* replicas = t.replicas + p * t.slots
     cdef int32_t s, count = count_rows(replicas, t.slots), elrs = 0, last_elrs = 0
     cdef int16_t leader = t.leader[p]
@@ -234,10 +234,11 @@ def topics(
     const int32_t[::1] topic_rows__j, const uint8_t[::1] names, const int64_t[::1] name_offsets__j,
     const uint8_t[::1] writes_topic__j, tuple adding, tuple removing, uint8_t[::1] out, int64_t[::1] offsets,
 ) -> int:
-    """Write topic j's record if it is wanted, then its partitions rows__k[starts__j[j]:starts__j[j + 1]].
+    """For each topic j, write its TopicRecord if writes_topic__j[j], then the PartitionRecords of its partitions, whose
+    rows are rows__k[starts__j[j]:starts__j[j + 1]].
 
     `adding`, `removing`: offsets and broker rows of reassignments, a list for each partition k. Returns the number of
-    values.
+    records.
     """
     cdef Table t = table_of(columns, ids, version)
     cdef const int32_t* adding_offsets = <const int32_t*>address_of(adding[0])

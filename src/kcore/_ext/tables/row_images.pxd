@@ -1,4 +1,4 @@
-"""Packed copies of rows of several columns, from which a revert restores the rows."""
+"""Copies a row of several columns to one packed image, from which a revert restores the row."""
 
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcpy
@@ -16,7 +16,7 @@ cdef RowColumns row_columns_of(tuple columns) except *
 
 
 cdef inline void save_row(const RowColumns* c, int32_t row, uint8_t* image) noexcept nogil:
-    """Save the row of each column, one after the other."""
+    """Copy the row's bytes of each column, one column after the other, to `image`."""
     cdef Py_ssize_t k
     for k in range(c.count):
         memcpy(image, c.data[k] + <Py_ssize_t>row * c.width[k], c.width[k])

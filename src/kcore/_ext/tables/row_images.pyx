@@ -1,4 +1,4 @@
-"""Rows of several columns, saved to images and restored from them."""
+"""Saves rows of several columns to packed images, and restores rows from their images."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
@@ -22,7 +22,7 @@ cdef RowColumns row_columns_of(tuple columns) except *:
 
 
 def save(tuple columns, const int32_t[::1] rows, uint8_t[:, ::1] images, Py_ssize_t first) -> None:
-    """Save `rows` to the images from images[first] on. The columns must have all those rows."""
+    """Save `rows` to `images` from images[first] on. The columns must have all these rows."""
     cdef RowColumns c = row_columns_of(columns)
     cdef Py_ssize_t k
     assert images.shape[1] == c.stride and 0 <= first <= images.shape[0] - rows.shape[0]
@@ -34,10 +34,10 @@ def save(tuple columns, const int32_t[::1] rows, uint8_t[:, ::1] images, Py_ssiz
 def restore(
     tuple columns, const int32_t[::1] rows, const uint8_t[:, ::1] images, const int64_t[:, ::1] layout
 ) -> None:
-    """Restore rows from their images, the last image first, so that the first image of a row wins.
+    """Restore rows from their images. If a row has several images, its first image is restored.
 
-    `layout` has a row a column: where the column begins in an image, its bytes there, and the byte that fills the rest
-    if the column is wider now. A column that the images lack has the width 0.
+    `layout` has three numbers for each column. The first two are its first byte in an image, and its number of bytes
+    there (0 if the images lack the column). The third is the byte that fills the rest of a column that is wider now.
     """
     cdef RowColumns c = row_columns_of(columns)
     cdef Py_ssize_t k, r

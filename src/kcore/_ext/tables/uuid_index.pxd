@@ -1,7 +1,7 @@
-"""A hash table from 16-byte ids to rows, by open addressing; `find` is what other kernels call.
+"""A hash table from 16-byte ids to rows, by open addressing; other kernels call `find_row`.
 
-`slots` has a power of two of entries, a row or -1, of which some are always -1. `ids` has 16 bytes a row. A row's place
-is the first free slot from the one that its id hashes to, so a search ends at a free slot.
+`slots` has a power of two of entries; each is a row, or -1 if it is free, and some are always free. `ids` has 16 bytes
+for each row. A row is in the first free slot from its id's hash on, so a search ends at a free slot.
 """
 
 from libc.stdint cimport int32_t, uint8_t, uint64_t
@@ -12,7 +12,7 @@ cdef enum:
 
 
 cdef inline uint64_t hash_of(const uint8_t* id) noexcept nogil:
-    """Both halves count; the last steps are MurmurHash3's, so that the lowest bits depend on all others."""
+    """A hash of both halves of the id. The last steps are MurmurHash3's: the lowest bits depend on all others."""
     cdef uint64_t high, low
     memcpy(&high, id, 8)
     memcpy(&low, id + 8, 8)

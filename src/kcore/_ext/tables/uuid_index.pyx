@@ -6,7 +6,7 @@ from kcore._ext.tables.uuid_index cimport ID_BYTES, find_row, hash_of, slot_of
 
 
 cdef void close_gap(int32_t* slots, Py_ssize_t mask, const uint8_t* ids, Py_ssize_t gap) noexcept nogil:
-    """Move a row behind the freed slot into it if the row's search would end at the gap (Knuth 6.4, algorithm R)."""
+    """Fill the freed slot `gap`: move later rows to it whose search would otherwise end there (Knuth 6.4, R)."""
     cdef Py_ssize_t at = gap, home
     while True:
         at = at + 1 & mask
@@ -20,15 +20,15 @@ cdef void close_gap(int32_t* slots, Py_ssize_t mask, const uint8_t* ids, Py_ssiz
 
 
 def find(const int32_t[::1] slots, const uint8_t[:, ::1] ids, const uint8_t[::1] id) -> int:
-    """The row of an id of 16 bytes; -1 for none."""
+    """The row of an id of 16 bytes; -1 for an unknown id."""
     assert id.shape[0] == ID_BYTES
     return find_row(&slots[0], slots.shape[0] - 1, &ids[0, 0], &id[0])
 
 
 def put(int32_t[::1] slots, const uint8_t[:, ::1] ids, int32_t row) -> int:
-    """Insert the row, whose id stands in `ids`; of several rows with one id the last counts.
+    """Insert the row of the id `ids[row]`; it replaces an earlier row of the same id.
 
-    Returns whether the id is new. There must be two free slots.
+    Returns True if the id is new. There must be two free slots.
     """
     assert 0 <= row < ids.shape[0]
     cdef Py_ssize_t slot = slot_of(&slots[0], slots.shape[0] - 1, &ids[0, 0], &ids[row, 0])
@@ -38,7 +38,7 @@ def put(int32_t[::1] slots, const uint8_t[:, ::1] ids, int32_t row) -> int:
 
 
 def put_all(int32_t[::1] slots, const uint8_t[:, ::1] ids, const int32_t[::1] rows) -> int:
-    """Insert many rows; returns how many ids are new."""
+    """Insert many rows as `put`; returns the number of new ids."""
     cdef Py_ssize_t k, slot, mask = slots.shape[0] - 1, found = 0
     with nogil:
         for k in range(rows.shape[0]):
@@ -49,8 +49,7 @@ def put_all(int32_t[::1] slots, const uint8_t[:, ::1] ids, const int32_t[::1] ro
 
 
 def drop(int32_t[::1] slots, const uint8_t[:, ::1] ids, int32_t row) -> int:
-    """Remove the row, whose id still stands in `ids`; False if the id was not in the table or has another row by now.
-    """
+    """Remove the row of the id `ids[row]`; False if the table does not have the id, or has another row for it."""
     assert 0 <= row < ids.shape[0]
     cdef Py_ssize_t mask = slots.shape[0] - 1
     cdef Py_ssize_t slot = slot_of(&slots[0], mask, &ids[0, 0], &ids[row, 0])

@@ -10,14 +10,14 @@ def parse_states(
     isr__i: Int32s,
     is_read__c: UInt8s,
 ) -> None:
-    """Read states: state c is `text[begins__c[c]:ends__c[c]]`; `values__fc`: leaders, leader epochs, controller epochs.
+    """Read the JSON states `text[begins__c[c]:ends__c[c]]`. `values__fc`: leaders, leader epochs, controller epochs.
 
-    A state in another form than Kafka's is not read: it has no ISR here and a 0 in `is_read__c`. ValueError for
-    columns that do not fit together or leave the text.
+    A state in another form than Kafka writes is not read: its ISR stays empty, and `is_read__c` is 0. ValueError for
+    columns of different lengths, or begins and ends outside the text.
     """
 
 def state_bytes(states: int, members: int) -> int:
-    """Enough bytes for so many states with so many ISR members in all."""
+    """The most bytes of the JSON of `states` states with `members` ISR members in total."""
 
 def write_states(
     leaders__c: Int32s,
@@ -29,7 +29,7 @@ def write_states(
     out: UInt8s,
     offsets__c: Int64s,
 ) -> None:
-    """Write state c to `out[offsets__c[c]:offsets__c[c + 1]]`; ValueError for columns that do not fit together."""
+    """Write the JSON of state c to `out[offsets__c[c]:offsets__c[c + 1]]`. ValueError for columns of wrong lengths."""
 
 def write_paths(
     names: UInt8s,

@@ -1,6 +1,6 @@
 """Reads and writes the znodes of many partitions: their paths, and their states as JSON.
 
-Texts of many rows stand one behind the other: row k is `text[offsets[k]:offsets[k + 1]]`. Axes: `c` change or state,
+The texts of many rows are concatenated: that of row k is `text[offsets[k]:offsets[k + 1]]`. Axes: `c` change or state,
 `f` field, `i` ISR member, `t` topic.
 """
 
@@ -29,7 +29,7 @@ cdef const char** NAMES = [
 cdef int64_t* LENGTHS = [6, 12, 16, 21, 7, 3]
 
 
-# States as JSON, read: NULL means that the JSON is not in the simple form; Python's json then decides.
+# Reading states as JSON. NULL means JSON in another form than Kafka writes; the caller then uses Python's json.
 
 cdef inline const uint8_t* skip_space(const uint8_t* at, const uint8_t* end) noexcept nogil:
     while at < end and (at[0] == c" " or at[0] == c"\n" or at[0] == c"\r" or at[0] == c"\t"):
@@ -38,7 +38,7 @@ cdef inline const uint8_t* skip_space(const uint8_t* at, const uint8_t* end) noe
 
 
 cdef inline const uint8_t* expect(const uint8_t* at, const uint8_t* end, uint8_t what) noexcept nogil:
-    """The place behind that character and the space around it; NULL if there is another character."""
+    """Skip this character and the space around it; NULL if there is another character."""
     at = skip_space(at, end)
     return skip_space(at + 1, end) if at < end and at[0] == what else NULL
 
@@ -60,7 +60,7 @@ cdef const uint8_t* read_int(const uint8_t* at, const uint8_t* end, int32_t* val
 
 
 cdef const uint8_t* read_name(const uint8_t* at, const uint8_t* end, int* field) noexcept nogil:
-    """Read a name from the opening quote up to the value behind the colon."""
+    """Read a name from its opening quote on; returns the address of the value after the colon, NULL if unknown."""
     cdef int k
     if at == NULL or at == end or at[0] != c'"':
         return NULL
@@ -75,7 +75,7 @@ cdef const uint8_t* read_name(const uint8_t* at, const uint8_t* end, int* field)
 cdef const uint8_t* read_isr(
     const uint8_t* at, const uint8_t* end, int32_t[::1] isr__i, int32_t* count
 ) noexcept nogil:
-    """Read a list of int32 and append it to the first `count` members."""
+    """Read a list of int32, append it to the `count` members of `isr__i`, and add its length to `count`."""
     at = expect(at, end, c"[")
     if at != NULL and at < end and at[0] == c"]":
         return at + 1
@@ -96,7 +96,7 @@ cdef const uint8_t* read_isr(
 cdef bint read_state(
     const uint8_t* at, const uint8_t* end, int32_t* values, int32_t[::1] isr__i, int32_t* count
 ) noexcept nogil:
-    """Read one object, whose names must be known and appear once."""
+    """Read one JSON object; False unless its names are known and appear once, and the required ones are present."""
     cdef int seen = 0, field = 0
     at = expect(at, end, c"{")
     while at != NULL:
@@ -157,7 +157,7 @@ def parse_states(
         )
 
 
-# States as JSON, written.
+# Writing states as JSON.
 
 cdef inline uint8_t* put_text(uint8_t* out, const char* text, int64_t length) noexcept nogil:
     memcpy(out, text, length)
@@ -187,7 +187,7 @@ cdef int64_t put_states(
     const int32_t[::1] isr__i, const int8_t[::1] recovery__c, int32_t controller_epoch, uint8_t* first,
     int64_t[::1] offsets__c,
 ) noexcept nogil:
-    """Write the fields in the order of Scala's map (TopicPartitionStateZNode of 3.9.1); RECOVERED is left out."""
+    """Write states with the field order of Kafka 3.9.1 (TopicPartitionStateZNode); leaves out the state RECOVERED."""
     cdef Py_ssize_t c, i
     cdef uint8_t* out = first
     for c in range(leaders__c.shape[0]):
@@ -208,7 +208,7 @@ cdef int64_t put_states(
 
 
 def state_bytes(Py_ssize_t states, Py_ssize_t members) -> int:
-    """Enough bytes for so many states with so many ISR members in all."""
+    """The most bytes of the JSON of `states` states with `members` ISR members in total."""
     return states * STATE_BYTES + members * MEMBER_BYTES
 
 
@@ -217,12 +217,12 @@ def write_states(
     const int32_t[::1] isr__i, const int8_t[::1] recovery__c, int32_t controller_epoch, uint8_t[::1] out,
     int64_t[::1] offsets__c,
 ) -> None:
-    """Write the states; `out` has `state_bytes` at least, and `offsets__c` is one longer than the other columns."""
+    """Write the states. `out` has at least `state_bytes` bytes; columns of offsets have one more row than others."""
     cdef Py_ssize_t count = leaders__c.shape[0]
     if not (leader_epochs__c.shape[0] == recovery__c.shape[0] == count):
         raise ValueError("columns of different lengths")
     if isr_offsets__c.shape[0] != count + 1 or offsets__c.shape[0] != count + 1:
-        raise ValueError("offsets are one more than the states")
+        raise ValueError("a column of offsets must have one more row than there are states")
     check_offsets_32(isr_offsets__c, isr__i.shape[0])
     if out.shape[0] < state_bytes(count, isr__i.shape[0]):
         raise ValueError("not enough room")
@@ -237,7 +237,7 @@ def write_states(
 cdef check_offsets_32(const int32_t[::1] offsets, Py_ssize_t size):
     cdef Py_ssize_t k
     if offsets[0] != 0 or offsets[offsets.shape[0] - 1] != size:
-        raise ValueError("offsets do not divide their values")
+        raise ValueError("offsets must begin at 0 and end at the number of values")
     for k in range(offsets.shape[0] - 1):
         if offsets[k] > offsets[k + 1]:
             raise ValueError("offsets must rise")
@@ -246,7 +246,7 @@ cdef check_offsets_32(const int32_t[::1] offsets, Py_ssize_t size):
 cdef check_offsets(const int64_t[::1] offsets, Py_ssize_t rows, Py_ssize_t size):
     cdef Py_ssize_t k
     if offsets.shape[0] != rows + 1 or offsets[0] < 0 or offsets[rows] > size:
-        raise ValueError("offsets do not divide their text")
+        raise ValueError("there must be one more offset than rows, within the text")
     for k in range(rows):
         if offsets[k] > offsets[k + 1]:
             raise ValueError("offsets must rise")
@@ -288,7 +288,7 @@ def write_paths(
     check_offsets(names_offsets__t, names_offsets__t.shape[0] - 1, names.shape[0])
     for c in range(count):
         if not 0 <= topics__c[c] < names_offsets__t.shape[0] - 1:
-            raise ValueError(f"row {c} is of no topic")
+            raise ValueError(f"row {c} has the topic {topics__c[c]}, which has no name")
         needed += names_offsets__t[topics__c[c] + 1] - names_offsets__t[topics__c[c]]
     needed += count * (prefix.shape[0] + suffix.shape[0] + 12 + INT_DIGITS)
     if out.shape[0] < needed:

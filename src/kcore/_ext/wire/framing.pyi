@@ -1,28 +1,28 @@
 from collections.abc import Callable
 
 class Splitter:
-    """Cuts the bytes that a peer sends into frames, for an asyncio.BufferedProtocol.
+    """Splits the bytes that a peer sends into frames, for an asyncio.BufferedProtocol.
 
-    The owner receives into `get_buffer()`, reports the number of bytes by `received`, and takes frames until there is
-    none. It allocates at most twice the received bytes that are in no taken frame, or 64 KiB: an announced size
-    allocates nothing. A large frame gets 128 KiB at a time, so that other connections are served meanwhile, and is
-    copied once more when it is whole.
+    The owner receives bytes into `get_buffer()`, reports their number to `received`, and calls `next_frame` until it
+    returns None. The Splitter allocates at most twice the pending bytes, or 64 KiB: the size in a frame's header
+    allocates nothing. A large frame is received in steps of at most 128 KiB, so that other connections are served
+    between them. It is copied once more when it is whole.
     """
 
-    max_frame_bytes: int  # Writable: a new value bounds the frames after those that were begun.
+    max_frame_bytes: int  # The owner may set it. A frame larger than the buffer that has begun keeps the earlier limit.
 
     def __init__(self, max_frame_bytes: int, frame_error: Callable[[str], Exception]) -> None: ...
     @property
     def pending_bytes(self) -> int:
-        """Received bytes that are in no taken frame: not 0 at the end of a stream means half a frame."""
+        """Received bytes that `next_frame` has not returned; above 0 at a stream's end if its last frame is cut."""
     @property
     def held_bytes(self) -> int:
-        """Allocated bytes: for pending bytes, and for the next ones."""
+        """Allocated bytes: for pending bytes, and for the bytes to come."""
     def get_buffer(self) -> memoryview:
         """The room for the next bytes: writable, never empty, valid until `received`."""
     def trim(self) -> None:
-        """Free the room that a burst has allocated, if it is empty; the last `get_buffer` becomes invalid."""
+        """Shrink the buffer to its first size if it has no pending bytes. The last `get_buffer` becomes invalid."""
     def received(self, count: int) -> None:
-        """Report that many bytes at the front of the last `get_buffer`; ValueError if it was smaller."""
+        """Report `count` new bytes at the start of the last `get_buffer`; ValueError if they exceed its size."""
     def next_frame(self) -> bytes | None:
-        """The next whole frame without its size, or None; raises `frame_error` with a size out of bounds."""
+        """The next whole frame without its size, or None. Raises `frame_error` for a size out of bounds."""

@@ -1,8 +1,8 @@
-"""Cuts a stream of bytes into frames: each an int32 size, then that many bytes (org.apache.kafka.common.network).
+"""Splits a stream of bytes into frames: an int32 size, then that many bytes (org.apache.kafka.common.network).
 
 Small frames share a buffer and are copied out of it. A frame larger than the buffer is received into separate pieces,
-which are allocated as it arrives and joined when it is complete. So an announced size alone costs no memory, and large
-frames that grow side by side are not copied again and again.
+which are allocated while it arrives and joined when it is complete. So the size in a header allocates no memory, and
+the received bytes of a large frame are not copied each time the frame grows.
 """
 
 from cython cimport final
@@ -14,10 +14,10 @@ from libc.string cimport memcpy, memmove
 
 cdef enum:
     SIZE_BYTES = 4
-    FIRST_CAPACITY = 4096  # Small, because there may be thousands of idle connections.
+    FIRST_CAPACITY = 4096  # The buffer's first bytes; few, because there may be thousands of idle connections.
     LARGEST_CAPACITY = 65536
     LARGEST_PIECE = 1 << 20
-    LARGEST_ROOM = 1 << 17  # The most bytes received before other connections are served.
+    LARGEST_ROOM = 1 << 17  # The most bytes of a large frame that one `get_buffer` has room for.
 
 
 cdef inline int32_t load_size(const char *at) noexcept nogil:
@@ -27,7 +27,7 @@ cdef inline int32_t load_size(const char *at) noexcept nogil:
 
 @final
 cdef class Window:
-    """Writable room in a piece while it is received; the writer's reference keeps the piece alive."""
+    """The writable room in a piece of a large frame. It keeps the piece alive as long as the receiver uses the room."""
 
     cdef bytes piece
     cdef Py_ssize_t begin, size
@@ -43,14 +43,14 @@ cdef class Splitter:
     cdef public Py_ssize_t max_frame_bytes
     cdef object frame_error
     cdef bytearray buffer
-    cdef Py_ssize_t begin, end  # The received bytes in the buffer that are not in a frame yet.
+    cdef Py_ssize_t begin, end  # The range of the buffer's received bytes that `next_frame` has not returned.
     cdef Py_ssize_t writable  # Size of the room that the last get_buffer returned.
-    cdef list pieces  # The full pieces of a large frame; the bytes in the buffer come after that frame.
-    cdef bytes piece  # The piece of the large frame that is being filled; None if there is no large frame.
-    cdef Py_ssize_t piece_end  # Bytes received into that piece.
+    cdef list pieces  # The full pieces of a large frame. Bytes in the buffer come after that frame.
+    cdef bytes piece  # The large frame's piece that is being filled; None if there is no large frame.
+    cdef Py_ssize_t piece_end  # Bytes received into `piece`.
     cdef Py_ssize_t large_size  # Size of the whole large frame.
     cdef Py_ssize_t large_end  # Bytes received of the large frame.
-    cdef bint into_large  # Whether the last get_buffer returned room in a piece.
+    cdef bint into_large  # True if the last get_buffer returned room in `piece`.
 
     def __init__(self, max_frame_bytes: int, frame_error: object) -> None:
         if max_frame_bytes < 0:
@@ -95,7 +95,7 @@ cdef class Splitter:
         self.begin = 0
 
     cdef int make_room(self) except -1:
-        """Move the pending bytes to the front; a buffer that is full to its end is replaced by one of twice the size.
+        """Move the pending bytes to the buffer's start. If the buffer is full, first replace it by one twice as large.
         """
         cdef Py_ssize_t capacity = len(self.buffer)
         cdef bytearray larger
@@ -117,7 +117,7 @@ cdef class Splitter:
 
     def received(self, count: int) -> None:
         if not 0 <= count <= self.writable:
-            raise ValueError(f"{count} bytes received, of at most {self.writable}")
+            raise ValueError(f"{count} bytes received, but the last get_buffer has room for {self.writable}")
         self.writable = 0
         if self.into_large:
             self.piece_end += count

@@ -8,7 +8,7 @@ def request_bytes(
     rows: Int64s,
     sizes: Int64s,
 ) -> None:
-    """The request bytes of each operation in `rows`; the end of the list takes 9 more."""
+    """Set `sizes` to the bytes of each operation in `rows`; a request has 9 more bytes at its end. ValueError."""
 
 def write_request(
     kinds__o: UInt8s,
@@ -23,8 +23,8 @@ def write_request(
 ) -> None:
     """Write the body of `multi` or `multiRead`: the operations in `rows`, in that order.
 
-    Kinds are ZooKeeper's opcodes; the version of a create is its flags (1: ephemeral). ValueError for columns that do
-    not fit together.
+    Kinds are ZooKeeper's opcodes; the version of a create is its flags (1: ephemeral). ValueError for columns of wrong
+    lengths, an unknown operation, or an `out` of the wrong size.
     """
 
 def parse_results(
@@ -35,6 +35,6 @@ def parse_results(
     versions__o: Int32s,
     zxids__ko: Int64s,
 ) -> int:
-    """The number of results from `begin` on; -1 if they are not an answer, or more than the columns are long.
-    `data__eo`: where the data begins and ends; `zxids__ko`: czxid and the session of an ephemeral's owner.
+    """Read an answer's results from byte `begin` on; returns their number, -1 for an invalid or a too long answer.
+    `data__eo`: the begin and end of each result's data; `zxids__ko`: czxid, and the owner's session of an ephemeral.
     """

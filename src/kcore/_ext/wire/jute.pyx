@@ -1,6 +1,6 @@
-"""Jute, ZooKeeper's serialization, in bulk: the bodies of `multi` and `multiRead` and of their answers.
+"""Writes the bodies of ZooKeeper's `multi` and `multiRead` in Jute, its serialization, and reads their answers.
 
-Numbers are big-endian; strings and buffers follow their int32 length. Texts of many rows stand one behind the other:
+Numbers are big-endian; strings and buffers follow their int32 length. The texts of many rows are concatenated: that of
 row k is `text[offsets[k]:offsets[k + 1]]`. Axes: `o` operation, `e` begin and end, `k` kind of number.
 """
 
@@ -16,9 +16,9 @@ cdef enum:
     SET_DATA = 5
     CHECK = 13
 
-    HEADER_BYTES = 9  # Bytes of an operation's header; the end of the list is one header.
+    HEADER_BYTES = 9  # Bytes of an operation's header; a header also ends the list of operations.
     STAT_BYTES = 68
-    STAT_VERSION = 32
+    STAT_VERSION = 32  # This and the next: positions in a Stat, in bytes.
     STAT_OWNER = 44
 
 
@@ -86,7 +86,7 @@ def request_bytes(
     const uint8_t[::1] kinds__o, const int64_t[::1] path_offsets__o, const int64_t[::1] data_offsets__o,
     Py_ssize_t acl_bytes, const int64_t[::1] rows, int64_t[::1] sizes,
 ) -> None:
-    """The request bytes of each operation in `rows`; the end of the list takes 9 more."""
+    """Set `sizes` to the bytes of each operation in `rows`; a request has HEADER_BYTES more at its end."""
     cdef Py_ssize_t k, o, count = kinds__o.shape[0]
     if not (path_offsets__o.shape[0] == data_offsets__o.shape[0] == count + 1) or sizes.shape[0] != rows.shape[0]:
         raise ValueError("columns of different lengths")
@@ -105,7 +105,7 @@ def write_request(
     const uint8_t[::1] data, const int64_t[::1] data_offsets__o, const int32_t[::1] versions__o,
     const uint8_t[::1] acl, const int64_t[::1] rows, uint8_t[::1] out,
 ) -> None:
-    """Write the operations in `rows`, in that order; `out` has exactly the size of the operations and the end.
+    """Write the operations in `rows`, in that order, and the header that ends them; `out` has exactly their size.
 
     Kinds are ZooKeeper's opcodes; the version of a create is its flags (1: ephemeral).
     """
@@ -128,7 +128,7 @@ def write_request(
             acl.shape[0],
         )
     if out.shape[0] != needed:
-        raise ValueError("wrong room")
+        raise ValueError(f"out must have {needed} bytes, and has {out.shape[0]}")
     with nogil:
         put_operations(
             kinds__o, &paths[0] if paths.shape[0] else NULL, path_offsets__o, &data[0] if data.shape[0] else NULL,
@@ -158,7 +158,7 @@ cdef Py_ssize_t read_results(
     const uint8_t[::1] answer, int64_t at, int32_t[::1] errors__o, int64_t[:, ::1] data__eo, int32_t[::1] versions__o,
     int64_t[:, ::1] zxids__ko,
 ) noexcept nogil:
-    """The number of results up to the end; -1 if the bytes are not an answer."""
+    """Read the results from `at` on; returns their number, -1 if the answer is invalid or has more than the columns."""
     cdef Py_ssize_t o = 0
     cdef int64_t size = answer.shape[0], length
     cdef int32_t kind
@@ -200,7 +200,7 @@ def parse_results(
     const uint8_t[::1] answer, int64_t begin, int32_t[::1] errors__o, int64_t[:, ::1] data__eo,
     int32_t[::1] versions__o, int64_t[:, ::1] zxids__ko,
 ) -> int:
-    """The number of results, at most the length of the columns; -1 if these bytes are not an answer."""
+    """Read the results from `begin` on; returns their number, -1 for an invalid answer, or more results than rows."""
     cdef Py_ssize_t found, count = errors__o.shape[0]
     if not (data__eo.shape[1] == versions__o.shape[0] == zxids__ko.shape[1] == count):
         raise ValueError("columns of different lengths")

@@ -6,7 +6,7 @@ from typing_extensions import Buffer
 M = TypeVar("M")
 
 class Words(Protocol):
-    """The objects of the package above that a codec needs."""
+    """The exceptions and the Uuid of higher layers, which kernels must not import."""
 
     @property
     def uuid(self) -> type[bytes]: ...

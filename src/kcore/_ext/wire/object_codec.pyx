@@ -1,7 +1,7 @@
 # cython: embedsignature=True, embedsignature.format=clinic
-"""The object codec: finds the program of a message and version, and runs it.
+"""The object codec: decodes and encodes messages by the program of their class and version.
 
-`binding(False)`: calling a plain C method saves a tenth of a small message's time.
+Methods have `binding(False)`: calls of plain C methods are faster, which saves a tenth of a small message's time.
 """
 
 from cython cimport binding, final
@@ -33,12 +33,12 @@ cdef struct Recent:
 
 
 cdef inline bint is_immutable(object data):
-    """True if these are the bytes of a bytes object, which never change."""
+    """True if `data` is a bytes object or a memoryview of one, whose bytes never change."""
     return PyBytes_CheckExact(data) or PyMemoryView_Check(data) and PyBytes_CheckExact(data.obj)
 
 
 cdef int get(object data, Py_buffer *view, int flags, object words) except -1:
-    """The bytes of a contiguous buffer; `words.not_bytes_error` for anything else, such as an array of floats."""
+    """Set `view` to a contiguous buffer of bytes or integers; `words.not_bytes_error` for other objects."""
     cdef size_t length
     try:
         PyObject_GetBuffer(data, view, flags | PyBUF_ND | PyBUF_FORMAT)
@@ -64,7 +64,7 @@ cdef bytes copy_of(object data, object words):
 
 @final
 cdef class Codec:
-    """The object codec over a function that makes the plan of a class or name and a version.
+    """Decodes and encodes messages. `plan_of` makes the plan for a message's class or name, and a version.
 
     `codec_of` returns the codec of another dialect.
     """
@@ -72,8 +72,8 @@ cdef class Codec:
     cdef object plan_of
     cdef object words
     cdef object codec_of
-    cdef dict programs  # class or name -> programs by version; None for a version that was not used yet
-    cdef Recent recent[RECENT_MASK + 1]  # Recently used programs, by the addresses of class or name and of the version.
+    cdef dict programs  # class or name -> a list of programs by version; None for a version not used yet
+    cdef Recent recent[RECENT_MASK + 1]  # Recently used programs, by the addresses of message and version objects.
 
     def __init__(self, plan_of: object, words: object, codec_of: object) -> None:
         self.plan_of = plan_of
@@ -115,7 +115,7 @@ cdef class Codec:
         cdef long number
         try:
             found = PyDict_GetItemWithError(self.programs, message)
-        except TypeError:  # Unhashable: neither a class nor a name, so the plan's maker raises.
+        except TypeError:  # An unhashable `message` is neither a class nor a name, so `plan_of` raises.
             found = NULL
         if found is not NULL and PyLong_Check(version):
             number = PyLong_AsLongAndOverflow(version, &overflow)
@@ -136,14 +136,13 @@ cdef class Codec:
 
     @binding(False)
     def decode(self, message: object, version: object, data: object, dialect: object = None) -> object:
-        """The message in all of `data`, any bytes-like object, without header; bytes left over are an error.
+        """Decode a message without its header from all of `data`, a bytes-like object; bytes left over are an error.
 
         `message` is a name, for example "LeaderAndIsrRequest", or its class. Arrays are lists. Records are views that
         keep `data` alive. Unknown tags are kept in `unknown_tagged_fields`. `bytes` and memoryviews of them are read in
         place; any other buffer is copied first, since another thread may change it. `dialect="kip590"` reads the
-        versions and the header of that document instead of those that Kafka shipped. Raises DecodeError with the offset
-        of the wrong bytes, UnknownMessageError, UnsupportedVersionError, or NotBytesError for `data` that are not
-        bytes.
+        versions and the header of KIP-590 instead of those that Kafka shipped. Raises DecodeError with the offset of
+        the wrong bytes, UnknownMessageError, UnsupportedVersionError, or NotBytesError for `data` that are not bytes.
         """
         cdef Program program = self.find(message, version, dialect)
         cdef Py_buffer view
@@ -168,11 +167,12 @@ cdef class Codec:
         most_values: object = 0x7FFFFFFFFFFFFFFF,
         gives_way: object = False,
     ) -> tuple[object, int]:
-        """As `decode`, for the message that begins at `offset`; also returns its end. Bytes behind it are not read.
+        """As `decode`, for the message that begins at byte `offset`; returns the message and its end.
 
-        More than `most_values` in its arrays and unknown tags together raise DecodeError: an object may take a hundred
-        times the memory of its bytes. `gives_way` lets other threads run meanwhile, for large messages beside an event
-        loop. A frame is its header, `header, at = decode_from("RequestHeader", 2, frame)`, and from there on its body.
+        Raises DecodeError if the message's arrays and unknown tags have more than `most_values` elements in total: an
+        object may take a hundred times the memory of its bytes. `gives_way` releases the GIL from time to time, for a
+        large message beside an event loop. A frame has a header, `header, at = decode_from("RequestHeader", 2, frame)`,
+        then a body, which begins at `at`.
         """
         cdef Program program = self.find(message, version, dialect)
         cdef Py_ssize_t end
@@ -197,11 +197,11 @@ cdef class Codec:
 
     @binding(False)
     def encode(self, message: object, version: object, out: object = None, dialect: object = None) -> object:
-        """The message as bytes; with `out`, a writable buffer, fills it from its start and returns the number of bytes.
+        """The message as bytes. With a writable buffer `out`, writes to its start and returns the number of bytes.
 
-        Raises EncodeError, which names the field that cannot be written or says that `out` has no room (the contents
-        of `out` are then undefined); UnsupportedVersionError if there is no such version or it lacks a field that is
-        set and not ignorable; NotBytesError for an `out` that is not a writable buffer of bytes.
+        Raises EncodeError, which names the field that cannot be written, or says that `out` has no room (the contents
+        of `out` are then undefined). UnsupportedVersionError: the version does not exist, or it lacks a field that is
+        set and not ignorable. NotBytesError: `out` is not a writable buffer of bytes.
         """
         cdef Program program = self.find(type(message), version, dialect)
         cdef Py_buffer view
@@ -215,8 +215,8 @@ cdef class Codec:
 
     @binding(False)
     def encode_parts(self, message: object, version: object) -> object:
-        """The bytes of `encode` in parts: about 64 KiB each; the last part has the rest, and there is at least one.
+        """Iterate over the bytes of `encode` in parts of about 64 KiB; the last part may be smaller.
 
-        The errors are those of `encode`; one may come behind the first parts. The message must not change meanwhile.
+        Raises the errors of `encode`, possibly after some parts. The message must not change during the iteration.
         """
         return parts_of(self.find(type(message), version, None), message)

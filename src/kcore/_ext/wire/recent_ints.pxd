@@ -1,4 +1,4 @@
-"""Reuses int objects that were made recently, by a table in each module that cimports this file."""
+"""Reuses recently made int objects. Each module that cimports this file has a table of its own."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
@@ -8,7 +8,7 @@ cdef extern from *:
     enum { RECENT_INTS = 1024 };
     static struct { int64_t value; PyObject *number; } recent_ints[RECENT_INTS];
 
-    /* Broker ids and epochs repeat, so all places where the same number was read recently share one int object. */
+    /* The int object of a value. Broker ids and epochs repeat, so one object serves all recent uses of a value. */
     static inline PyObject *int_object(int64_t value) {
         size_t at = (size_t)value & (RECENT_INTS - 1);
         PyObject *number = recent_ints[at].number;

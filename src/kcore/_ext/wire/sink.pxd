@@ -1,4 +1,4 @@
-"""Shared by the modules that write columns: the state of a write, and lengths."""
+"""The state of writing columns to messages, and the lengths of rows; shared by the modules that write columns."""
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
@@ -7,34 +7,33 @@ from kcore._ext.columns.program cimport INT16, STRUCT, VARINT, VECTOR, Node, Op,
 from kcore._ext.columns.steps cimport Steps
 
 cdef struct Layout:
-    int64_t first      # Rows [first, end) are alike, and `first` is written already, at `template` in `out`.
+    int64_t first      # Rows [first, end) have the same layout. Row `first` is written, at byte `template` of `out`.
     int64_t end
     int64_t template
-    int64_t misses     # how often the following rows had other layouts
+    int64_t misses     # how often the next rows had another layout
     Steps steps
 
 cdef struct Sink:
     const Node* nodes
     const Op* ops
     const uint8_t** columns
-    uint8_t** copies     # by column, for columns that determine places: the Writer's own copy, or NULL
-    int64_t* tag_counts  # unknown tags, by node
-    int64_t* is_uniform  # by column of offsets: whether all rows have as many elements, and the most that one has
-    int64_t* widest
-    const int64_t* bytes  # by column
-    const int64_t* rows  # by node
-    uint8_t** absent     # by op of a tagged field: whether a row leaves it out
-    int64_t* is_absent   # by op of a tagged field: whether all rows leave it out
+    uint8_t** copies     # by column: the Writer's own copy of a column that decides where bytes go, or NULL
+    int64_t* tag_counts  # by node: the number of unknown tags
+    int64_t* is_uniform  # by column of offsets: 1 if all rows have the same number of elements
+    int64_t* widest      # by column of offsets: the most elements of a row
+    const int64_t* bytes  # by column: the size in bytes
+    const int64_t* rows  # by node: the number of rows
+    uint8_t** absent     # by op of a tagged field: for each row, 1 if the row omits the field
+    int64_t* is_absent   # by op of a tagged field: 1 if all rows omit the field
     Layout* layouts      # by node
     Mixed* mixed         # state of the node whose rows differ in lengths; NULL if there is none yet
     uint8_t* out
-    int64_t at
+    int64_t at           # the next byte of `out` to write
     int64_t size         # size of the whole message
 
 
 cdef inline int64_t offset_at(const Sink* s, const Op* op, int64_t row) noexcept nogil:
-    """Where the elements of a row begin: from the common length of all rows, or from the Writer's copy of the offsets.
-    """
+    """The index of a row's first element: from the common length of all rows, or the Writer's copy of the offsets."""
     if s.is_uniform[op.column]:
         return row * s.widest[op.column]
     return (<const int32_t*>s.columns[op.column])[row]
@@ -45,7 +44,7 @@ cdef inline int64_t length_at(const Sink* s, const Op* op, int64_t row) noexcept
 
 
 cdef inline const uint8_t* values_of(const Sink* s, const Op* op, int64_t row) noexcept nogil:
-    """The elements of a VECTOR's row: behind those of the row before, or at the row's own begin."""
+    """The elements of a VECTOR's row: at the row's entry in the column of begins, or after those of the row before."""
     if op.begins >= 0 and s.columns[op.begins] != NULL:
         return s.columns[op.column + 1] + (<const int64_t*>s.columns[op.begins])[row]
     return s.columns[op.column + 1] + offset_at(s, op, row) * op.width
@@ -78,7 +77,7 @@ cdef inline int64_t put_varint_at(uint8_t* target, int64_t value) noexcept nogil
 
 
 cdef inline int64_t put_length(uint8_t* target, int64_t prefix, int64_t length) noexcept nogil:
-    """Write the length before a VECTOR or ROWS, -1 for null; returns how many bytes it takes."""
+    """Write the length of a VECTOR or ROWS, -1 for null; returns the number of bytes written."""
     cdef int32_t wide = <int32_t>length
     cdef int16_t narrow = <int16_t>length
     if prefix == VARINT and length < 127:

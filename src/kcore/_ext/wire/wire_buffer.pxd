@@ -1,4 +1,4 @@
-"""The buffer into which a message is written, and the error that ends the write."""
+"""The buffer to which a message is written, and the error that ends the write."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -25,7 +25,7 @@ cdef struct Writer:
     uint8_t *at
     uint8_t *end
     bint fixed           # The caller owns the buffer: it cannot grow.
-    PyObject *grown      # The bytes object that holds the buffer when the first buffer is too small.
+    PyObject *grown      # The bytes object that replaces a first buffer that is too small; NULL before.
     const char *why
     PyObject *culprit    # The value that failed.
     bint unsupported
@@ -55,7 +55,7 @@ cdef inline int make_room(Writer *w, Py_ssize_t size) noexcept:
 
 
 cdef inline int grow(Writer *w, Py_ssize_t size) noexcept:
-    """At least double the buffer; `start`, `at` and `end` move with it."""
+    """Replace the buffer by one at least twice as large, and set `start`, `at` and `end` to positions in it."""
     cdef Py_ssize_t used = w.at - w.start
     cdef Py_ssize_t room = 2 * (used + size)
     if w.fixed:
@@ -74,7 +74,7 @@ cdef inline int grow(Writer *w, Py_ssize_t size) noexcept:
 
 
 cdef inline void store(uint8_t *at, uint64_t number, Py_ssize_t size) noexcept:
-    """Store a big-endian number; the cases let the compiler make each one a swap and a move."""
+    """Store a big-endian number of `size` bytes. The compiler makes each case a byte swap and a move."""
     if size == 4:
         store32(at, <uint32_t>number)
     elif size == 1:
@@ -117,7 +117,7 @@ cdef inline int store_varint(uint8_t *at, uint32_t number) noexcept:
 
 
 cdef inline int insert_varint(Writer *w, Py_ssize_t mark, uint32_t number) noexcept:
-    """Insert before the bytes from `mark` on: the size or count is known only after them."""
+    """Insert a varint before the bytes from `mark` on, for a size or count that is known only after them."""
     cdef int size = varint_size(number)
     if make_room(w, size) < 0:
         return -1

@@ -1,7 +1,7 @@
 from types import MemberDescriptorType
 
 class ListField:
-    """The attribute of a field that is an array of int32s: the first read turns packed numbers into a list."""
+    """The attribute of a field that is an array of int32s. The first read converts packed numbers to a list."""
 
     member: MemberDescriptorType
     def __init__(self, member: MemberDescriptorType) -> None: ...

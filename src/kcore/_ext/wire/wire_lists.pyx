@@ -1,4 +1,4 @@
-"""Arrays of int32s that a decoded message keeps packed until a user reads the attribute as a list."""
+"""The attributes of int32 arrays, which a decoded message keeps packed until a user reads the attribute."""
 
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int32_t
@@ -30,8 +30,8 @@ cdef PyObject *list_of(const int32_t *numbers, Py_ssize_t count) noexcept:
 cdef class ListField:
     """The attribute of a field that is an array of int32s.
 
-    It works as the slot's own `member`, except that the first read turns packed numbers into a list and stores the
-    list.
+    It behaves as `member`, the slot's own descriptor. But the first read converts packed numbers to a list and stores
+    the list in the slot.
     """
 
     cdef readonly object member

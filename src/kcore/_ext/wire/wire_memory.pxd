@@ -1,15 +1,15 @@
-"""Memory of message objects: instances that have only slots, their lists, and packed int32s.
+"""Allocates and frees message objects: instances that have only slots, their lists, and packed int32s.
 
-The interpreter's general allocation and deallocation take as long as all the rest of decoding. The C code below has
+The interpreter's general allocation and deallocation would take as long as the rest of decoding. The C code below has
 state, so only `wire_program.pyx` may cimport this file.
 
 An array of int32s (replicas, ISRs: most of a control message) stays packed as a `PackedInts` in its slot, until a user
-reads the list (`ListField` in wire_lists.pyx). A list of three takes 96 bytes and three times as long.
+reads the list (`ListField` in wire_lists.pyx). A list of three would need 96 bytes and three times as much time.
 
-Instances of small messages lie in memory of the interpreter's allocator, which is kept for the next one (`spares`).
-Instances of big messages lie in slabs of 2 MiB. Linux is asked for huge pages there, since page faults of 4 KiB each
-would take longer than decoding. Instances that Python code makes lie where Python puts them. Deallocation tells these
-three apart by the address.
+Instances of small messages use memory of the interpreter's allocator; freed memory is kept for the next instances
+(`spares`). Instances of big messages use slabs of 2 MiB with huge pages on Linux, since page faults for pages of 4 KiB
+would take longer than decoding. Python allocates the instances that Python code makes. Deallocation finds by the
+address if an instance is in a slab.
 """
 
 from cpython.object cimport PyObject, PyTypeObject
@@ -45,27 +45,27 @@ cdef extern from *:
         knows_head = MAKES_ITS_OWN && bytes == sizeof(Head);
     }
 
-    enum { SIZES = 64, MOST_SPARES = 64 };  /* Sizes are in pointers. */
+    enum { SIZES = 64, MOST_SPARES = 64 };  /* Sizes in pointers below SIZES are kept, MOST_SPARES blocks of each. */
 
     static inline Py_ssize_t size_class(PyTypeObject *type) {
         Py_ssize_t size = (sizeof(Head) + type->tp_basicsize) / sizeof(PyObject *);
-        return size < SIZES ? size : 0;  /* No instance has size 0: nothing is kept of it. */
+        return size < SIZES ? size : 0;  /* 0: too large, so that freed memory of this type is not kept. */
     }
 
     /* Slabs. */
     enum { SLAB_BITS = 21, FIRST_BLOCK = 64, ADDRESS_BITS = 47 };
     #define SLAB_SIZE ((Py_ssize_t)1 << SLAB_BITS)
     typedef struct Slab {
-        struct Slab *next, *previous;  /* Links to slabs of this size with room. */
-        void *freed;                   /* Blocks that were used; the first word of each links to the next. */
+        struct Slab *next, *previous;  /* Links to other slabs with room for the same block size. */
+        void *freed;                   /* Freed blocks; the first word of each links to the next. */
         char *unused;                  /* The first block that was never used. */
-        Py_ssize_t block, used;        /* Bytes of a block; how many blocks are in use. */
-        Py_ssize_t size;
+        Py_ssize_t block, used;        /* Bytes of a block; the number of blocks in use. */
+        Py_ssize_t size;               /* Pointers of a block. */
     } Slab;
     static Slab *with_room[SIZES];
     static Slab *kept = NULL;  /* An empty slab, kept so that successive messages need no system call. */
 
-    /* A bit for each 2 MiB of the address space: whether they are a slab. Few pages of its 8 MiB are touched. */
+    /* A bit for each 2 MiB of the address space, set if they are a slab. Few pages of this array are ever touched. */
     static uint64_t is_slab[(size_t)1 << (ADDRESS_BITS - SLAB_BITS - 6)];
 
     static inline Slab *slab_of(const void *at) {
@@ -95,7 +95,7 @@ cdef extern from *:
         if (slab->previous) slab->previous->next = slab->next; else with_room[slab->size] = slab->next;
     }
 
-    /* 2 MiB at a multiple of 2 MiB, or NULL. */
+    /* Maps 2 MiB at an address that is a multiple of 2 MiB; NULL if it fails. */
     static Slab *map_slab(void) {
     #if HAS_SLABS
         char *whole = mmap(NULL, 2 * SLAB_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
@@ -169,7 +169,7 @@ cdef extern from *:
         if (kept == NULL) kept = slab; else unmap_slab(slab);
     }
 
-    /* Instances. Freed memory by size in pointers: empty slots, the first of which links to the next. */
+    /* Memory of freed instances, by size in pointers. The first slot of each links to the next. */
     static struct { PyObject *first; int count; } spares[SIZES];
 
     static void free_slots(PyObject *self);
@@ -192,7 +192,8 @@ cdef extern from *:
         return init_instance((PyObject *)(block + 1), type);
     }
 
-    /* With empty slots and untracked: a message is a tree, so the collector need not visit it. */
+    /* A new instance with empty slots, untracked: a message is a tree, so the collector need not visit it. `many`: the
+       message has many objects, so use a slab. */
     static PyObject *make_instance(PyTypeObject *type, int many) {
         Py_ssize_t size = size_class(type);
         PyObject *instance = spares[size].first;
@@ -209,14 +210,14 @@ cdef extern from *:
         return instance;
     }
 
-    /* Freed memory of bytes objects by exact size: the allocation may have no more bytes. */
+    /* Memory of freed bytes objects, by their exact size, since an allocation may have no room for more bytes. */
     enum { BYTES_SIZES = 256, MOST_SPARE_BYTES = 2 };
     static struct { PyBytesObject *spare[MOST_SPARE_BYTES]; int count; } spare_bytes[BYTES_SIZES];
 
-    /* PyBytes_FromStringAndSize without its four calls, which take as long as the memory does. */
+    /* PyBytes_FromStringAndSize without its four inner calls, which take as long as the allocation. */
     static PyObject *make_bytes(const char *data, Py_ssize_t size) {
     #if MAKES_ITS_OWN
-        if (size > 1) {  /* Shorter bytes objects are shared. */
+        if (size > 1) {  /* Python shares one object for all shorter bytes of the same value. */
             PyBytesObject *bytes;
             if (size < BYTES_SIZES && spare_bytes[size].count > 0) {
                 bytes = spare_bytes[size].spare[--spare_bytes[size].count];
@@ -246,7 +247,7 @@ cdef extern from *:
         else PyObject_Free(value);
     }
 
-    /* The int32s of a list that was not read yet. */
+    /* The int32s of a list that no user has read yet. */
     typedef struct {
         PyObject_HEAD
         int32_t count;
@@ -272,7 +273,7 @@ cdef extern from *:
         return ((PackedInts *)value)->values;
     }
 
-    /* From `count` numbers of the wire, whose bytes were checked. */
+    /* A PackedInts of `count` big-endian int32s at `at`; the caller has checked that these bytes exist. */
     static PyObject *pack_ints(const uint8_t *at, Py_ssize_t count, int many) {
         Py_ssize_t size = (offsetof(PackedInts, values) + 4 * count + sizeof(PyObject *) - 1) / sizeof(PyObject *);
         PackedInts *packed = NULL;
@@ -319,7 +320,7 @@ cdef extern from *:
         return list;
     }
 
-    /* Releases a slot's value. An untracked list that only the slot refers to is freed here. */
+    /* Releases a slot's value. Frees PackedInts, bytes and untracked lists itself if only the slot refers to them. */
     static inline void drop(PyObject *value) {
         if (value == NULL) return;
         if (Py_IS_TYPE(value, &PackedInts_Type) && Py_REFCNT(value) == 1) {
@@ -337,7 +338,7 @@ cdef extern from *:
         PyListObject *list = (PyListObject *)value;
         Py_ssize_t count = Py_SIZE(list);
         PyObject **items = list->ob_item;
-        /* Code that runs when an item is freed must find an empty list. */
+        /* Code that runs when an item is freed must see an empty list. */
         Py_SET_SIZE((PyVarObject *)list, 0);
         list->ob_item = NULL;
         list->allocated = 0;
@@ -368,9 +369,9 @@ cdef extern from *:
         Py_DECREF(type);
     }
 
-    /* Frees an instance that has only slots: general deallocation costs as much as the rest of a small message.
-       A subclass of a user's own frees what it added, then comes here. No message nests deep, so the
-       interpreter's guard against deep nesting, which takes time, waits until one does. */
+    /* Frees an instance that has only slots, since general deallocation costs as much as the rest of a small message.
+       A user's subclass frees its own additions, then calls this. The interpreter's guard against deep nesting takes
+       time, so it is used only from depth 50 on, which Kafka's messages do not reach. */
     static void free_slots(PyObject *self) {
         static int depth = 0;
         PyObject_GC_UnTrack(self);

@@ -1,4 +1,4 @@
-"""Writes one message object part by part, by its program."""
+"""Writes one message object to bytes in parts, by its program."""
 
 from kcore._ext.wire.wire_program cimport Program
 

@@ -1,7 +1,8 @@
-"""Writes a message to bytes part by part: as `wire_writer`, but with its own stack for arrays of structs.
+"""Writes a message to bytes in parts: as `wire_writer`, but with an explicit stack for arrays of structs.
 
-A part ends behind the element that makes it large enough. The message may change between two parts, and may then no
-longer be valid. Memory stays safe: each visited object is held, and a list's size is read again for each element.
+A part ends after the element with which it reaches PART_BYTES. If a user changes the message between two parts, the
+bytes may be invalid. Memory stays safe: this module holds references to visited objects, and reads a list's size again
+for each element.
 """
 
 from cpython.object cimport PyObject
@@ -22,28 +23,28 @@ cdef extern from "Python.h":
 
 cdef enum:
     FIRST_ROOM = 1024
-    PART_BYTES = 1 << 16  # Writing a part takes a fraction of a millisecond.
-    MAX_LEVELS = 8        # Structs within structs; a struct nested deeper is written as a whole.
+    PART_BYTES = 1 << 16  # The size from which a part ends; writing it takes a fraction of a millisecond.
+    MAX_LEVELS = 8        # Levels of nested structs on the stack; a deeper struct is written as a whole.
 
 cdef struct Level:
     const Layout *layout
     PyObject *instance   # a held reference
     int field            # the next field to write
-    PyObject *values     # the array of that field while its elements are written, a held reference
+    PyObject *values     # the array of the field `field` while its elements are written, a held reference
     const Step *element
     Py_ssize_t count, next
-    bint is_deep         # The elements of the array have arrays of structs themselves.
+    bint is_deep         # The array's elements have arrays of structs too.
 
 
 cdef object parts_of(Program program, object message):
-    """An iterator over the bytes of the message; it raises as `write_message`, at the part that cannot be written."""
+    """An iterator over the message's bytes in parts. It raises the errors of `write_message`, possibly after parts."""
     parts = Parts()
     parts.begin(program, message)
     return parts
 
 
 cdef class Parts:
-    """The bytes of a message, part by part; the last part may be small."""
+    """An iterator over the bytes of a message in parts; the last part may be small."""
 
     cdef Program program
     cdef Writer writer
@@ -89,7 +90,7 @@ cdef class Parts:
         return part
 
     cdef int fill(self) noexcept:
-        """Write the next part into the buffer."""
+        """Write the next part to the buffer."""
         cdef Writer *w = &self.writer
         cdef Level *level
         cdef PyObject *item
@@ -118,7 +119,7 @@ cdef class Parts:
         return 0
 
     cdef int next_field(self, Level *level) noexcept:
-        """Write a field, or begin an array of structs; behind the last field, end the struct."""
+        """Write a field, or begin an array of structs. After the last field, write tagged fields and end the struct."""
         cdef Writer *w = &self.writer
         cdef const Step *step
         cdef PyObject *value
@@ -159,7 +160,7 @@ cdef class Parts:
         Py_DECREF(self.levels[self.depth].instance)
 
     cdef void leave_crumbs(self) noexcept:
-        """Leave crumbs for the place of the error, the innermost first; there are no more parts."""
+        """Add the path of the error to the writer's crumbs, the innermost first, and end the iteration."""
         cdef Level *level
         while self.depth:
             level = &self.levels[self.depth - 1]

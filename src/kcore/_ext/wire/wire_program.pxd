@@ -1,4 +1,4 @@
-"""A plan as C structs, which the reader and the writer run. `Program` owns all memory that the structs point at."""
+"""The C structs of a plan, which the reader and the writers follow. `Program` owns the memory of all structs."""
 
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -21,8 +21,8 @@ cpdef enum Kind:
     ARRAY = 13
 
 cdef enum:
-    MAX_DEPTH = 32      # Crumbs of a path: two a level of nesting. Kafka's deepest message needs ten.
-    MAX_STRING = 32767  # Kafka refuses longer strings, compact ones too.
+    MAX_DEPTH = 32      # The most crumbs of a path, two for each level of nesting. Kafka's deepest message needs ten.
+    MAX_STRING = 32767  # The most bytes of a string in Kafka, of a compact string too.
 
 cdef struct Step:
     Kind kind
@@ -34,9 +34,9 @@ cdef struct Step:
     int64_t lowest          # lowest value of an integer
     int64_t highest
     PyObject *name
-    PyObject *initial       # the shared default, also as PackedInts; NULL if each instance needs a new one
-    PyObject *default       # the default to compare with
-    Layout *blank           # default instance of a STRUCT that is not null by default: all its fields are `absent`
+    PyObject *initial       # the default that instances share (PackedInts for int32s); NULL: each needs a new object
+    PyObject *default       # the default, to compare values with it
+    Layout *blank           # layout of the default of a STRUCT that is not null by default: all fields are `absent`
     Step *element           # element of an ARRAY
     Layout *layout          # layout of a STRUCT
     PyTypeObject *type      # type of a UUID
@@ -52,8 +52,8 @@ cdef struct Layout:
     int refused_count
     Step *in_line
     Step *tagged            # ascending tags
-    Step *absent            # not in this version: reading leaves the default
-    Step *refused           # the fields of `absent` that must have their default when written
+    Step *absent            # the fields that this version lacks: the reader sets their defaults
+    Step *refused           # the fields of `absent` that are not ignorable: writing fails unless they have defaults
 
 cdef struct Crumb:
     PyObject *name          # name of a field, or NULL

@@ -1,4 +1,4 @@
-"""Compiles a plan (`kcore.wire.plan`) into the C structs of wire_program.pxd, once a class and version."""
+"""Compiles a plan (`kcore.wire.plan`) into the C structs of wire_program.pxd, once for each class and version."""
 
 import sys
 
@@ -17,7 +17,7 @@ import sys
 cdef extern from *:
     """
     #include <structmember.h>
-    /* The offset of that member in a slotted instance. */
+    /* The offset of a member in a slotted instance, in bytes; -1 if the descriptor is not a slot's. */
     static Py_ssize_t slot_offset(PyObject *descriptor) {
         if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) return -1;
         PyMemberDef *member = ((PyMemberDescrObject *)descriptor)->d_member;
@@ -68,18 +68,18 @@ RANGES = {
 
 
 def explain_calls(metaclass: type, explain: object) -> None:
-    """Make calls of the metaclass' classes that raise a TypeError call `explain(cls, args, keywords)`.
+    """Let `explain(cls, args, keywords)` replace the TypeError of a wrong call of a class of `metaclass`.
 
-    `explain` returns a better exception or None. `keywords` is None if there were none. Correct calls cost nothing
-    extra, unlike with an `__init__` that takes any keyword or a `__call__` in Python.
+    `explain` returns a better exception, or None to keep the TypeError. `keywords` is None if there were none. Correct
+    calls take no extra time, unlike with an `__init__` for any keyword, or with a `__call__` in Python.
     """
     set_call(<PyTypeObject *>metaclass, <PyObject *>explain)
 
 
 cdef class Program:
-    """One compiled version of one message. The codec makes it.
+    """One compiled version of one message; the codec creates it.
 
-    `words` holds objects of the package above that kernels must not import: its exceptions and its Uuid.
+    `words` holds the exceptions and the Uuid of higher layers, which kernels must not import.
     """
 
     def __init__(self, plan: object, words: object) -> None:
@@ -114,7 +114,7 @@ cdef class Program:
         return layout
 
     cdef Layout *blank(self, object struct) except NULL:
-        """An instance with only defaults, of any version."""
+        """The layout of an instance of `struct` that has only defaults."""
         cdef Layout *layout = <Layout *>self.block(1, sizeof(Layout))
         layout.type = <PyTypeObject *>self.own(struct)
         layout.unknown_slot = slot_of(struct, "unknown_tagged_fields")
@@ -143,7 +143,7 @@ cdef class Program:
         return compiled
 
     cdef int value(self, Step *step, object plan) except -1:
-        """Compile how a value is written, and the elements of an array."""
+        """Compile the encoding of a value, of a struct's fields and of an array's elements."""
         step.kind, step.compact, step.nullable = plan.kind, plan.compact, plan.nullable
         step.type = <PyTypeObject *>self.words.uuid
         if plan.struct is not None:
@@ -179,12 +179,12 @@ cdef PyObject *NO_INTS = pack_ints(NULL, 0, False)
 
 
 cdef PyObject *new_instance(PyTypeObject *type, bint many) noexcept:
-    """A new instance with empty slots; `many`: for a message that has many objects."""
+    """A new instance with empty slots. `many`: the message has many objects, so allocate from a slab."""
     return make_instance(type, many)
 
 
 cdef PyObject *new_list(Py_ssize_t count) noexcept:
-    """A new list without items: the caller must set them all."""
+    """A new list of `count` items, all of which the caller must set."""
     return make_list(count)
 
 
@@ -193,7 +193,8 @@ cdef PyObject *new_bytes(const char *data, Py_ssize_t size) noexcept:
 
 
 cdef PyObject *new_packed(const uint8_t *at, Py_ssize_t count, bint many) noexcept:
-    """`count` int32s of the wire, whose bytes were checked; `many` as in `new_instance`."""
+    """The packed int32s from `count` big-endian ones, whose bytes the caller has checked; `many` as in `new_instance`.
+    """
     if count == 0:
         Py_INCREF(NO_INTS)
         return NO_INTS
@@ -201,12 +202,12 @@ cdef PyObject *new_packed(const uint8_t *at, Py_ssize_t count, bint many) noexce
 
 
 cdef const int32_t *packed_ints(PyObject *value, Py_ssize_t *count) noexcept:
-    """The packed numbers of a value; NULL if the value is not packed."""
+    """The packed numbers of a value, with `count` set; NULL if the value is not packed."""
     return ints_of(value, count)
 
 
 cdef str path_text(const Crumb *crumbs, int count):
-    """A path, for example topic_states[3].isr, from the crumbs of an unwinding reader or writer: innermost first."""
+    """The path of an error, for example topic_states[3].isr, from the crumbs of a reader or writer, innermost first."""
     text = ""
     for i in range(count - 1, -1, -1):
         if crumbs[i].name is NULL:

@@ -1,8 +1,8 @@
-"""Reads bytes to objects: values go straight into the slots of instances, whose construction runs no Python code.
+"""Reads bytes to objects: sets the slots of new instances directly, without Python code.
 
-No byte is trusted: every access is checked against the bytes left, an array's count before its list is allocated. A
-function that fails returns NULL or -1 with `why` set, or with a Python exception if memory ran out. Each caller then
-leaves a crumb, so an error names its field, and a message without errors pays nothing for that.
+Every access is checked against the bytes left, and an array's count before its list is allocated. A function that fails
+returns NULL or -1 with `why` set, or with a Python exception if memory ran out. Each caller then adds a crumb, its part
+of the path to the wrong field. So an error names its field, and valid messages do not pay for that.
 """
 
 from cpython.object cimport PyObject
@@ -42,14 +42,14 @@ cdef extern from "Python.h":
 
 cdef struct Reader:
     PyObject *source  # the object that owns the bytes
-    PyObject *view  # the last view made; the message holds it
+    PyObject *view  # the last view of records made; the message owns it
     const uint8_t *start
     const uint8_t *at
     const uint8_t *end
     const char *why
-    bint many  # Allocate for many objects: the message is big.
-    int64_t room  # How many more values its arrays and unknown tags may have.
-    int until  # How many more elements to read before other threads may run; negative: never.
+    bint many  # The message is big, so its objects are allocated from slabs.
+    int64_t room  # The number of further elements that arrays and unknown tags may have.
+    int until  # The number of elements to read before other threads may run; negative: other threads do not run.
     int depth
     Crumb crumbs[MAX_DEPTH]
 
@@ -59,10 +59,10 @@ cdef enum:
     BAD_VARINT = -1
 
 cdef enum:
-    SMALL = 1024  # A message of fewer bytes makes too few objects for the collector to run.
-    BIG = 256 * 1024  # A message of more bytes makes so many instances that they fill slabs of 2 MiB.
-    A_TURN = 2048  # Elements; reading them takes a fraction of a millisecond.
-    A_PAUSE = 50  # Microseconds, enough for a thread that waits for the GIL to wake up.
+    SMALL = 1024  # Bytes: a message up to this size makes too few objects for the garbage collector to run.
+    BIG = 256 * 1024  # Bytes: a message from this size on has enough instances for slabs of 2 MiB.
+    A_TURN = 2048  # Elements read between two pauses; reading them takes a fraction of a millisecond.
+    A_PAUSE = 50  # Microseconds of a pause, in which a thread that waits for the GIL can wake up.
 
 NO_UNKNOWN_FIELDS = ()
 cdef PyObject *NOTHING_UNKNOWN = <PyObject *>NO_UNKNOWN_FIELDS
@@ -77,11 +77,11 @@ cdef object read_message(
     int64_t room=0x7FFFFFFFFFFFFFFF,
     bint gives_way=False,
 ):
-    """Read the message that begins at `end` of `data`, which belongs to `source`; DecodeError if it is not a message.
+    """Read the message that begins at byte `end` of `data`, the bytes of `source`; DecodeError if it is invalid.
 
     Sets `end` to the end of the message; without `end`, the message begins at 0 and must take all of `data`. `room`
-    bounds the objects that are made: each is far larger than the one or two bytes that it may take. `gives_way`: other
-    threads get the GIL from time to time.
+    bounds the number of elements, since an object is far larger than the one or two bytes that it may have in `data`.
+    `gives_way`: release the GIL from time to time.
     """
     cdef Reader reader
     cdef Reader *r = &reader
@@ -133,7 +133,7 @@ cdef inline PyObject **slot_at(PyObject *instance, Py_ssize_t slot) noexcept:
 
 
 cdef inline int64_t read_varint(Reader *r) noexcept:
-    """Read an unsigned varint of at most five bytes and 32 bits; BAD_VARINT with `why` set."""
+    """Read an unsigned varint of at most five bytes and 32 bits; for an error, set `why` and return BAD_VARINT."""
     cdef uint64_t value = 0
     cdef uint8_t byte
     cdef int shift
@@ -153,7 +153,8 @@ cdef inline int64_t read_varint(Reader *r) noexcept:
 
 
 cdef inline int64_t read_length(Reader *r, const Step *step) noexcept:
-    """Read the length before a value: NULL_LENGTH where null is allowed, BAD_LENGTH with `why` set."""
+    """Read the length before a value. NULL_LENGTH for a null that is allowed; BAD_LENGTH with `why` set for an error.
+    """
     cdef int64_t length
     if step.compact:
         length = read_varint(r)
@@ -263,7 +264,7 @@ cdef PyObject *read_array(Reader *r, const Step *step) noexcept:
     cdef int64_t count = read_length(r, step)
     if count < 0:
         return shared(Py_None) if count == NULL_LENGTH else NULL
-    # With elements of no bytes a count could allocate without end, so each element counts as one byte at least.
+    # Each element counts as at least one byte: otherwise the bytes would not bound a count of empty elements.
     if count > (r.end - r.at) // max(element.min_size, 1):
         r.at = before
         return fail(r, "an array's count is greater than the bytes left can hold")
@@ -291,8 +292,7 @@ cdef PyObject *read_array(Reader *r, const Step *step) noexcept:
 
 
 cdef void give_way(Reader *r) noexcept:
-    """Let other threads run between two elements. Only the reader has the unfinished message, and it has its own bytes.
-    """
+    """After A_TURN elements, let other threads run. They cannot see the unfinished message or change its bytes."""
     r.until -= 1
     if r.until <= 0:
         r.until = A_TURN
@@ -301,7 +301,7 @@ cdef void give_way(Reader *r) noexcept:
 
 
 cdef PyObject *read_nullable_struct(Reader *r, const Step *step) noexcept:
-    """Read a struct behind a marker byte: negative is null, any other is followed by the struct (KIP-893)."""
+    """Read a nullable struct: a marker byte, negative for null; otherwise the struct follows (KIP-893)."""
     cdef bint is_null
     if r.at >= r.end:
         return fail(r, "the bytes end before a struct")
@@ -311,9 +311,9 @@ cdef PyObject *read_nullable_struct(Reader *r, const Step *step) noexcept:
 
 
 cdef PyObject *read_struct(Reader *r, const Layout *layout) noexcept:
-    """A new instance with every slot set.
+    """Read a struct: a new instance with every slot set.
 
-    The instance and its lists are untracked: a message is a tree, so the collector need not visit it.
+    The collector does not track the instance and its lists, since a message is a tree without cycles.
     """
     cdef const Step *step
     cdef PyObject *value
@@ -340,7 +340,7 @@ cdef PyObject *read_struct(Reader *r, const Layout *layout) noexcept:
 
 
 cdef inline bint passes_no_tags(Reader *r) noexcept:
-    """Skip the byte that says that no tags follow, if it does: nearly always."""
+    """Skip the number of tagged fields if it is 0, as nearly always; True if it was."""
     if r.at == r.end or r.at[0]:
         return False
     r.at += 1
@@ -348,7 +348,7 @@ cdef inline bint passes_no_tags(Reader *r) noexcept:
 
 
 cdef int set_defaults(const Layout *layout, PyObject *instance) noexcept:
-    """Set the defaults of fields that the version or the sender left out."""
+    """Set the defaults of fields that the version lacks, and of tagged fields that the sender omitted."""
     cdef int i
     for i in range(layout.absent_count):
         if set_default(&layout.absent[i], instance) < 0:
@@ -417,7 +417,7 @@ cdef int read_tagged(Reader *r, const Layout *layout, PyObject *instance) noexce
 
 
 cdef int read_known(Reader *r, const Step *step, PyObject *instance, int64_t size) noexcept:
-    """Read a tagged field of the schema; the field must fill the announced size."""
+    """Read a tagged field of the schema. The field must have exactly the size before it."""
     cdef const uint8_t *end = r.end
     r.end = r.at + size
     cdef PyObject *value = read_value(r, step)
@@ -432,7 +432,7 @@ cdef int read_known(Reader *r, const Step *step, PyObject *instance, int64_t siz
 
 
 cdef int keep_unknown(Reader *r, PyObject **slot, int64_t tag, int64_t size) noexcept:
-    """Append (tag, bytes) to the unknown tags of a newer peer: a list until the last tag is read."""
+    """Append (tag, bytes) to the unknown tags, which a newer peer may send; a list until `close_unknown`."""
     cdef PyObject *pair
     cdef PyObject *kept
     cdef int failed

@@ -1,4 +1,4 @@
-"""Shared by the modules that write a message object: fields of an instance, elements of a list."""
+"""Reads an instance's fields and a list's elements, for the modules that write message objects."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -14,7 +14,7 @@ cdef extern from "Python.h":
     PyObject *Py_None
 
 cdef enum:
-    MAX_LENGTH = 0x7FFFFFFE  # A compact length is written plus one, and Java's int has to hold it.
+    MAX_LENGTH = 0x7FFFFFFE  # The largest length: a compact length is written plus one, and must fit Java's int.
 
 
 cdef inline PyObject *slot_at(PyObject *instance, Py_ssize_t slot) noexcept:
@@ -22,7 +22,7 @@ cdef inline PyObject *slot_at(PyObject *instance, Py_ssize_t slot) noexcept:
 
 
 cdef inline PyObject *field_of(PyObject *instance, const Step *step) noexcept:
-    """A borrowed reference. None if the user deleted the field or never ran `__init__`."""
+    """A borrowed reference to a field's value; None if the user deleted the field or did not run `__init__`."""
     cdef PyObject *value = slot_at(instance, step.slot)
     return Py_None if value is NULL else value
 
@@ -35,7 +35,7 @@ cdef inline int put_length(Writer *w, const Step *step, int64_t length) noexcept
     """Write the length before a value; -1 is null."""
     cdef Py_ssize_t size = 2 if step.kind == STRING else 4
     if length > MAX_LENGTH:
-        return fail(w, NULL, "longer than Kafka can say")
+        return fail(w, NULL, "longer than 2147483646 bytes or elements")
     if step.compact:
         return put_varint(w, <uint32_t>(length + 1))
     if make_room(w, size) < 0:

@@ -1,12 +1,12 @@
-"""Makes Uuids and views of records directly, instead of by several calls of Python's."""
+"""Makes Uuids and views of records by C code, which is faster than Python's constructors."""
 
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport uint8_t
 
 cdef extern from *:
     """
-    /* A Uuid is a plain bytes subclass and is made as bytes makes its subclasses. It refers to no object, so the
-       collector need not visit it: there may be a million. */
+    /* A Uuid is a subclass of bytes, and made in the same way as bytes makes instances of subclasses. It refers to no
+       object, so the collector need not visit the perhaps million Uuids of a message. */
     static PyObject *new_uuid(PyTypeObject *type, const unsigned char *data) {
         PyObject *uuid = type->tp_alloc(type, 16);
         if (uuid == NULL) return NULL;
@@ -19,8 +19,9 @@ cdef extern from *:
         return uuid;
     }
 
-    /* A view of bytes, also of a source with other elements; narrowed in place before anyone else has it.
-       `last`: the previous view of the same source; sharing its buffer halves the time. */
+    /* A view of `length` bytes from `begin` on; `source` may have other elements than bytes. A new view is narrowed in
+       place, before other code sees it. `last`: the previous view of the same source; sharing its buffer halves the
+       time. */
     static PyObject *new_view(PyObject *source, PyObject *last, const unsigned char *begin, Py_ssize_t length) {
         PyObject *view = PyMemoryView_FromObject(last ? last : source), *whole = view;
         if (view != NULL && last == NULL && !PyBytes_CheckExact(source)) {

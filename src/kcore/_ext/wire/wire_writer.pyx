@@ -1,9 +1,9 @@
-"""Writes objects to bytes: values are read from the slots of instances by their offset, checked, and written.
+"""Writes objects to bytes: reads values from the slots of instances by their offsets, checks and writes them.
 
-A message grows in a small buffer on the stack, then, if needed, in a bytes object that doubles. As in the reader, a
-function that fails returns -1 with `why` set (or a Python exception), and each caller leaves a crumb. A user's own
-`__index__` or `__eq__` may run and change the message meanwhile. Memory stays safe: each visited object is held, and a
-list's size is read again for each element.
+A message is written to a small buffer on the stack; if that is too small, to a bytes object that grows by doubling. As
+in the reader, a function that fails returns -1 with `why` set or with a Python exception, and each caller adds a crumb.
+A user's `__index__` or `__eq__` may change the message during the write. Memory stays safe: this module holds
+references to visited objects, and reads a list's size again for each element.
 """
 
 from cpython.object cimport PyObject
@@ -21,7 +21,7 @@ from kcore._ext.wire.wire_slots cimport MAX_LENGTH, field_of, is_sequence, item_
 
 cdef extern from *:
     """
-    /* An int of one digit without a call. */
+    /* Reads an int of one digit without a function call; 0 if the int has more digits. */
     static inline int compact_int(PyObject *value, int64_t *number) {
     #if PY_VERSION_HEX >= 0x030C0000
         if (!PyUnstable_Long_IsCompact((PyLongObject *)value)) return 0;
@@ -72,12 +72,12 @@ cdef extern from "Python.h":
 
 cdef enum:
     FIRST_ROOM = 1024
-    SHOWN = 60  # Characters of the wrong value in an error.
+    SHOWN = 60  # The most characters of a wrong value that an error shows.
 
 cdef struct Unknown:
     PyObject *fields     # (tag, bytes) in order
     Py_ssize_t next
-    int64_t previous     # tag
+    int64_t previous     # the tag written last
 
 
 cdef Step TAG  # An integer step with the range of an unknown field's tag.
@@ -106,7 +106,7 @@ cdef object write_message(Program program, object message):
 
 
 cdef Py_ssize_t write_message_into(Program program, object message, uint8_t *out, Py_ssize_t room) except -1:
-    """How many bytes of `out` the message takes; EncodeError if it has no room."""
+    """Write the message to `out`; returns its size in bytes, EncodeError if it needs more than `room` bytes."""
     cdef Writer writer
     open_writer(&writer, out, room, True)
     if write_struct(&writer, program.root, <PyObject *>message) < 0:
@@ -141,7 +141,7 @@ cdef inline int to_int(Writer *w, const Step *step, PyObject *value, int64_t *nu
 
 
 cdef int index_of(Writer *w, const Step *step, PyObject *value, int64_t *number) noexcept:
-    """NumPy's integers and enums are integers too; a bool is not."""
+    """Convert an object that is not exactly an int: NumPy's integers and enums are integers, a bool is not."""
     cdef PyObject *index
     cdef int result
     if PyBool_Check(value) or not PyIndex_Check(value):
@@ -152,7 +152,7 @@ cdef int index_of(Writer *w, const Step *step, PyObject *value, int64_t *number)
     if index is NULL:
         if not PyErr_ExceptionMatches(PyExc_TypeError):
             return -1
-        PyErr_Clear()  # An array has an index only if it holds one integer.
+        PyErr_Clear()  # A NumPy array that is not a single integer raises TypeError.
         return fail(w, value, "expected an integer")
     result = to_int(w, step, index, number)
     Py_DECREF(index)
@@ -240,7 +240,7 @@ cdef int write_string(Writer *w, const Step *step, PyObject *value) noexcept:
 
 
 cdef int write_bytes(Writer *w, const Step *step, PyObject *value) noexcept:
-    """Write any bytes-like object; without a step, the size of an unknown tagged field goes before it."""
+    """Write a bytes-like object after its length; `step` NULL: an unknown tagged field, after its size as a varint."""
     cdef Py_buffer view
     cdef int result
     if PyObject_GetBuffer(value, &view, PyBUF_SIMPLE) < 0:
@@ -249,7 +249,7 @@ cdef int write_bytes(Writer *w, const Step *step, PyObject *value) noexcept:
     if step is not NULL:
         result = put_length(w, step, view.len)
     elif view.len > MAX_LENGTH:
-        result = fail(w, NULL, "longer than Kafka can say")
+        result = fail(w, NULL, "longer than 2147483646 bytes or elements")
     else:
         result = put_varint(w, <uint32_t>view.len)
     if result == 0:
@@ -318,7 +318,7 @@ cdef int write_fields(Writer *w, const Layout *layout, PyObject *instance) noexc
 
 
 cdef int refuse_absent(Writer *w, const Layout *layout, PyObject *instance) noexcept:
-    """Check that the fields that the version lacks have their defaults."""
+    """Fail if a field that the version lacks, and that is not ignorable, does not have its default."""
     cdef int i
     for i in range(layout.refused_count):
         if refuse_if_set(w, &layout.refused[i], field_of(instance, &layout.refused[i])) < 0:
@@ -328,12 +328,12 @@ cdef int refuse_absent(Writer *w, const Layout *layout, PyObject *instance) noex
 
 
 cdef int write_one(Writer *w, const Step *step, PyObject *value) noexcept:
-    """Write a value, for other kernels."""
+    """Write a value; `wire_parts` calls this."""
     return write_value(w, step, value)
 
 
 cdef int refuse_if_set(Writer *w, const Step *step, PyObject *value) noexcept:
-    """Fail if a field is set that the version lacks and that must not be dropped."""
+    """Fail unless the field, which the version lacks and which is not ignorable, has its default."""
     cdef int same = is_default(step, value)
     if same < 0:
         return -1
@@ -344,8 +344,7 @@ cdef int refuse_if_set(Writer *w, const Step *step, PyObject *value) noexcept:
 
 
 cdef int is_default(const Step *step, PyObject *value) noexcept:
-    """1 if the value is the default, 0 if not, -1 with a Python exception; a null array is not an empty one, as in
-    Kafka.
+    """1 if the value is the default, 0 if not, -1 with a Python exception. As in Kafka, null and an empty array differ.
     """
     cdef int same
     cdef Py_ssize_t count
@@ -367,7 +366,7 @@ cdef int is_default(const Step *step, PyObject *value) noexcept:
 
 
 cdef int is_blank(const Layout *layout, PyObject *instance) noexcept:
-    """As `is_default`, for a struct that has only defaults."""
+    """1 if all fields of the struct have their defaults, 0 if not, -1 with a Python exception."""
     cdef PyObject *unknown
     cdef int i, same = 1
     if not PyObject_TypeCheck(instance, layout.type):
@@ -385,7 +384,7 @@ cdef int is_blank(const Layout *layout, PyObject *instance) noexcept:
 
 
 cdef int write_tagged(Writer *w, const Layout *layout, PyObject *instance) noexcept:
-    """Write the tagged fields that are set, merged with the unknown ones: a count, then each in order."""
+    """Write the tagged fields: their number, then the set fields and the unknown fields, merged by ascending tag."""
     cdef Unknown unknown
     cdef int result
     unknown.fields, unknown.next, unknown.previous = slot_at(instance, layout.unknown_slot), 0, -1
@@ -436,7 +435,7 @@ cdef int write_sized(Writer *w, const Step *step, PyObject *value) noexcept:
 
 
 cdef int write_unknown(Writer *w, const Layout *layout, Unknown *unknown, int64_t below) noexcept:
-    """Write the remaining unknown fields with tags under `below`."""
+    """Write the next unknown fields, as far as their tags are below `below`."""
     cdef PyObject *pair
     cdef int written = 1
     while written > 0 and unknown.next < size_of(unknown.fields):
@@ -452,7 +451,7 @@ cdef int write_unknown(Writer *w, const Layout *layout, Unknown *unknown, int64_
 
 
 cdef int write_pair(Writer *w, const Layout *layout, Unknown *unknown, int64_t below, PyObject *pair) noexcept:
-    """1 if the pair was written, 0 if a known tag comes first."""
+    """Write an unknown field; 1 if it was written, 0 if its tag is not below `below`."""
     cdef int64_t tag
     if not PyTuple_Check(pair) or size_of(pair) != 2:
         return fail(w, pair, "expected (tag, bytes)")

@@ -13,23 +13,23 @@ pub struct Template {
     head: Vec<u8>, // The bytes up to the length of the records.
     correlation_place: usize,
     high_watermark_place: usize,
-    pub tail: Arc<[u8]>, // The bytes behind the records.
+    pub tail: Arc<[u8]>, // The bytes after the records.
 }
 
 impl Template {
-    /// None if a field is not in the head.
+    /// None if a field is not within `head`.
     pub fn new(head: Vec<u8>, correlation_place: usize, high_watermark_place: usize, tail: &[u8]) -> Option<Self> {
         let fits = is_within(&head, correlation_place, 4) && is_within(&head, high_watermark_place, 8);
         fits.then(|| Self { head, correlation_place, high_watermark_place, tail: tail.into() })
     }
 
-    /// Writes the bytes in front of `records` bytes of records into `head`.
+    /// Replaces `head` by the answer's bytes before its records; `records`: the size of the records in bytes.
     pub fn fill(&self, head: &mut Vec<u8>, correlation_id: [u8; 4], high_watermark: i64, records: usize) {
         head.clear();
         head.extend_from_slice(&self.head);
         put(head, self.correlation_place, &correlation_id);
         put(head, self.high_watermark_place, &high_watermark.to_be_bytes());
-        let mut length = records + 1; // COMPACT_RECORDS: an unsigned varint of the length and one more.
+        let mut length = records + 1; // COMPACT_RECORDS begin with the length + 1, as an unsigned varint.
         while length > 0x7f {
             head.push(length as u8 | 0x80);
             length >>= 7;
@@ -47,7 +47,7 @@ pub fn put(frame: &mut [u8], at: usize, field: &[u8]) {
     }
 }
 
-/// An answer of which the client has taken `sent` bytes.
+/// A partly written answer: the socket has taken its first `sent` bytes.
 pub struct Unsent {
     pub head: Vec<u8>,
     pub records: Option<Arc<Records>>,
@@ -60,7 +60,7 @@ impl Unsent {
         [&self.head, bytes_of(self.records.as_ref()), self.tail.as_deref().unwrap_or_default()]
     }
 
-    /// Writes the rest of the answer, as `write_pieces`.
+    /// Writes the rest of the answer; false if the socket does not take all of it now.
     pub fn write(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
         let mut sent = self.sent;
         let done = write_pieces(stream, self.pieces(), &mut sent);
@@ -77,7 +77,7 @@ pub fn bytes_of(records: Option<&Arc<Records>>) -> &[u8] {
     records.map_or(&[], |records| &records.bytes)
 }
 
-/// Writes what follows the first `sent` bytes and advances `sent`; false if the socket does not take all of it now.
+/// Writes the bytes after the first `sent` and advances `sent`; false if the socket does not take all of them now.
 pub fn write_pieces(stream: &mut TcpStream, pieces: [&[u8]; 3], sent: &mut usize) -> io::Result<bool> {
     let whole: usize = pieces.iter().map(|piece| piece.len()).sum();
     while *sent < whole {

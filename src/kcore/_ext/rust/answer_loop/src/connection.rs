@@ -10,14 +10,14 @@ use mio::{Interest, Registry, Token};
 use crate::answer::Unsent;
 use crate::pattern::Pattern;
 
-/// A fetcher's end offset, time of its last fetch, the leader's end then, when it was last caught up; -1 if unknown.
+/// A fetcher's end offset, time of its last fetch, the leader's end offset then, and when it was last caught up; or -1.
 pub type Progress = [i64; 4];
 pub const NO_PROGRESS: Progress = [-1; 4];
 
 /// The most bytes that one read takes from a connection.
 pub const SCRATCH_BYTES: usize = 1 << 13;
 
-/// The fields of requests, in the order of their places.
+/// Indexes of the changing fields in `Pattern`.
 pub const CORRELATION: usize = 0;
 pub const OFFSET: usize = 1;
 pub const LAST_EPOCH: usize = 2;
@@ -26,18 +26,18 @@ pub const HIGH_WATERMARK: usize = 3;
 /// The state of a heartbeat connection: all its heartbeats get the same answer.
 pub struct Heartbeats {
     pub answer: Vec<u8>,
-    pub answer_place: usize, // Place of the correlation id.
+    pub answer_place: usize, // The byte position of the correlation id in the answer.
     pub offset: i64,         // The current metadata offset in the last heartbeat.
-    pub time: i64,
-    pub is_undrained: bool, // Python has not drained its last heartbeat yet.
+    pub time: i64,           // When the last heartbeat came.
+    pub is_undrained: bool,  // Python has not drained its last heartbeat yet.
 }
 
-/// The position of a waiting fetch.
+/// The state of a waiting fetch.
 #[derive(Clone, Copy)]
 pub struct Wait {
-    pub place: usize, // Index among all waiting fetches.
-    pub until: i64,
-    pub pass: u64, // How many passes over the waiting fetches had begun when it began to wait.
+    pub place: usize, // Index in `Waiting::keys`.
+    pub until: i64,   // When the wait ends.
+    pub pass: u64,    // The value of `Passes::begun` when the wait began.
 }
 
 pub struct Fetches {
@@ -46,12 +46,12 @@ pub struct Fetches {
     pub max_wait: i64,
     pub progress: Progress,
     pub wait: Option<Wait>,
-    pub has_due: bool, // The connection has an entry in the queue of ends of waits.
+    pub has_due: bool, // The connection has an entry in `Waiting::dues`.
 }
 
 impl Fetches {
-    /// Updates the progress after a fetch: a replica that has what the leader had at its last fetch was caught up then
-    /// (KIP-836). Source: kcore.raft.states.ReplicaProgress.fetched.
+    /// Updates the progress after a fetch. A replica that now has all records that the leader had at the replica's last
+    /// fetch was caught up at that fetch (KIP-836). Source: kcore.raft.states.ReplicaProgress.fetched.
     pub fn fetched(&mut self, offset: i64, leader_end: i64, now: i64) {
         let [_, last_fetch, last_leader_end, mut caught_up] = self.progress;
         if offset >= leader_end {
@@ -75,24 +75,24 @@ pub enum Came {
     End(&'static str),
 }
 
-/// The kind of the received bytes.
+/// The kind of the received bytes: an incomplete frame, a request that fits the pattern, or another request.
 pub enum Request {
     Part,
-    Like, // A request that fits the pattern, which now has its fields.
+    Like, // The pattern now holds the fields of this request.
     Other,
 }
 
 pub struct Connection {
     pub stream: TcpStream,
     pub pattern: Pattern,
-    pub received: Vec<u8>,   // Bytes of the next frame: incomplete, or not of the pattern.
+    pub received: Vec<u8>, // Bytes of the next frame, which is incomplete or does not fit the pattern.
     pub is_unanswered: bool, // The request in the pattern has no answer yet.
     pub unsent: Option<Box<Unsent>>,
-    pub is_readable: bool, // The socket may take bytes.
-    pub is_writable: bool, // The client may take bytes.
-    pub is_queued: bool,   // It is in the queue of connections to serve.
+    pub is_readable: bool, // The socket may have bytes to read.
+    pub is_writable: bool, // The socket may take bytes.
+    pub is_queued: bool,   // The connection is in `Engine::queue`.
     pub ends: bool,        // The client has closed its sending side.
-    pub active: i64,       // When the last whole frame came, or the client last took bytes.
+    pub active: i64,       // When the last whole frame came, or the socket last took bytes.
     pub kind: Kind,
 }
 
@@ -136,13 +136,13 @@ impl Connection {
         }
     }
 
-    /// The bytes without an answer, whole frames and parts.
+    /// The received bytes without an answer: whole and incomplete frames.
     pub fn unanswered(&self) -> Vec<u8> {
         let frame = if self.is_unanswered { self.pattern.frame() } else { &[] };
         [frame, &self.received].concat()
     }
 
-    /// Reads at most the missing bytes of a frame and one more: a shorter read means that nothing more is there.
+    /// Reads at most the missing bytes of a frame and one more. A shorter read means that the socket has no more bytes.
     pub fn read(&mut self, scratch: &mut [u8]) -> Came {
         let wanted = (self.pattern.frame().len() + 1).saturating_sub(self.received.len()).clamp(1, scratch.len());
         match self.stream.read(&mut scratch[..wanted]) {
@@ -160,7 +160,7 @@ impl Connection {
         }
     }
 
-    /// Takes bytes that were read. A frame that comes in one piece is copied only into the pattern.
+    /// Adds bytes from the socket, returns their kind. A frame that comes in one piece is copied only into the pattern.
     pub fn take(&mut self, fresh: &[u8]) -> Request {
         if self.received.is_empty() && self.pattern.take(fresh) {
             return Request::Like;

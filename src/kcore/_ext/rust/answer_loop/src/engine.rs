@@ -1,4 +1,4 @@
-//! The loop's state and its events: bytes that come, time, and calls from Python.
+//! The loop's state and its events: readable and writable sockets, due times, and calls from Python.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -16,12 +16,12 @@ use crate::connection::{
 use crate::log::Log;
 use crate::waiting::Waiting;
 
-/// The most events of one kind that are served before others are.
+/// The most waiting fetches that one call visits or answers before the loop serves other events.
 pub const AT_ONCE: usize = 64;
-/// Long answers are written for this time before the loop looks for heartbeats.
+/// The loop serves queued connections for this time before it polls for heartbeats.
 pub const SLICE_NS: i64 = 1_000_000;
 const FRAMES_AT_ONCE: usize = 16; // Frames served at once for a client that pipelines requests.
-const LONGEST_PAUSE_NS: i64 = 500_000_000; // The time between two searches for idle connections.
+const LONGEST_PAUSE_NS: i64 = 500_000_000; // The longest time between two searches for idle connections.
 
 /// A connection that has left the loop.
 pub struct Left {
@@ -62,9 +62,9 @@ pub struct Engine {
     pub records_bytes: Arc<AtomicUsize>, // Bytes of all records in memory.
     pub head: Vec<u8>,                   // The head of the answer that is being written.
     queue: VecDeque<usize>,              // Connections that may have bytes to read or to write.
-    undrained: Vec<usize>,               // Connections with heartbeats that Python has not drained,
-    undrained_before: Vec<[i64; 3]>,     // and such heartbeats of connections that have left.
-    pub has_contacts: Arc<AtomicBool>,   // True if there are such heartbeats; read without a lock.
+    undrained: Vec<usize>,               // Connections with heartbeats that Python has not drained.
+    undrained_before: Vec<[i64; 3]>,     // Undrained heartbeats of connections that have left.
+    pub has_contacts: Arc<AtomicBool>,   // True if there are undrained heartbeats; read without a lock.
     scratch: Vec<u8>,
     idle_due: i64,
 }
@@ -110,7 +110,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes a connection: back to Python, or closed for the given reason.
+    /// Removes a connection: hands it back to Python (`why` None), or closes it for this reason.
     pub fn leave(&mut self, key: usize, why: Option<&'static str>) {
         self.stop_waiting(key);
         let Some(mut connection) = self.connections.remove(&key) else { return };
@@ -137,8 +137,7 @@ impl Engine {
         }
     }
 
-    /// Handles readiness of a connection: heartbeats are answered now, fetches, whose answers may be long, from the
-    /// queue.
+    /// Handles readiness of a connection: serves heartbeats now, but queues fetches, whose answers may be long.
     pub fn on_event(&mut self, event: &Event, now: i64) {
         let key = event.token().0;
         let Some(connection) = self.connections.get_mut(&key) else { return };
@@ -151,7 +150,7 @@ impl Engine {
         }
     }
 
-    /// Queues the connection if there are bytes to read, to write or to answer.
+    /// Queues the connection if there are bytes to write or to read.
     pub fn enqueue(&mut self, key: usize) {
         let Some(connection) = self.connections.get_mut(&key) else { return };
         let has_more = if connection.unsent.is_some() { connection.is_writable } else { connection.is_readable };
@@ -161,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// Serves one queued connection and answers one waiting fetch; false if there was neither.
+    /// Serves one queued connection and answers one waiting fetch; false if no more of either is left.
     pub fn go_on(&mut self, now: i64) -> bool {
         let next = self.queue.pop_front();
         if let Some(key) = next {
@@ -199,7 +198,7 @@ impl Engine {
         matches!(done, Ok(true))
     }
 
-    /// Writes the rest, reads and answers while there is more, up to a limit.
+    /// Sends the rest of an answer, then reads and answers at most FRAMES_AT_ONCE times.
     fn serve(&mut self, key: usize, mut now: i64) {
         let has_unsent = self.connections.get(&key).is_some_and(|connection| connection.unsent.is_some());
         if has_unsent && !self.send_rest(key, now) {
@@ -214,7 +213,7 @@ impl Engine {
         self.enqueue(key);
     }
 
-    /// Reads once; true if there may be more to read and time is left for it.
+    /// Reads once and answers a whole request; true if another read may follow.
     fn serve_one(&mut self, key: usize, now: i64) -> bool {
         let Some(connection) = self.connections.get_mut(&key) else { return false };
         if connection.wait().is_some() && connection.ends {
@@ -283,7 +282,7 @@ impl Engine {
 
     // Time.
 
-    /// Handles what is due; returns when to call it again.
+    /// Begins a due pass, ends due waits and closes idle connections; returns when to call it again.
     pub fn on_time(&mut self, now: i64) -> i64 {
         if self.waiting.passes.due() <= now {
             self.waiting.passes.announce(self.waiting.keys.len(), now);
@@ -310,7 +309,7 @@ impl Engine {
 
     // Queries from Python.
 
-    /// The heartbeats since the last call: key, offset, time.
+    /// The last heartbeat of each connection since the last call: key, offset, time.
     pub fn take_contacts(&mut self) -> Vec<[i64; 3]> {
         let mut contacts = std::mem::take(&mut self.undrained_before);
         for key in std::mem::take(&mut self.undrained) {
@@ -323,7 +322,7 @@ impl Engine {
         contacts
     }
 
-    /// Key and progress of all fetchers.
+    /// The key and the progress of each connected fetcher.
     pub fn progress(&self) -> Vec<[i64; 5]> {
         let fetchers = self.connections.iter().filter(|(_, each)| matches!(each.kind, Kind::Fetches(_)));
         let rows = fetchers.map(|(&key, each)| {

@@ -8,20 +8,20 @@ use crate::connection::{Connection, Fetches, Kind, Wait, CORRELATION, HIGH_WATER
 use crate::engine::{Engine, AT_ONCE};
 use crate::log::{Log, Records};
 
-/// An observer that lacks this many bytes is answered at once, before the others.
+/// An observer that lacks more bytes than this is answered at once; others may wait for the next pass.
 const FEW_BYTES: usize = 1 << 16;
 
 /// The fields of a fetch request.
 struct Asked {
     offset: i64,
     last_epoch: i32,
-    high_watermark: Option<i64>, // None if its version does not send it.
+    high_watermark: Option<i64>, // None if the request's version lacks the field.
     max_bytes: usize,
     max_wait: i64,
 }
 
 impl Asked {
-    /// None if the connection has no such request.
+    /// None if the connection's requests are not fetches.
     fn of(connection: &Connection) -> Option<Self> {
         let Kind::Fetches(Fetches { max_bytes, max_wait, .. }) = connection.kind else { return None };
         let pattern = &connection.pattern;
@@ -36,7 +36,7 @@ impl Asked {
 }
 
 impl Engine {
-    /// As `on_fetch_request`; false if Python must answer.
+    /// Answers a fetch, or lets it wait as `on_fetch_request` does; false if Python must answer.
     pub fn begin_fetch(&mut self, key: usize, now: i64) -> bool {
         let Some(asked) = self.connections.get(&key).and_then(Asked::of) else { return false };
         let Some(records) = self.find(&asked) else { return false };
@@ -55,7 +55,7 @@ impl Engine {
         true
     }
 
-    /// The records for a fetch, if there are any; None if Python must answer.
+    /// The records for a fetch, Some(None) at the log's end; None if Python must answer.
     fn find(&mut self, asked: &Asked) -> Option<Option<Arc<Records>>> {
         let log_start = self.log_start;
         let is_here =
@@ -72,7 +72,8 @@ impl Engine {
         self.log.as_mut()?.read(&found).ok().map(Some)
     }
 
-    /// Frees memory if these records would exceed the limit: hands back the client that has not read for longest.
+    /// Frees memory if `size` more bytes of records would exceed the limit: drops recent reads, then hands back the
+    /// connections whose clients have not read for longest.
     fn make_room(&mut self, size: usize) {
         let most = self.limits.unsent_bytes.saturating_sub(size);
         if self.records_bytes() > most {
@@ -107,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// Removes a fetch from the waiting ones; the last waiting fetch moves to its place.
+    /// Ends the wait of a fetch. The last key in `waiting.keys` moves to the free index.
     pub fn stop_waiting(&mut self, key: usize) {
         let Some(Connection { kind: Kind::Fetches(fetches), .. }) = self.connections.get_mut(&key) else { return };
         let Some(Wait { place, .. }) = fetches.wait.take() else { return };
@@ -118,13 +119,13 @@ impl Engine {
         }
     }
 
-    /// New committed records exist: begins a pass if it may.
+    /// Sets the new high watermark, and begins a pass over the waiting fetches if the pause is over.
     pub fn commit(&mut self, high_watermark: i64, now: i64) {
         self.high_watermark = high_watermark;
         self.waiting.passes.announce(self.waiting.keys.len(), now);
     }
 
-    /// Continues the pass over waiting fetches, as `complete` does. Answers at most one fetch.
+    /// Continues the pass over waiting fetches, as `kcore.raft.fetching.complete` does. Answers at most one fetch.
     pub fn pass(&mut self, now: i64) {
         for _ in 0..AT_ONCE {
             let Some(key) = self.waiting.next_of_pass() else { return };
@@ -150,7 +151,7 @@ impl Engine {
         self.enqueue(key);
     }
 
-    /// Answers fetches whose wait is over with no records; returns when the next wait ends.
+    /// Answers fetches whose wait is over, without records; returns when the next wait ends.
     pub fn end_waits(&mut self, now: i64) -> i64 {
         for _ in 0..AT_ONCE {
             let key = match self.waiting.next_over(now) {

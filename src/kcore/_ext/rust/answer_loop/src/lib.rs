@@ -69,7 +69,7 @@ fn words_of<const N: usize>(rows: &[[i64; N]]) -> Vec<u8> {
 }
 
 impl Loop {
-    /// Calls `work` with the state. The GIL is released only if the loop's thread holds the state just then.
+    /// Calls `work` with the state. Releases the GIL only if the loop's thread holds the state at this moment.
     fn order<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Engine) -> T + Send) -> T {
         match self.shared.try_lock() {
             Some(shared) => self.done(shared, work),
@@ -91,7 +91,7 @@ impl Loop {
         done
     }
 
-    /// Wakes Python, once for all that it has not drained.
+    /// Wakes Python if connections have left, but not again before Python has drained them.
     fn wake_python(&self, shared: &mut Shared) {
         if !shared.engine.left.is_empty() && !shared.is_woken {
             shared.is_woken = true;
@@ -110,7 +110,7 @@ impl Loop {
             let mut shared = self.shared.lock();
             for event in events.iter().filter(|event| event.token() != WAKE) {
                 shared.engine.on_event(event, now());
-                MutexGuard::bump(&mut shared); // Python waits for one connection at most.
+                MutexGuard::bump(&mut shared); // A call from Python waits for at most one connection.
             }
             let until = now().saturating_add(SLICE_NS);
             while shared.engine.go_on(now()) && now() < until {
@@ -131,10 +131,10 @@ impl Loop {
     }
 }
 
-/// `Left` of answer_loop.pyi.
+/// The tuple `Left` of answer_loop.pyi.
 type LeftItem<'py> = (usize, RawFd, Bound<'py, PyBytes>, Bound<'py, PyBytes>, &'static str, (i64, i64, i64, i64));
 
-/// Passes the descriptor to Python.
+/// A connection that has left, as Python's tuple; the caller in Python owns the descriptor.
 fn to_python(py: Python<'_>, left: Left) -> LeftItem<'_> {
     let (received, unsent) = (PyBytes::new(py, &left.received), PyBytes::new(py, &left.unsent));
     let descriptor = left.descriptor.map_or(-1, IntoRawFd::into_raw_fd);
@@ -170,7 +170,7 @@ impl Loop {
             self.shared.lock().engine.connections.clear();
             match done {
                 Ok(done) => done.map_err(PyOSError::new_err),
-                Err(_) => Err(PyRuntimeError::new_err("the loop of the answer loop failed")),
+                Err(_) => Err(PyRuntimeError::new_err("the answer loop failed: its thread panicked")),
             }
         })
     }
@@ -181,7 +181,7 @@ impl Loop {
         Ok(self.waker.wake()?)
     }
 
-    /// Readable if there is something to drain.
+    /// A descriptor that is readable while `drain` has connections to return.
     fn fileno(&self) -> RawFd {
         self.wake_receiver.as_raw_fd()
     }
@@ -237,12 +237,12 @@ impl Loop {
         self.adopt(py, key, Connection::new(descriptor, pattern, kind, now()))
     }
 
-    /// Hands a connection back, if it is still here.
+    /// Hands a connection back; no effect if the loop no longer has it.
     fn hand_back(&self, py: Python<'_>, key: usize) {
         self.order(py, |engine| engine.leave(key, None));
     }
 
-    /// Closes a connection, if it is still here.
+    /// Closes a connection; no effect if the loop no longer has it.
     fn close(&self, py: Python<'_>, key: usize) {
         self.order(py, |engine| engine.leave(key, Some("aborted")));
     }
@@ -257,7 +257,7 @@ impl Loop {
         self.order(py, Engine::resign);
     }
 
-    /// The answer to fetches without its changing fields.
+    /// Sets the answer to fetches, without its changing fields.
     fn set_template(
         &self,
         py: Python<'_>,
@@ -273,7 +273,7 @@ impl Loop {
         Ok(())
     }
 
-    /// Later appends go to this file.
+    /// Sets the file of later appends.
     fn begin_segment(&self, py: Python<'_>, descriptor: RawFd) -> PyResult<()> {
         let file = File::from(owned(descriptor)?);
         self.order(py, |engine| {
@@ -284,7 +284,7 @@ impl Loop {
         Ok(())
     }
 
-    /// Adds whole batches behind the last ones, at that place of the segment.
+    /// Adds whole batches after the last ones, at byte `position` of the segment.
     fn appended(&self, py: Python<'_>, position: u64, length: u64) -> PyResult<()> {
         let appended = |engine: &mut Engine| engine.log.as_mut().map_or(Ok(()), |log| log.appended(position, length));
         self.order(py, appended).map_err(refused)
@@ -308,7 +308,7 @@ impl Loop {
         Ok(())
     }
 
-    /// Sets where the log begins.
+    /// Sets the log start offset.
     fn set_log_start(&self, py: Python<'_>, offset: i64) {
         self.order(py, |engine| engine.log_start = offset);
     }
@@ -322,20 +322,20 @@ impl Loop {
         left.into_iter().map(|left| to_python(py, left)).collect()
     }
 
-    /// The heartbeats since the last call as int64 triples: key, offset, time.
+    /// The last heartbeat of each connection since the last call, as int64 triples: key, offset, time.
     fn drain_contacts<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let has_any = self.has_contacts.swap(false, Ordering::Acquire);
         let contacts = if has_any { self.order(py, Engine::take_contacts) } else { Vec::new() };
         PyBytes::new(py, &words_of(&contacts))
     }
 
-    /// All fetchers as int64 fives: key and progress.
+    /// Five int64 for each connected fetcher: its key and its progress.
     fn progress<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let progress = self.order(py, |engine| engine.progress());
         PyBytes::new(py, &words_of(&progress))
     }
 
-    /// Counts of events, and how many connections there are.
+    /// Counts of events by name, and the numbers of connections and of waiting fetches now.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (counted, connections, waiting) =
             self.order(py, |engine| (engine.counters.clone(), engine.connections.len(), engine.waiting.keys.len()));

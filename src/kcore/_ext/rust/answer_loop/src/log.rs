@@ -1,4 +1,5 @@
-//! The known part of the leader's log: the last batches of its epoch, their places, and the bytes that were read last.
+//! The part of the leader's log that the loop remembers: the positions of the epoch's last batches in their segment
+//! files, and the bytes of the last reads.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -7,11 +8,11 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
-/// Remembered batches; the loop does not answer a fetch from below them.
+/// The most remembered batches. The loop does not answer fetches of older ones.
 const MOST_BATCHES: usize = 1 << 16;
-/// The most bytes of a read, but at least one batch: Kafka's MAX_BATCH_BYTES.
+/// The most bytes of a read, which has at least one batch: Kafka's MAX_BATCH_BYTES.
 pub const MOST_BYTES: usize = 8 << 20;
-const MOST_READS: usize = 16;
+const MOST_READS: usize = 16; // Reads whose bytes are remembered.
 const MOST_READ_BYTES: usize = 16 << 20; // Two of the largest reads.
 
 const LENGTH_END: usize = 12;
@@ -19,7 +20,7 @@ const CRC_END: usize = 21;
 const HEADER_END: usize = 61;
 const MAGIC: u8 = 2;
 
-/// Bytes of the log that many answers share; a counter has the total of all.
+/// Bytes of the log that many answers share. `counted`: the bytes of all records in memory.
 pub struct Records {
     pub bytes: Vec<u8>,
     counted: Arc<AtomicUsize>,
@@ -35,7 +36,7 @@ impl Drop for Records {
 struct Batch {
     base_offset: i64,
     last_offset: i64,
-    segment: usize, // Number of segments begun before it.
+    segment: usize, // Number of segments begun before the batch's own.
     position: u64,
     size: usize,
 }
@@ -46,7 +47,7 @@ impl Batch {
     }
 }
 
-/// The key of a read: an offset, the most bytes, and the end of the log then.
+/// The key of a read: its first offset, its most bytes, and the log's end offset at that time.
 #[derive(Clone, Copy, PartialEq)]
 struct Read {
     offset: i64,
@@ -54,7 +55,7 @@ struct Read {
     end_offset: i64,
 }
 
-/// The place of a read's bytes.
+/// The position of a read's bytes in a segment file.
 pub struct Found {
     read: Read,
     segment: usize,
@@ -87,12 +88,12 @@ impl Log {
         }
     }
 
-    /// Later appends go to this file.
+    /// Sets the file of later appends.
     pub fn begin_segment(&mut self, file: File) {
         self.segments.push_back(file);
     }
 
-    /// Adds whole batches at that place of the last segment, behind the last ones: all are remembered, or none.
+    /// Remembers whole batches at byte `position` of the last segment, which must follow the last ones; all or none.
     pub fn appended(&mut self, position: u64, length: u64) -> Result<(), String> {
         let file = self.segments.back().ok_or("no segment was begun since this node leads")?;
         let segment = self.first_segment + self.segments.len() - 1;
@@ -143,7 +144,7 @@ impl Log {
         self.epoch_start_offset < offset && first <= offset && offset <= self.end_offset
     }
 
-    /// The place of the whole batches from that offset on: in one segment, at least one batch.
+    /// The position of the whole batches from that offset on: at least one batch, all in one segment.
     pub fn find(&self, offset: i64, max_bytes: usize) -> Option<Found> {
         let row = self.batches.partition_point(|batch| batch.last_offset < offset);
         let first = self.batches.get(row)?;
@@ -155,12 +156,12 @@ impl Log {
         Some(Found { read, segment: first.segment, position: first.position, size })
     }
 
-    /// The bytes of a recent read with the same key.
+    /// The bytes of a recent read with the same key; None if they are not remembered.
     pub fn known(&self, found: &Found) -> Option<Arc<Records>> {
         self.last_reads.iter().rev().find(|(read, _)| *read == found.read).map(|(_, records)| records.clone())
     }
 
-    /// Reads the batches. InvalidData if the bytes are not the appended ones.
+    /// Reads the batches. InvalidData if the file no longer has the batches that were appended.
     pub fn read(&mut self, found: &Found) -> io::Result<Arc<Records>> {
         let segment = found.segment.checked_sub(self.first_segment).and_then(|at| self.segments.get(at));
         let file = segment.ok_or(io::ErrorKind::NotFound)?;
@@ -191,7 +192,7 @@ impl Log {
     }
 }
 
-/// Base offset, last offset and size of a batch by its header; None if it is not a batch header.
+/// Base offset, last offset and size of a batch, from its header; None if the bytes are not a batch header.
 fn described(header: &[u8]) -> Option<(i64, i64, usize)> {
     let int32 = |at: usize| header.get(at..)?.first_chunk().copied().map(i32::from_be_bytes);
     let base_offset = header.first_chunk().copied().map(i64::from_be_bytes)?;

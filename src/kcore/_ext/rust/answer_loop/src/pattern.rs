@@ -1,11 +1,11 @@
-//! The bytes that all requests of a connection share: all but those of a few integers.
+//! The pattern of a connection's requests: they are equal except for the bytes of a few integers.
 
 use std::ops::Range;
 
 pub const SIZE_BYTES: usize = 4;
 const MOST_BYTES: usize = 4096;
 
-/// The last request's frame with its size, and the places of the integers that may change.
+/// The last request's frame with its size, and the byte positions of the integers that may change.
 pub struct Pattern {
     frame: Box<[u8]>,
     places: Vec<usize>,
@@ -13,7 +13,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// None if the frame is incomplete, too large, or lacks one of these fields (places and widths).
+    /// None if the frame is incomplete, too large, or lacks one of these fields (byte positions and widths).
     pub fn new(frame: Vec<u8>, fields: &[(usize, usize)]) -> Option<Self> {
         let size = i32::from_be_bytes(*frame.first_chunk()?);
         let is_whole = usize::try_from(size).ok()? == frame.len() - SIZE_BYTES && frame.len() <= MOST_BYTES;
@@ -38,12 +38,12 @@ impl Pattern {
         &self.frame
     }
 
-    /// True if a frame that begins with these bytes may fit the pattern.
+    /// True if a frame that begins with these bytes has the size of the pattern, or its size is not complete.
     pub fn may_begin_with(&self, bytes: &[u8]) -> bool {
         bytes.len() < SIZE_BYTES || bytes[..SIZE_BYTES] == self.frame[..SIZE_BYTES]
     }
 
-    /// Takes the fields of a frame that fits the pattern; false if it does not fit.
+    /// Replaces the pattern's frame by this one; false if the frame differs in more than the fields.
     pub fn take(&mut self, frame: &[u8]) -> bool {
         let is_like = frame.len() == self.frame.len()
             && self.fixed.iter().all(|range| frame[range.clone()] == self.frame[range.clone()]);
@@ -53,7 +53,7 @@ impl Pattern {
         is_like
     }
 
-    /// The bytes of a field, as many as it was made with; None if there is no such field.
+    /// The first N bytes of the field at index `which`; None if there is no such field.
     pub fn field<const N: usize>(&self, which: usize) -> Option<[u8; N]> {
         self.frame.get(*self.places.get(which)?..)?.first_chunk().copied()
     }
@@ -67,7 +67,7 @@ impl Pattern {
     }
 }
 
-/// True if a field lies behind the frame's size and within the frame.
+/// True if a field at byte `at` begins after the frame's size and ends within the frame.
 pub fn is_within(frame: &[u8], at: usize, width: usize) -> bool {
     at >= SIZE_BYTES && at.checked_add(width).is_some_and(|end| end <= frame.len())
 }

@@ -1,4 +1,4 @@
-//! The waiting fetches, and the passes that answer all of them when there is something new.
+//! The waiting fetches, and the passes that answer all of them after a commit.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,24 +7,25 @@ const MILLISECOND: i64 = 1_000_000;
 
 pub struct Waiting {
     pub keys: Vec<usize>,
-    /// When a wait may end: at most one entry a connection. An entry is renewed if the fetch waits longer by then.
+    /// When waits may end, with keys: at most one entry for each connection. A due entry is renewed if the fetch waits
+    /// longer.
     pub dues: BinaryHeap<Reverse<(i64, usize)>>,
     pub passes: Passes,
 }
 
-/// Schedules passes: many waiting fetches are answered together, and the next pass comes after a pause that grows with
-/// their number. Records committed meanwhile cost one answer each, too. The pause doubles if something is committed in
-/// each pause: thousands of brokers that register are all sent each other's records. Source:
-/// kcore.raft.fetching.complete.
+/// Schedules passes. A pass answers all waiting fetches that lack committed records. A pause that grows with the number
+/// of answers follows, so that records committed meanwhile cost only one answer for each fetch. The pause doubles if
+/// records are committed in each pause, as when thousands of brokers register and each one is sent the records of all.
+/// Source: kcore.raft.fetching.complete.
 pub struct Passes {
     ns_each: i64,
     pub begun: u64,      // Number of passes that have begun.
-    left: Option<usize>, // Fetches at places below this one are still to be visited by the current pass.
-    began: i64,
-    pub woken: i64,    // Fetches that the current pass answered.
-    wake: i64,         // The earliest time of the next pass.
-    pub has_new: bool, // There is something new for the waiting fetches.
-    goes_on: bool,     // The pass began after a pause.
+    left: Option<usize>, // The current pass has not visited the keys at lower indexes yet.
+    began: i64,          // When the current or last pass began.
+    pub woken: i64,      // Fetches that the current pass answered.
+    wake: i64,           // The earliest time of the next pass.
+    pub has_new: bool,   // Another pass must follow: there are records that waiting fetches lack.
+    goes_on: bool,       // Records were committed in the pause before the pass.
 }
 
 impl Waiting {
@@ -42,7 +43,7 @@ impl Waiting {
         Self { keys: Vec::new(), dues: BinaryHeap::new(), passes }
     }
 
-    /// The next fetch of the current pass; None at its end.
+    /// The key of the next fetch of the current pass; None at the end of the pass.
     pub fn next_of_pass(&mut self) -> Option<usize> {
         let left = self.passes.left?.min(self.keys.len());
         let next = left.checked_sub(1);
@@ -53,7 +54,7 @@ impl Waiting {
         self.keys.get(next?).copied()
     }
 
-    /// The waiting fetch whose time is over first, if it is over; else when it will be.
+    /// Removes the earliest entry of `dues` and returns its key. If it is not due, returns its time as an error.
     pub fn next_over(&mut self, now: i64) -> Result<usize, i64> {
         let &Reverse((due, key)) = self.dues.peek().ok_or(i64::MAX)?;
         if due > now {
@@ -69,14 +70,14 @@ impl Passes {
         self.left.is_some()
     }
 
-    /// True if an observer with little to read has to wait for the next pass. While a pass goes on, its pause counts as
-    /// if the pass answered all fetches that it has not visited yet.
+    /// True if an observer with little to read must wait for the next pass. During a pass, the pause is computed as if
+    /// the pass answered all fetches that it has not visited yet.
     pub fn must_pause(&self, now: i64) -> bool {
         let wake = self.left.map_or(self.wake, |left| self.wake_after(self.woken + left as i64));
         wake > now
     }
 
-    /// Notes that there is something new for the waiting fetches. Begins a pass if the time has come.
+    /// Begins a pass over the waiting fetches for a commit. During a pass or a pause only sets `has_new`.
     pub fn announce(&mut self, waiting: usize, now: i64) {
         let was_awaited = self.has_new;
         self.has_new = self.is_passing() || self.wake > now;
@@ -94,13 +95,13 @@ impl Passes {
         }
     }
 
-    /// The earliest time of the pass after one that answers so many fetches.
+    /// The earliest time of the next pass, if the current pass answers `woken` fetches.
     fn wake_after(&self, woken: i64) -> i64 {
         let each = self.ns_each.saturating_mul(if self.goes_on { 2 } else { 1 });
         self.began.saturating_add(woken.saturating_mul(each) / MILLISECOND * MILLISECOND)
     }
 
-    /// When the next pass begins.
+    /// When the next pass begins; i64::MAX if none is scheduled.
     pub fn due(&self) -> i64 {
         if self.has_new && !self.is_passing() {
             self.wake

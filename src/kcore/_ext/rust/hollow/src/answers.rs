@@ -1,6 +1,6 @@
-//! Reads the two answers that come thousands of times a second, as far as the loop needs them.
+//! Reads the fields that the loop needs of heartbeat and fetch answers, which come thousands of times a second.
 
-//! Python decodes the whole message of every unusual answer.
+//! Python decodes unusual fetch answers.
 
 /// BrokerHeartbeatResponse, versions 0 to 2.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub struct Head {
     pub end: usize,     // Where the records begin.
 }
 
-/// Reads big-endian fields; None past the end.
+/// Reads big-endian fields from the front of the bytes; None if the bytes end before the field does.
 pub struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -62,7 +62,7 @@ impl<'a> Fields<'a> {
         None
     }
 
-    /// A compact string; a null string, where allowed, is empty.
+    /// A compact string. A null string is returned as empty if `nullable`; None otherwise.
     pub fn text(&mut self, nullable: bool) -> Option<&'a [u8]> {
         match self.varint()?.checked_sub(1) {
             Some(size) => self.bytes(size).filter(|text| std::str::from_utf8(text).is_ok()),
@@ -70,7 +70,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Skips ascending tagged fields; None if one is in `unusual`.
+    /// Skips tagged fields; None if their tags do not ascend, or if a tag is in `unusual`.
     pub fn tags(&mut self, unusual: &[usize]) -> Option<()> {
         let mut least = 0;
         for _ in 0..self.varint()? {
@@ -85,7 +85,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The correlation id at the begin of an answer.
+/// The correlation id, with which every answer begins.
 pub fn correlation(frame: &[u8]) -> Option<i32> {
     Fields(frame).int32()
 }
@@ -105,7 +105,7 @@ pub fn heartbeat(frame: &[u8]) -> Option<Heartbeat> {
 const DIVERGING_EPOCH: usize = 0;
 const SNAPSHOT_ID: usize = 2;
 
-/// None if the bytes end before the records begin, or are not a fetch answer.
+/// The beginning of a fetch answer; None if the bytes end before the records begin, or are not a fetch answer.
 pub fn head(frame: &[u8]) -> Option<Head> {
     let mut fields = Fields(frame.get(4..)?);
     fields.tags(&[])?; // Tags of the header.
@@ -126,7 +126,7 @@ pub fn head(frame: &[u8]) -> Option<Head> {
     Some(Head { is_usual, high_watermark, records, end: frame.len() - fields.0.len() })
 }
 
-/// True if the bytes behind the records have no divergence and no snapshot, and are well formed.
+/// True if the bytes after the records are valid and have no diverging epoch and no snapshot id.
 pub fn has_usual_tags(rest: &[u8]) -> bool {
     Fields(rest).tags(&[DIVERGING_EPOCH, SNAPSHOT_ID]).is_some()
 }

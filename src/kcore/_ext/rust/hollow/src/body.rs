@@ -1,17 +1,17 @@
-//! Walks the bodies of control requests by a program that Python makes of the schema, and builds their answers.
+//! Reads the bodies of control requests by steps that Python derives from the schema, and builds their answers.
 
 use crate::answers::Fields;
 
-/// The way to read one field. Lengths are compact: the number plus one, as a varint.
+/// How to read one field. Lengths are compact: the number plus one, as a varint.
 #[derive(Debug, PartialEq)]
 pub enum Step {
     Skip(usize),       // bytes
     Text(bool),        // a string, and whether it may be null
     Items(usize),      // an array of elements of that many bytes
     Tags,              // tagged fields
-    Topic,             // a string that the answer repeats for each of its partitions
-    TopicId,           // 16 bytes that the answer repeats in front of its partitions
-    Partition,         // the int32 of a partition, which the answer repeats
+    Topic,             // a topic's name, which the answer repeats for each of the topic's partitions
+    TopicId,           // a topic's id of 16 bytes, which the answer repeats before the topic's partitions
+    Partition,         // a partition's index (int32), which the answer repeats
     Rows(Box<[Step]>), // an array of structs
 }
 
@@ -19,7 +19,7 @@ const ID_BYTES: usize = 16;
 const INDEX_BYTES: usize = 4;
 const CODE_BYTES: usize = 2;
 
-/// The lists of an answer behind its error code.
+/// The list that an answer has after its error code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lists {
     Nothing,
@@ -27,14 +27,14 @@ pub enum Lists {
     Topics,     // by id, with partitions
 }
 
-/// The steps for (name, number) pairs: "rows" begins an array, and "end" ends it. None if the names are invalid.
+/// The steps for (name, number) pairs: "rows" begins an array of structs, "end" ends it. None if a pair is invalid.
 pub fn program(named: &[(String, usize)]) -> Option<Box<[Step]>> {
     let mut rest = named.iter();
     let steps = steps_of(&mut rest, 0)?;
     rest.next().is_none().then_some(steps)
 }
 
-const DEEPEST: usize = 8;
+const DEEPEST: usize = 8; // Levels of arrays within arrays.
 
 fn steps_of<'a>(named: &mut impl Iterator<Item = &'a (String, usize)>, depth: usize) -> Option<Box<[Step]>> {
     let mut steps = Vec::new();
@@ -55,15 +55,15 @@ fn steps_of<'a>(named: &mut impl Iterator<Item = &'a (String, usize)>, depth: us
     (depth == 0).then(|| steps.into())
 }
 
-/// The partitions that a body names, and topics without partitions: an answer by topics lists them.
+/// The topics and partitions of a body, which its answer lists. A topic may have no partitions.
 #[derive(Default)]
 pub struct Found<'a> {
-    topics: Vec<(&'a [u8], usize)>, // The bytes of each topic, and where its partitions begin.
+    topics: Vec<(&'a [u8], usize)>, // Each topic's name or id, and the index of its first partition in `partitions`.
     partitions: Vec<[u8; INDEX_BYTES]>,
 }
 
 impl<'a> Found<'a> {
-    /// None if the bytes are not a body by these steps.
+    /// Reads a body by these steps; None if it does not fit them.
     pub fn read(body: &'a [u8], steps: &[Step]) -> Option<Self> {
         let mut found = Self::default();
         let mut fields = Fields(body);
@@ -104,7 +104,7 @@ impl<'a> Found<'a> {
         Some(())
     }
 
-    /// Appends the body of the answer: this error for the request and for all of its partitions.
+    /// Appends the answer's body to `into`, with this error code for the request and for all of its partitions.
     pub fn answer(&self, lists: Lists, error: i16, into: &mut Vec<u8>) {
         let code = error.to_be_bytes();
         into.extend(code);

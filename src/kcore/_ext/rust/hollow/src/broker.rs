@@ -1,4 +1,4 @@
-//! One hollow broker: its two connections and how far it has read the metadata log.
+//! One hollow broker: its two connections, its heartbeats, and its position in the metadata log.
 
 use crate::frame::Request;
 use crate::link::{Link, Phase};
@@ -7,7 +7,7 @@ pub const HEARTBEATS: usize = 0;
 pub const FETCHES: usize = 1;
 pub const LINKS: usize = 2;
 
-/// Places in a heartbeat's frame, behind CORRELATION.
+/// Indexes of a heartbeat's changing fields in `Request`, after CORRELATION, and the widths of all in bytes.
 pub mod heartbeat {
     pub const BROKER_EPOCH: usize = 1;
     pub const METADATA_OFFSET: usize = 2;
@@ -15,7 +15,7 @@ pub mod heartbeat {
     pub const WIDTHS: [usize; 4] = [4, 8, 8, 1];
 }
 
-/// Places in a fetch's frame, behind CORRELATION.
+/// Indexes of a fetch's changing fields in `Request`, after CORRELATION, and the widths of all in bytes.
 pub mod fetch {
     pub const LEADER_EPOCH: usize = 1;
     pub const OFFSET: usize = 2;
@@ -29,18 +29,18 @@ pub struct Broker {
     pub epoch: i64,
     pub beats: bool,
     pub fetches: bool,
-    pub due: i64,          // nanoseconds: when the next heartbeat is due
-    pub sent_due: i64,     // when the current heartbeat was due
-    pub owed: Option<i64>, // when the first heartbeat was due that was lost with its connection
+    pub due: i64,          // when the next heartbeat is due (ns)
+    pub sent_due: i64,     // the due time of the last heartbeat sent (ns)
+    pub owed: Option<i64>, // the due time of the first heartbeat that a closed connection left unanswered (ns)
     pub interval: i64,     // nanoseconds between an answer and the next heartbeat
     pub want_shut_down: bool,
-    pub wanted_at_once: bool, // a heartbeat is wanted as soon as the current one is answered
-    pub sent: i64,            // when the last heartbeat was sent (ns); 0: none was
+    pub wanted_at_once: bool, // the next heartbeat is due as soon as the current one is answered
+    pub sent: i64,            // when the last heartbeat was sent (ns); 0 before the first
     pub flags: u8,            // flags of the last heartbeat's answer
     pub offset: i64,          // offset to fetch next
     pub last_epoch: i32,      // epoch of the record before that offset
     pub high_watermark: i64,
-    pub committed: i64, // end of the records that it has read and whose commit it was sent
+    pub committed: i64, // end offset of the records that the broker has read and knows to be committed
 }
 
 impl Broker {
@@ -65,7 +65,7 @@ impl Broker {
         }
     }
 
-    /// Notes a heartbeat as owed when its connection ends: it has no answer until there is another connection.
+    /// Sets `owed` when the heartbeat connection ends, so that the heartbeat's latency lasts until the next answer.
     pub fn owe(&mut self) {
         if self.beats {
             let is_under_way = self.links[HEARTBEATS].phase == Phase::Waiting;
@@ -73,7 +73,7 @@ impl Broker {
         }
     }
 
-    /// When the oldest heartbeat was due that waits for the current answer.
+    /// Clears `owed`, and returns the due time of the oldest heartbeat that the current answer ends.
     pub fn answered_due(&mut self) -> i64 {
         self.owed.take().map_or(self.sent_due, |due| due.min(self.sent_due))
     }
@@ -100,14 +100,14 @@ impl Broker {
         self.links[FETCHES].send(now)
     }
 
-    /// Sets the broker epoch; a new epoch is a new incarnation, which has had no answer yet.
+    /// Sets the broker epoch; a new epoch clears the flags of the last answer.
     pub fn live(&mut self, epoch: i64) {
         if self.epoch != epoch {
             (self.epoch, self.flags) = (epoch, 0);
         }
     }
 
-    /// True if it has read its own registration, whose offset is its epoch: only then may it be unfenced.
+    /// True if the broker has read its own registration, whose offset is its epoch. A controller unfences it only then.
     pub fn knows_itself(&self) -> bool {
         self.epoch >= 0 && self.committed > self.epoch
     }
@@ -116,7 +116,7 @@ impl Broker {
         (self.offset, self.last_epoch) = (offset, last_epoch);
     }
 
-    /// Advances the committed end; true if it moved.
+    /// Sets the high watermark and advances `committed`; true if `committed` grew.
     pub fn advance(&mut self, high_watermark: i64) -> bool {
         self.high_watermark = high_watermark;
         let committed = self.offset.min(high_watermark);

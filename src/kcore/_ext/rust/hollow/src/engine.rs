@@ -1,4 +1,4 @@
-//! The loop's state and its events: readiness, time, and calls from Python.
+//! The loop's state and its events: readable and writable sockets, due times, and calls from Python.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -48,16 +48,16 @@ pub struct Engine {
     pub arrivals: Vec<Arrival>,
     pub notices: Vec<Notice>,
     pub counters: Counters,
-    pub latency: Histogram, // of heartbeats, from their due times to the answer that ended their wait
-    pub lag: Histogram,     // of a heartbeat, from its due time to its sending
+    pub latency: Histogram, // of heartbeats, from the due time to the next answer
+    pub lag: Histogram,     // of heartbeats that nothing delays, from the due time to the sending
     limits: Limits,
-    dues: BinaryHeap<Reverse<(i64, usize)>>,
-    fetched: VecDeque<(usize, bool)>, // Rows with a fetch answer to read, and whether the peer ends the connection.
+    dues: BinaryHeap<Reverse<(i64, usize)>>, // Due times of heartbeats, with rows.
+    fetched: VecDeque<(usize, bool)>,        // Rows with a fetch answer to read; true if the peer ends the connection.
     scratch: Vec<u8>,
 }
 
 const SCRATCH_BYTES: usize = 1 << 18;
-/// Fetch answers are read for this time before heartbeats and their answers are served.
+/// The loop reads fetch answers for this time before it serves heartbeats and their answers.
 pub const SLICE_NS: i64 = 1_000_000;
 
 impl Engine {
@@ -82,7 +82,7 @@ impl Engine {
     pub fn connect(&mut self, row: usize, which: usize, address: SocketAddr, registry: &Registry, now: i64) {
         let token = Token(row * LINKS + which);
         if which == HEARTBEATS {
-            self.brokers[row].flags = 0; // The first answer of a new epoch is always reported.
+            self.brokers[row].flags = 0; // The first answer of a new connection is always reported.
         }
         if let Err(error) = self.brokers[row].links[which].connect(address, token, registry, now) {
             self.fail(row, which, error.to_string(), now);
@@ -103,7 +103,7 @@ impl Engine {
         self.fetch_if_ready(row, now);
     }
 
-    /// Handles readiness of a connection.
+    /// Handles readiness of a connection; queues a fetch answer for `go_on`.
     pub fn on_event(&mut self, event: &Event, now: i64) {
         let (row, which) = (event.token().0 / LINKS, event.token().0 % LINKS);
         if event.is_writable() {
@@ -123,7 +123,7 @@ impl Engine {
         }
     }
 
-    /// Reads the next fetch answer, which may be long; false if there is none.
+    /// Reads the next queued fetch answer, which may be long; false if the queue is then empty.
     pub fn go_on(&mut self, now: i64) -> bool {
         if let Some((row, ends)) = self.fetched.pop_front() {
             if self.brokers[row].links[FETCHES].is_open() {
@@ -151,7 +151,7 @@ impl Engine {
         }
     }
 
-    /// Reads until nothing is left: a short read says so, unless the peer `ends` the connection.
+    /// Reads until the socket is empty: after a short read, or after the last byte if the peer `ends` the connection.
     fn read_all(&mut self, row: usize, which: usize, scratch: &mut [u8], ends: bool, now: i64) -> Result<(), String> {
         while let Some(count) = self.brokers[row].links[which].read(scratch)? {
             if which == HEARTBEATS {
@@ -167,7 +167,7 @@ impl Engine {
     }
 
     fn take_heartbeats(&mut self, row: usize, bytes: &[u8], now: i64) -> Result<(), String> {
-        let mut answer = None; // Only one request is under way, so there is at most one answer.
+        let mut answer = None; // Only one request is in flight, so there is at most one answer.
         let most = self.limits.frame_bytes.min(MOST_HELD);
         self.brokers[row].links[HEARTBEATS].take(bytes, most, |frame| {
             answer = Some(answers::heartbeat(frame).ok_or("a heartbeat's answer that cannot be read"));
@@ -210,7 +210,7 @@ impl Engine {
             self.arrivals.push([row as i64, broker.committed, now]);
         }
         if broker.knows_itself() && !knew_itself {
-            self.ask_at_once(row, now); // Until then Kafka's brokers check every 10 ms whether they are caught up.
+            self.ask_at_once(row, now); // Kafka's brokers check every 10 ms if they are caught up, and then send one.
         }
         self.fetch_if_ready(row, now);
     }
@@ -223,7 +223,7 @@ impl Engine {
         let wanted_at_once = std::mem::take(&mut broker.wanted_at_once);
         if broker.due == broker.sent_due {
             broker.due = if wanted_at_once { now } else { now + broker.interval };
-        } // Otherwise a call from Python set the time meanwhile.
+        } // Otherwise a call from Python has set another due time.
         if broker.is_ready_to_beat(now) {
             self.beat_if_due(row, now);
         } else if broker.beats {
@@ -245,7 +245,7 @@ impl Engine {
         }
     }
 
-    /// Sends due heartbeats and gives up connections with an overdue answer; returns when the next heartbeat is due.
+    /// Sends due heartbeats; returns when the next heartbeat is due, None if no heartbeat is scheduled.
     pub fn on_time(&mut self, now: i64) -> Option<i64> {
         while let Some(&Reverse((due, row))) = self.dues.peek() {
             if due > now {
@@ -254,7 +254,7 @@ impl Engine {
             self.dues.pop();
             let broker = &self.brokers[row];
             if broker.due == due && broker.is_ready_to_beat(now) {
-                // Counted only here: a heartbeat that waited for its connection or an answer is not our lag.
+                // Only these heartbeats count as lag of the loop: others waited for a connection or an answer.
                 self.lag.add(now - due);
                 self.beat_if_due(row, now);
             }
@@ -272,13 +272,13 @@ impl Engine {
         }
     }
 
-    /// Bytes of incomplete answers in the connections, with the batch that all of them share.
+    /// Bytes allocated for incomplete answers, and for the incomplete batch that all connections share.
     pub fn buffered_bytes(&self) -> usize {
         let links = self.brokers.iter().flat_map(|broker| &broker.links);
         links.map(Link::capacity).sum::<usize>() + self.tape.capacity()
     }
 
-    /// Makes the next heartbeat due at once, or as soon as the current one is answered: no broker sends two at a time.
+    /// Sends a heartbeat now, or as soon as the current one is answered: a broker has one heartbeat in flight.
     fn ask_at_once(&mut self, row: usize, now: i64) {
         let broker = &mut self.brokers[row];
         if broker.links[HEARTBEATS].phase == Phase::Waiting {
@@ -307,7 +307,7 @@ impl Engine {
         }
     }
 
-    /// Stops heartbeats: none is due any more.
+    /// Stops heartbeats; an unanswered one does not count as latency any more.
     pub fn rest(&mut self, row: usize) {
         let broker = &mut self.brokers[row];
         (broker.beats, broker.owed) = (false, None);

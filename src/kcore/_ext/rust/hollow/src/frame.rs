@@ -1,19 +1,19 @@
-//! Request frames whose changing fields are overwritten in place, and splitting of a byte stream into answers.
+//! Request frames whose changing fields are overwritten in place, and the splitting of a byte stream into frames.
 
 use std::ops::Range;
 
-/// A request's whole frame with its size, and the places of its changing fields.
+/// A request's whole frame with its size, and the byte positions of its changing fields.
 #[derive(Clone)]
 pub struct Request {
     pub frame: Vec<u8>,
-    /// Place of the correlation id, then by the request's own constants; None for a field that this version lacks.
+    /// The byte position of each field, by CORRELATION and the indexes in `broker.rs`; None if this version lacks it.
     places: Vec<Option<usize>>,
 }
 
 pub const CORRELATION: usize = 0;
 
 impl Request {
-    /// None if a field would not lie within the frame.
+    /// None if a field does not end within the frame.
     pub fn new(frame: Vec<u8>, places: Vec<Option<usize>>, widths: &[usize]) -> Option<Self> {
         let fits = |(place, &width): (&Option<usize>, &usize)| {
             place.is_none_or(|at| at.checked_add(width).is_some_and(|end| end <= frame.len()))
@@ -30,7 +30,7 @@ impl Request {
 }
 
 pub const SIZE_BYTES: usize = 4;
-/// The largest frame that a connection holds: heartbeat answers, and fetch answers without their records.
+/// The most bytes of an answer that a connection keeps: a heartbeat answer, or a fetch answer without records.
 pub const MOST_HELD: usize = 1 << 16;
 
 /// The received bytes of an incomplete frame.
@@ -39,7 +39,7 @@ pub struct Incoming {
     bytes: Vec<u8>,
 }
 
-/// The size of a frame, checked against the limit.
+/// The size of a frame; an error if it is negative or larger than `most`.
 pub fn size_of(size: [u8; SIZE_BYTES], most: usize) -> Result<usize, String> {
     let size = i32::from_be_bytes(size);
     let known = usize::try_from(size).ok().filter(|&length| length <= most);
@@ -51,7 +51,7 @@ impl Incoming {
         self.bytes.capacity()
     }
 
-    /// Takes more bytes and passes every whole frame on, without its size. An answer in one piece is not copied.
+    /// Adds bytes and calls `frame` with each whole frame, without its size. Copies only incomplete frames.
     pub fn take(&mut self, mut fresh: &[u8], most: usize, mut frame: impl FnMut(&[u8])) -> Result<(), String> {
         if !self.bytes.is_empty() {
             self.bytes.extend_from_slice(fresh);
@@ -74,7 +74,7 @@ impl Incoming {
     }
 }
 
-/// The bytes behind the last whole frame.
+/// Calls `frame` with each whole frame; returns the range of the bytes after the last one.
 fn split(bytes: &[u8], most: usize, frame: &mut impl FnMut(&[u8])) -> Result<Range<usize>, String> {
     let mut at = 0;
     while let Some(&size) = bytes[at..].first_chunk() {

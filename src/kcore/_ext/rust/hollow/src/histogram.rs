@@ -1,8 +1,8 @@
-//! Counts of durations: 32 steps between a power of two and the next, so the error is at most 3 %.
+//! Counts of durations, in 32 buckets between a power of two and the next, so the error is at most 3 %.
 
 pub const STEP_BITS: u32 = 5;
 const STEPS: usize = 1 << STEP_BITS;
-/// Durations up to 2^40 ns, some 18 minutes; longer ones count as the longest.
+/// Buckets for durations up to 2^40 ns, some 18 minutes; longer durations count in the last bucket.
 const BUCKETS: usize = (40 - STEP_BITS as usize + 1) * STEPS;
 
 pub struct Histogram {
@@ -14,13 +14,13 @@ impl Histogram {
         Self { counts: vec![0; BUCKETS] }
     }
 
-    /// Counts one duration, in nanoseconds; a negative one is ignored.
+    /// Counts one duration in nanoseconds; a negative one counts as 0.
     pub fn add(&mut self, duration_ns: i64) {
         self.counts[bucket_of(duration_ns.max(0) as u64).min(BUCKETS - 1)] += 1;
     }
 
-    /// Counts the latency of every request that was due from `due` to `now`, one an interval: the first was answered
-    /// now, and the others were not sent, because their sender waited for that answer. The time is bounded by the
+    /// Counts the latencies until `now` of all requests that were due from `due` on, one every `interval`. The first is
+    /// answered now. The others were not sent, because their sender waited for that answer. The work is bounded by the
     /// number of buckets, however many requests were due.
     pub fn add_due(&mut self, due: i64, interval: i64, now: i64) {
         self.add(now - due);
@@ -28,7 +28,7 @@ impl Histogram {
         if interval <= 0 || longest <= interval {
             return;
         }
-        let count = (longest - 1) / interval; // the other requests: each is later by an interval, and due before now
+        let count = (longest - 1) / interval; // the number of the other requests, due before now
         if count <= BUCKETS as i64 {
             (1..=count).for_each(|later| self.add(longest - later * interval));
             return;
@@ -60,7 +60,7 @@ fn floor_of(bucket: usize) -> i64 {
     ((bucket % STEPS + STEPS) as i64) << (bucket / STEPS - 1)
 }
 
-/// Below STEPS one bucket a nanosecond; above, STEPS buckets a power of two.
+/// The bucket of a duration: one for each nanosecond below STEPS, and STEPS for each power of two above.
 fn bucket_of(duration_ns: u64) -> usize {
     let power = 63 - (duration_ns | 1).leading_zeros();
     if power < STEP_BITS {

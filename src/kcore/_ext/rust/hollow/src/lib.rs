@@ -1,4 +1,4 @@
-//! The Python module `kcore._ext.hollow`: a loop that keeps thousands of hollow brokers alive.
+//! The Python module `kcore._ext.hollow`: loops that send and answer the requests of thousands of hollow brokers.
 
 mod answers;
 mod body;
@@ -31,8 +31,8 @@ use frame::Request;
 
 const WAKE: Token = Token(usize::MAX);
 const EVENTS_AT_ONCE: usize = 1024;
-const OVERDUE_EVERY_NS: i64 = 500_000_000;
-const CLOCK_READINGS: usize = 10;
+const OVERDUE_EVERY_NS: i64 = 500_000_000; // The time between two searches for overdue answers.
+const CLOCK_READINGS: usize = 10; // Pairs of readings that `clocks` compares.
 
 /// The state that Python and the loop's thread share. No thread waits for the GIL while it holds the state.
 struct Shared {
@@ -40,10 +40,11 @@ struct Shared {
     is_woken: bool, // Python was woken and has not drained yet.
 }
 
-/// The hollow brokers of one process: their heartbeats and fetches, answered without Python.
+/// The hollow brokers of one process. Sends their heartbeats and fetches, and reads the answers, without Python.
 ///
 /// Call `run` in a thread of its own; all other methods may be called meanwhile. Times are nanoseconds of
-/// `time.monotonic_ns()`. A broker is a row, in the order of `add`; a connection is 0 (heartbeats) or 1 (fetches).
+/// `time.monotonic_ns()`. `row` is a broker's index in the order of `add`; `which` is a connection: 0 for heartbeats,
+/// 1 for fetches.
 #[pyclass(frozen)]
 struct Loop {
     shared: Mutex<Shared>,
@@ -66,7 +67,7 @@ impl Loop {
         self.shared.lock()
     }
 
-    /// Calls `work` with the state for Python; then wakes the loop to look at the state again.
+    /// Calls `work` with the state and the time without the GIL, then wakes the loop to handle changes of the state.
     fn order<T: Send>(
         &self,
         py: Python<'_>,
@@ -81,7 +82,7 @@ impl Loop {
         done.ok_or_else(|| PyIndexError::new_err(format!("there is no hollow broker {row}")))
     }
 
-    /// Wakes Python, once for all that it has not drained.
+    /// Wakes Python if there are notices or batches, but not again before Python has drained them.
     fn wake_python(&self, shared: &mut Shared) {
         let has_events = !shared.engine.notices.is_empty() || !shared.engine.tape.seen.is_empty();
         if has_events && !shared.is_woken {
@@ -98,7 +99,7 @@ impl Loop {
         let mut shared = self.engine();
         for event in events.iter().filter(|event| event.token() != WAKE) {
             shared.engine.on_event(event, self.now());
-            MutexGuard::bump(&mut shared); // A call from Python waits for one connection at most.
+            MutexGuard::bump(&mut shared); // A call from Python waits for at most one connection.
         }
         let until = self.now() + SLICE_NS;
         let mut has_more = true;
@@ -115,8 +116,8 @@ impl Loop {
     }
 }
 
-/// One moment by our clock and by Python's `time.monotonic_ns()`: the closest of a few pairs of readings, since a
-/// thread may lose its processor between two.
+/// The same moment by Rust's clock and by Python's `time.monotonic_ns()`. The closest of CLOCK_READINGS pairs of
+/// readings is taken, since a thread may lose its processor between the two readings of a pair.
 fn clocks(py: Python<'_>) -> PyResult<(Instant, i64)> {
     let monotonic_ns = py.import("time")?.getattr("monotonic_ns")?;
     let mut closest = None;
@@ -147,7 +148,7 @@ fn words_of<const N: usize>(rows: Vec<[i64; N]>) -> Vec<u8> {
     rows.iter().flatten().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// The result of `drain`: notices, the tape's bytes and facts of its batches, arrivals.
+/// The result of `drain`: notices, the bytes of new batches, facts of these batches, arrivals.
 type Drained<'py> = (Vec<Notice>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
 #[pymethods]
@@ -201,13 +202,13 @@ impl Loop {
         Ok(self.waker.wake()?)
     }
 
-    /// Readable if there is something to drain.
+    /// A descriptor that is readable while `drain` has notices or batches to return.
     fn fileno(&self) -> i32 {
         self.wake_receiver.as_raw_fd()
     }
 
-    /// Adds a hollow broker: frames of its heartbeat and its fetch, and the places of their changing fields; returns
-    /// its row.
+    /// Adds a hollow broker with the frames of its heartbeat and its fetch, and the byte positions of their changing
+    /// fields. Returns its row.
     fn add(
         &self,
         py: Python<'_>,
@@ -224,7 +225,7 @@ impl Loop {
         }))
     }
 
-    /// Begins a connection to "address:port" and returns the time; a notice reports the result.
+    /// Begins to connect to "address:port" and returns the time; a later notice reports the result.
     fn connect(&self, py: Python<'_>, row: usize, which: usize, address: &str) -> PyResult<i64> {
         check_link(which)?;
         let address: SocketAddr =
@@ -235,13 +236,13 @@ impl Loop {
         })
     }
 
-    /// Ends a connection at once, as a killed process does; without a notice.
+    /// Closes a connection at once, as a killed process does. No notice follows.
     fn close(&self, py: Python<'_>, row: usize, which: usize) -> PyResult<()> {
         check_link(which)?;
         self.order(py, row, |engine, _| engine.brokers[row].links[which].close())
     }
 
-    /// Sends heartbeats under this broker epoch from `due_ns` on, one `interval_ns` after the answer to the one before.
+    /// Sends heartbeats with this broker epoch: the first at `due_ns`, each later one `interval_ns` after an answer.
     #[pyo3(signature = (row, epoch, due_ns, interval_ns, *, want_shut_down = false))]
     fn beat(
         &self,
@@ -256,7 +257,7 @@ impl Loop {
             let broker = &mut engine.brokers[row];
             broker.live(epoch);
             broker.want_shut_down = want_shut_down;
-            engine.set_beats(row, true, due_ns.max(now), interval_ns); // It could not be sent before.
+            engine.set_beats(row, true, due_ns.max(now), interval_ns); // A past due time would count as latency.
         })
     }
 
@@ -271,7 +272,7 @@ impl Loop {
         self.order(py, row, |engine, _| engine.brokers[row].links[broker::HEARTBEATS].next = Some(heartbeat))
     }
 
-    /// Fetches from `offset` on, behind a record of `last_epoch`; or stops fetching.
+    /// Begins or stops to fetch, from `offset` if it is given; `last_epoch`: the epoch of the record before `offset`.
     #[pyo3(signature = (row, fetches, *, offset = None, last_epoch = 0))]
     fn fetch(&self, py: Python<'_>, row: usize, fetches: bool, offset: Option<i64>, last_epoch: i32) -> PyResult<()> {
         self.order(py, row, |engine, now| {
@@ -287,20 +288,20 @@ impl Loop {
         py.detach(|| self.engine().engine.leader_epoch = leader_epoch);
     }
 
-    /// Sets where the tape continues after a snapshot or a truncation.
+    /// Sets the offset of the next batch on the tape, after a snapshot or a truncation.
     fn seek_tape(&self, py: Python<'_>, offset: i64) {
         py.detach(|| self.engine().engine.tape.seek(offset));
     }
 
-    /// Sets whether arrivals are kept.
+    /// Sets whether `drain` returns arrivals.
     fn keep_arrivals(&self, py: Python<'_>, keeps: bool) {
         py.detach(|| self.engine().engine.keeps_arrivals = keeps);
     }
 
-    /// The events since the last call: (notices, bytes of new batches, six int64 a batch, three an arrival).
+    /// The events since the last call: (notices, bytes of new batches, batches (six int64 each), arrivals (three)).
     ///
-    /// A notice is (row, connection, kind, time, detail). A batch: base offset, last offset, records, bytes, append
-    /// time in ms, time of its first arrival. An arrival: row, end of the broker's committed records, time.
+    /// A notice is (row, connection, kind, time, detail). A batch: base offset, last offset, number of records, bytes,
+    /// append time in ms, time of its first arrival. An arrival: row, end of the broker's committed records, time.
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {
         let (notices, bytes, seen, arrivals) = py.detach(|| {
             let mut shared = self.engine();
@@ -333,12 +334,12 @@ impl Loop {
         ]
     }
 
-    /// Bytes of incomplete answers in all connections.
+    /// Bytes allocated for incomplete answers of all connections.
     fn buffered_bytes(&self, py: Python<'_>) -> usize {
         py.detach(|| self.engine().engine.buffered_bytes())
     }
 
-    /// Histograms since the last call as int64 counts: latency of heartbeats from their due times, and our own lag.
+    /// Heartbeats since the last call, as int64 counts: due time to answer, and due time to sending by this loop.
     fn histograms<'py>(&self, py: Python<'py>) -> (Bound<'py, PyBytes>, Bound<'py, PyBytes>) {
         let (latency, lag) = py.detach(|| {
             let mut shared = self.engine();
@@ -347,7 +348,7 @@ impl Loop {
         (PyBytes::new(py, &latency), PyBytes::new(py, &lag))
     }
 
-    /// A row's place in the log: (offset to fetch next, epoch before it, high watermark, end of committed records).
+    /// (Offset to fetch next, epoch of the record before it, high watermark, end of the broker's committed records).
     fn position(&self, py: Python<'_>, row: usize) -> PyResult<(i64, i32, i64, i64)> {
         self.order(py, row, |engine, _| {
             let broker = &engine.brokers[row];
@@ -361,7 +362,8 @@ impl Loop {
     }
 }
 
-/// The histogram of the requests that were due from `due_ns` on and waited for the answer at `answered_ns`.
+/// A histogram of the latencies of requests that one answer at `answered_ns` ends: one every `interval_ns` from
+/// `due_ns` on.
 #[pyfunction]
 fn due_latencies(py: Python<'_>, due_ns: i64, interval_ns: i64, answered_ns: i64) -> Bound<'_, PyBytes> {
     let mut found = histogram::Histogram::new();

@@ -1,4 +1,4 @@
-//! One connection of a hollow broker: one request at a time, and its answer.
+//! One connection of a hollow broker, with at most one request in flight.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -29,20 +29,20 @@ pub struct Link {
     stream: Option<TcpStream>,
     reader: Reader,
     request: Request,
-    pub next: Option<Request>, // replaces the request when its answer has come
-    sent: usize,               // bytes of the request's frame
+    pub next: Option<Request>, // replaces `request` before the next sending
+    sent: usize,               // bytes of the request's frame that the socket has taken
     correlation_id: i32,
     pub phase: Phase,
-    pub since: i64, // nanoseconds: begin of the phase
+    pub since: i64, // when the phase began (ns)
 }
 
 impl Link {
-    /// A connection that passes on whole answers.
+    /// A connection that keeps the bytes of an answer until it is whole.
     pub fn of_whole_answers(request: Request) -> Self {
         Self::new(request, Reader::Whole(Incoming::default()))
     }
 
-    /// A connection whose fetch answers go to the tape as they come.
+    /// A connection whose fetch answers go to the tape while they arrive.
     pub fn of_fetches(request: Request) -> Self {
         Self::new(request, Reader::Fetch(Box::default()))
     }
@@ -51,7 +51,7 @@ impl Link {
         Self { stream: None, reader, request, next: None, sent: 0, correlation_id: 0, phase: Phase::Closed, since: 0 }
     }
 
-    /// True if it is connected and not closed.
+    /// True if the connection is established and not closed.
     pub fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Ready | Phase::Waiting)
     }
@@ -73,7 +73,7 @@ impl Link {
         Ok(())
     }
 
-    /// The request to fill in and send; the one under way is obsolete.
+    /// The next request, whose fields the caller sets before `send`.
     pub fn renewed(&mut self) -> &mut Request {
         if let Some(next) = self.next.take() {
             self.request = next;
@@ -81,9 +81,9 @@ impl Link {
         &mut self.request
     }
 
-    /// Closes the connection and forgets the request under way.
+    /// Closes the connection and drops the part of an answer that has come.
     pub fn close(&mut self) {
-        self.stream = None; // Dropping it also removes it from the poll.
+        self.stream = None; // Dropping the stream also removes it from the poll.
         match &mut self.reader {
             Reader::Whole(incoming) => *incoming = Incoming::default(),
             Reader::Fetch(reader) => **reader = FetchReader::default(),
@@ -91,7 +91,7 @@ impl Link {
         self.phase = Phase::Closed;
     }
 
-    /// Sends the request as it is now and expects its answer.
+    /// Sends the request with a new correlation id and expects its answer.
     pub fn send(&mut self, now: i64) -> Result<(), String> {
         self.correlation_id = self.correlation_id.wrapping_add(1);
         self.request.put(CORRELATION, self.correlation_id.to_be_bytes());
@@ -133,7 +133,7 @@ impl Link {
         Ok(())
     }
 
-    /// Reads once: the number of bytes in `scratch`, None when nothing is left to read.
+    /// Reads once: returns the number of bytes in `scratch`; None if the socket has none.
     pub fn read(&mut self, scratch: &mut [u8]) -> Result<Option<usize>, String> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
         loop {
@@ -147,7 +147,7 @@ impl Link {
         }
     }
 
-    /// Takes read bytes of whole answers: each expected answer goes to `answer`.
+    /// Adds bytes from the socket and calls `answer` with each whole answer; an error if it was not expected.
     pub fn take(&mut self, bytes: &[u8], most: usize, mut answer: impl FnMut(&[u8])) -> Result<(), String> {
         let Reader::Whole(incoming) = &mut self.reader else { return Ok(()) };
         let (phase, expected) = (&mut self.phase, self.correlation_id);
@@ -164,7 +164,7 @@ impl Link {
         wrong
     }
 
-    /// Takes the bytes of a fetch answer from `bytes`; returns the answer when it is whole.
+    /// Removes the bytes of one fetch answer from `bytes`; returns the answer when it is whole.
     pub fn take_fetched(
         &mut self,
         bytes: &mut &[u8],

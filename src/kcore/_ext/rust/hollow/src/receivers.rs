@@ -1,4 +1,4 @@
-//! The Python class of the loop for hollow brokers of ZooKeeper mode.
+//! The Python class `Receivers`: the loop for hollow brokers of ZooKeeper mode.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -29,7 +29,7 @@ struct Shared {
 /// Hollow brokers of ZooKeeper mode: they listen, receive control requests and answer them, without Python.
 ///
 /// Call `run` in a thread of its own; all other methods may be called meanwhile. Times are nanoseconds of
-/// `time.monotonic_ns()`. A broker is a row, in the order of `listen`.
+/// `time.monotonic_ns()`. `row` is a broker's index in the order of `listen`.
 #[pyclass(frozen)]
 pub struct Receivers {
     shared: Mutex<Shared>,
@@ -43,9 +43,9 @@ pub struct Receivers {
     wake_receiver: pipe::Receiver,
 }
 
-/// API key, version, whether the head has a KRaft flag, lists of the answer, the program behind the head.
+/// API key, version, whether the body has `is_kraft_controller`, list in the answer, steps that read the rest.
 type GivenLayout = (i16, i16, bool, String, Vec<(String, usize)>);
-/// Arrivals; bodies as (row, API key, version, bytes); rows with the fault of a connection.
+/// Arrivals; bodies as (row, API key, version, bytes); faults as (row, reason).
 type Drained<'py> = (Bound<'py, PyBytes>, Vec<(usize, i16, i16, Bound<'py, PyBytes>)>, Vec<(usize, String)>);
 
 impl Receivers {
@@ -107,7 +107,7 @@ impl Receivers {
         constants: Vec<(i16, i16, Vec<u8>)>,
     ) -> PyResult<Self> {
         let layouts: Option<HashMap<_, _>> = layouts.into_iter().map(layout_of).collect();
-        let layouts = layouts.ok_or_else(|| PyValueError::new_err("a layout that is none"))?;
+        let layouts = layouts.ok_or_else(|| PyValueError::new_err("a layout has unknown lists or steps"))?;
         let constants = constants.into_iter().map(|(key, version, body)| ((key, version), body)).collect();
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
@@ -128,7 +128,7 @@ impl Receivers {
         })
     }
 
-    /// Works until `stop`, without the GIL; then every connection ends.
+    /// Works until `stop`, without the GIL; then closes all connections and listeners.
     fn run(&self, py: Python<'_>) -> PyResult<()> {
         let done = py.detach(|| {
             let mut poll = self.poll.try_lock().map_err(|_| None)?;
@@ -151,7 +151,7 @@ impl Receivers {
         Ok(self.waker.wake()?)
     }
 
-    /// Readable if there are bodies to drain.
+    /// A descriptor that is readable while `drain` has bodies to return.
     fn fileno(&self) -> i32 {
         self.wake_receiver.as_raw_fd()
     }
@@ -167,19 +167,19 @@ impl Receivers {
         listening.map_err(|error: std::io::Error| PyOSError::new_err(error))
     }
 
-    /// Sets the broker's epoch: requests for older epochs are refused (KIP-380).
+    /// Sets the broker's epoch. The broker refuses requests with an older broker epoch (KIP-380).
     fn live(&self, py: Python<'_>, row: usize, epoch: i64) -> PyResult<()> {
         self.order(py, row, |receiving| receiving.live(row, epoch))
     }
 
-    /// Sets the API keys whose bodies are kept for a broker from now on.
+    /// Sets the API keys of the requests to this broker whose bodies `drain` returns from now on.
     fn keep(&self, py: Python<'_>, row: usize, keys: Vec<i16>) -> PyResult<()> {
         self.order(py, row, |receiving| receiving.keep(row, keys))
     }
 
-    /// The events since the last call: five int64 an arrival, kept bodies, faults.
+    /// The events since the last call: arrivals (five int64 each), kept bodies, faults.
     ///
-    /// An arrival is an accepted request: row, time of its last byte, API key, partitions, bytes.
+    /// An arrival is an accepted request: row, time of its last byte, API key, number of partitions, size of its frame.
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {
         let (arrivals, kept, faults) = py.detach(|| {
             let mut shared = self.shared();

@@ -1,5 +1,5 @@
-//! Hollow brokers of ZooKeeper mode: their listeners receive control requests, which are refused or accepted, and
-//! answered.
+//! Hollow brokers of ZooKeeper mode: they accept or refuse the control requests that reach their listeners, and answer
+//! them.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
@@ -17,25 +17,25 @@ const STALE_CONTROLLER_EPOCH: i16 = 11;
 const STALE_BROKER_EPOCH: i16 = 77;
 const NO_ERROR: i16 = 0;
 const UNKNOWN_EPOCH: i64 = -1;
-const KNOWN_BODIES: usize = 8; // A controller's requests to brokers differ by a few requests at most.
+const KNOWN_BODIES: usize = 8; // Remembered bodies: brokers lag each other by a few requests of a controller at most.
 const MOST_CONNECTIONS: usize = 16; // Connections to one broker; each controller has one.
-const MOST_UNSENT: usize = 16 << 20; // Bytes of answers that a peer has not read.
+const MOST_UNSENT: usize = 16 << 20; // Bytes of answers that a peer may leave unread.
 const SCRATCH_BYTES: usize = 1 << 18;
 
-/// The way to read and answer one kind of request.
+/// How to read and answer one kind of request.
 pub struct Layout {
     pub has_kraft: bool,
     pub lists: Lists,
-    pub steps: Box<[Step]>, // behind the head
+    pub steps: Box<[Step]>, // read the body after its head
 }
 
-/// The fields of a control request that its refusal depends on.
+/// The fields at the start of a control request that decide whether a broker refuses it.
 struct Head {
     controller_epoch: i32,
     broker_epoch: i64,
 }
 
-/// Row, when (ns), API key, partitions, bytes of the frame.
+/// An accepted request: row, time (ns), API key, number of partitions, bytes of the frame.
 pub type Arrival = [i64; 5];
 /// Row, API key, version, and body of an accepted request.
 pub type Kept = (usize, i16, i16, Vec<u8>);
@@ -55,7 +55,7 @@ struct Client {
     unsent: Vec<u8>,
 }
 
-/// A body that was sent to the last brokers and is likely to be sent to the next ones too.
+/// A recent request body, which the controller is likely to send to other brokers too.
 struct Known {
     kind: (i16, i16), // API key and version
     body: Vec<u8>,
@@ -71,7 +71,7 @@ pub struct Receiving {
     constants: HashMap<(i16, i16), Vec<u8>>,
     receivers: Vec<Receiver>,
     clients: Vec<Option<Client>>,
-    free: Vec<usize>,
+    free: Vec<usize>,    // Free indexes of `clients`.
     waiting: Vec<usize>, // Rows whose listeners could not accept, because no descriptor was left.
     known: VecDeque<Known>,
     scratch: Vec<u8>,
@@ -79,7 +79,7 @@ pub struct Receiving {
 }
 
 impl Receiving {
-    /// `constants`: bodies that answer every request of that API key and version.
+    /// `constants`: the answer's bytes after its correlation id, for all requests of an API key and version.
     pub fn new(
         frame_bytes: usize,
         layouts: HashMap<(i16, i16), Layout>,
@@ -116,7 +116,7 @@ impl Receiving {
         self.receivers.len()
     }
 
-    /// Begins a new broker epoch and forgets the controllers of the old one.
+    /// Sets a new broker epoch and resets the controller epoch.
     pub fn live(&mut self, row: usize, epoch: i64) {
         let receiver = &mut self.receivers[row];
         (receiver.epoch, receiver.controller_epoch) = (epoch, 0);
@@ -149,7 +149,7 @@ impl Receiving {
         }
     }
 
-    /// Retries listeners that had no descriptor for a connection.
+    /// Accepts again on listeners for which no descriptor was left.
     pub fn accept_waiting(&mut self, registry: &Registry) {
         for row in std::mem::take(&mut self.waiting) {
             self.accept(row, registry);
@@ -196,7 +196,7 @@ impl Receiving {
         Ok(())
     }
 
-    /// False if the peer has closed the connection.
+    /// Writes unsent answers, reads and answers requests; false if the peer has closed the connection.
     fn serve(&mut self, client: &mut Client, event: &Event, now: impl Fn() -> i64) -> Result<bool, String> {
         if event.is_writable() {
             client.flush()?;
@@ -211,7 +211,7 @@ impl Receiving {
         served
     }
 
-    /// Reads until nothing is left: a short read says so, unless the peer `ends` the connection.
+    /// Reads until the socket is empty: after a short read, or after the last byte if the peer `ends` the connection.
     fn read_all(
         &mut self,
         client: &mut Client,
@@ -245,7 +245,7 @@ impl Receiving {
         done
     }
 
-    /// Handles one whole request; `answer` has the answer with its size.
+    /// Handles one whole request; writes the answer with its size to `self.answer`.
     fn take_frame(&mut self, row: usize, frame: &[u8], now: i64) -> Result<(), String> {
         let mut fields = Fields(frame);
         let header = fields.int16().zip(fields.int16()).zip(fields.int32());
@@ -290,7 +290,7 @@ impl Client {
     }
 }
 
-/// Writes the bytes behind the unsent ones; the rest is added to the unsent ones.
+/// Writes the bytes if none are unsent before them; adds the bytes that the socket does not take to `unsent`.
 fn send(stream: &mut TcpStream, unsent: &mut Vec<u8>, bytes: &[u8]) -> Result<(), String> {
     let mut at = 0;
     while unsent.is_empty() && at < bytes.len() {
@@ -309,10 +309,10 @@ fn send(stream: &mut TcpStream, unsent: &mut Vec<u8>, bytes: &[u8]) -> Result<()
     Ok(())
 }
 
-/// Where the request's body begins, and the head of the body.
+/// The byte of the frame at which the body begins, and the head of the body; None if they cannot be read.
 fn head(fields: &mut Fields, frame_bytes: usize, has_kraft: bool) -> Option<(usize, Head)> {
     let size = usize::try_from(fields.int16()?).unwrap_or(0); // -1 is null.
-    std::str::from_utf8(fields.bytes(size)?).ok()?; // The client's id.
+    std::str::from_utf8(fields.bytes(size)?).ok()?; // client_id
     fields.tags(&[])?;
     let body_at = frame_bytes - fields.0.len();
     fields.int32()?; // controller_id
@@ -322,8 +322,8 @@ fn head(fields: &mut Fields, frame_bytes: usize, has_kraft: bool) -> Option<(usi
     Some((body_at, Head { controller_epoch: fields.int32()?, broker_epoch: fields.int64()? }))
 }
 
-/// `ControlRequests.refusal`: a larger broker epoch is accepted, since the controller may learn it before the broker
-/// does.
+/// The error code of a control request, as `ControlRequests.refusal`. A larger broker epoch is accepted, since the
+/// controller may learn the epoch before the broker does.
 fn refusal(receiver: &Receiver, head: &Head) -> i16 {
     if head.broker_epoch != UNKNOWN_EPOCH && head.broker_epoch < receiver.epoch {
         STALE_BROKER_EPOCH

@@ -1,4 +1,4 @@
-//! Reads a fetch answer as it arrives: its records go to the tape at once, so that no connection ever holds them.
+//! Reads a fetch answer while it arrives: its records go to the tape at once, so that no connection keeps them.
 
 use crate::answers::{self, Batch, Head, HEADER_END};
 use crate::frame::{size_of, MOST_HELD, SIZE_BYTES};
@@ -15,21 +15,21 @@ pub enum Fetched {
 pub type Position = (i64, i32);
 
 const MOST_OF_HEAD: usize = 512; // Kafka's head has 76 bytes.
-const KEPT_BYTES: usize = 1 << 10; // A buffer that has grown beyond this size is freed.
+const KEPT_BYTES: usize = 1 << 10; // The largest buffer that is reused for the next answer.
 
 #[derive(Default)]
 enum Part {
     #[default]
     Head,
     Records(Head),
-    Rest(Option<Head>), // behind the records, or all of an unusual answer
+    Rest(Option<Head>), // the bytes after the records; None for an unusual answer, which is kept whole
 }
 
 /// The state of one connection within the current answer.
 #[derive(Default)]
 pub struct FetchReader {
-    kept: Vec<u8>, // the frame with its size and without its records
-    size: usize,   // size of the frame, once known
+    kept: Vec<u8>, // the received part of the frame, with its size and without its records
+    size: usize,   // size of the frame, set when `kept` has the size's four bytes
     part: Part,
     records: RecordReader,
 }
@@ -39,9 +39,9 @@ impl FetchReader {
         self.kept.capacity()
     }
 
-    /// Takes the answer's bytes from the fresh bytes; returns the answer when it is whole.
+    /// Removes one answer's bytes from `fresh`; returns the answer when it is whole.
     ///
-    /// `expected` tells whether an answer of that correlation id may come; `from` is the broker's position.
+    /// `expected` is an error if no answer of that correlation id may come; `from` is the broker's position.
     pub fn take(
         &mut self,
         fresh: &mut &[u8],
@@ -76,14 +76,14 @@ impl FetchReader {
         }
     }
 
-    /// Takes bytes until that many are kept.
+    /// Moves bytes from `fresh` to `kept` until it has `until` bytes.
     fn keep(&mut self, fresh: &mut &[u8], until: usize) {
         let (taken, rest) = fresh.split_at(until.saturating_sub(self.kept.len()).min(fresh.len()));
         self.kept.extend_from_slice(taken);
         *fresh = rest;
     }
 
-    /// True if another part follows.
+    /// Reads the size and the head; true if the answer's next part follows.
     fn take_head(
         &mut self,
         fresh: &mut &[u8],
@@ -136,12 +136,12 @@ impl FetchReader {
     }
 }
 
-/// Cuts records into batches; holds only the header of each.
+/// Splits the answer's records into batches and passes them to the tape; keeps only the current batch's header.
 struct RecordReader {
-    position: Position, // position behind the whole batches so far
-    left: usize,        // bytes of records that are still to come
+    position: Position, // the position after the last whole batch
+    left: usize,        // bytes of records that have not come yet
     header: [u8; HEADER_END],
-    at: usize, // received bytes of the batch
+    at: usize, // received bytes of the current batch
     batch: Option<Batch>,
     is_cut: bool, // The remaining bytes are an incomplete batch, or not a batch.
 }
@@ -157,7 +157,7 @@ impl RecordReader {
         Self { position, left, header: [0; HEADER_END], at: 0, batch: None, is_cut: false }
     }
 
-    /// True if all records have come.
+    /// Removes bytes of records from `fresh`; true if all records have come.
     fn take(&mut self, fresh: &mut &[u8], tape: &mut Tape, now: i64) -> bool {
         while self.left > 0 && !fresh.is_empty() {
             let wanted = match self.batch {

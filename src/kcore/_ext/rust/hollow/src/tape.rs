@@ -1,15 +1,15 @@
-//! The metadata log in the order of its first arrival at any broker of this process: each batch once.
+//! The metadata log as the brokers of this process receive it: each batch once, when the first broker has all of it.
 
 use crate::answers::{self, Batch, HEADER_END};
 
-/// Facts of one batch: (base offset, last offset, records, bytes, append time in ms, first seen in ns).
+/// Facts of one batch: (base offset, last offset, number of records, bytes, append time in ms, first arrival in ns).
 pub type Seen = [i64; 6];
 
 pub struct Tape {
     pub next_offset: i64,
     pub bytes: Vec<u8>,
     pub seen: Vec<Seen>,
-    coming: Vec<u8>, // The next batch as far as any broker has it: one copy, extended by the broker that is furthest.
+    coming: Vec<u8>, // The received part of the next batch. The broker that has read furthest extends it.
 }
 
 impl Tape {
@@ -17,21 +17,21 @@ impl Tape {
         Self { next_offset, bytes: Vec::new(), seen: Vec::new(), coming: Vec::new() }
     }
 
-    /// Continues at another offset.
+    /// Sets the offset of the next batch.
     pub fn seek(&mut self, offset: i64) {
         self.next_offset = offset;
         self.coming.clear();
     }
 
-    /// Bytes held of an incomplete batch.
+    /// Bytes allocated for an incomplete batch.
     pub fn capacity(&self) -> usize {
         self.coming.capacity()
     }
 
-    /// Takes a piece of a batch that begins at byte `at` behind the header; keeps it if it is the next piece.
+    /// Adds a piece of a batch, which begins at byte `at` of the batch, unless it is known or leaves a gap.
     ///
-    /// A broker whose connection ends in the middle leaves no gap: the next broker adds the missing bytes, and no
-    /// broker is past the end of an incomplete batch.
+    /// If a broker's connection ends within a batch, other brokers add the missing bytes: none of them has a position
+    /// beyond an incomplete batch.
     pub fn play(&mut self, batch: &Batch, header: &[u8; HEADER_END], at: usize, piece: &[u8], now: i64) {
         if batch.base_offset > self.next_offset || batch.last_offset < self.next_offset {
             return;

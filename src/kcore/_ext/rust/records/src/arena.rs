@@ -1,21 +1,21 @@
-//! Columns side by side in one allocation, with huge pages if it is large: a page fault costs more than the page's
-//! rows.
+//! Columns side by side in one allocation. A large allocation gets huge pages, since a page fault costs more than the
+//! rows of a small page.
 
-/// Extra bytes between two columns: columns at one place of a page slow each other down.
+/// Extra bytes between two columns: writes to columns that begin at the same offset of a page slow each other down.
 const STAGGER: usize = 320;
 /// Alignment of a column, so that each element is aligned for its type.
 const LINE: usize = 64;
-/// The size from which NumPy asks for huge pages, too.
+/// The least allocation in bytes that gets huge pages; NumPy has the same limit.
 #[cfg(target_os = "linux")]
 const HUGE_FROM: usize = 1 << 22;
-/// The kernel takes advice about whole pages only.
+/// The page size in bytes: `madvise` takes the address of a whole page.
 #[cfg(target_os = "linux")]
 const PAGE: usize = 1 << 12;
 
-/// Columns of `widths` bytes an element, with room for as many elements each.
+/// Columns whose elements have `widths` bytes, with room for `room` elements in each column.
 pub struct Arena<const COLUMNS: usize> {
     pub bytes: Vec<u8>,
-    /// Where each column begins.
+    /// The byte at which each column begins.
     pub places: [usize; COLUMNS],
     pub room: usize,
     widths: [usize; COLUMNS],
@@ -32,7 +32,7 @@ impl<const COLUMNS: usize> Arena<COLUMNS> {
         Arena { bytes: zeros(end), places, room, widths }
     }
 
-    /// `count` elements from `first` on, of each column.
+    /// The bytes of `count` elements from `first` on, of each column.
     pub fn elements(&mut self, first: usize, count: usize) -> [&mut [u8]; COLUMNS] {
         let (mut rest, mut taken) = (self.bytes.as_mut_slice(), 0);
         std::array::from_fn(|column| {
@@ -44,7 +44,7 @@ impl<const COLUMNS: usize> Arena<COLUMNS> {
         })
     }
 
-    /// Makes room for more elements; keeps the first `kept`.
+    /// Makes room for `room` elements in each column; keeps the first `kept`.
     pub fn grow(&mut self, room: usize, kept: usize) {
         let mut grown = Self::new(self.widths, room);
         grown.elements(0, kept).into_iter().zip(self.elements(0, kept)).for_each(|(to, from)| to.copy_from_slice(from));
@@ -59,7 +59,7 @@ fn zeros(size: usize) -> Vec<u8> {
     if size >= HUGE_FROM {
         let begin = bytes.as_ptr().align_offset(PAGE);
         #[allow(unsafe_code)]
-        // SAFETY: the pages are ours, and advice does not change their contents; ignored advice does no harm.
+        // SAFETY: `bytes` owns the pages, and advice does not change their contents. A failure is harmless.
         unsafe {
             libc::madvise(bytes.as_ptr().add(begin).cast_mut().cast(), size - begin, libc::MADV_HUGEPAGE);
         }

@@ -1,21 +1,20 @@
-//! Walks the headers of record batches of magic 2 (KIP-98's DefaultRecordBatch); records stay unread, compressed or
-//! not.
+//! Reads the headers of record batches of magic 2 (KIP-98's DefaultRecordBatch), but not their records.
 
 use std::borrow::Cow;
 
 use crate::arena::Arena;
 use crate::crc::crc32c;
 
-/// Bytes before those that `batchLength` counts: baseOffset and batchLength itself.
+/// Bytes that `batchLength` does not count: baseOffset and batchLength itself.
 pub const LENGTH_END: usize = 12;
-/// Bytes up to and with the magic byte, which determines the format of all that follows.
+/// Bytes up to and with the magic byte, which determines the format of the rest.
 const MAGIC_END: usize = 17;
-/// The CRC covers everything from the attributes on; partitionLeaderEpoch is outside, since the broker sets it.
+/// The CRC covers the bytes from the attributes on; not partitionLeaderEpoch, which the broker sets.
 pub const CRC_START: usize = 21;
 /// Size of a batch without records: DefaultRecordBatch.RECORD_BATCH_OVERHEAD.
 pub const HEADER_END: usize = 61;
 
-/// Why bytes could not be read, and the offset of the wrong field.
+/// Why bytes could not be read, and the position of the wrong field in them.
 pub struct Problem {
     pub what: Cow<'static, str>,
     pub offset: usize,
@@ -27,7 +26,7 @@ impl Problem {
     }
 }
 
-/// One batch's header in place.
+/// One batch's header, whose fields are read on demand.
 pub struct Header<'a>(&'a [u8; HEADER_END]);
 
 impl Header<'_> {
@@ -68,35 +67,36 @@ impl Header<'_> {
 
 /// Options of `scan` besides reading headers.
 pub struct Options {
-    /// Where in the bytes the first batch starts.
+    /// The byte at which the first batch starts.
     pub start: usize,
     /// The most batches to read.
     pub limit: usize,
     pub check_crc: bool,
-    /// Continue behind a batch of another magic if its length is plausible.
+    /// Skip batches of another magic, if the bytes reach as far as the batch's length.
     pub skip: bool,
 }
 
-/// Headers are collected up to this number: writing column by column costs less than writing rows.
+/// The number of headers that are collected before they are written, column by column: this is faster than by rows.
 const BLOCK: usize = 128;
 
-/// Bytes an element of each column.
+/// The bytes of an element of each column.
 const WIDTHS: [usize; COLUMNS] = [8, 8, 4, 4, 1, 4, 2, 4, 8, 8, 8, 2, 4, 4, 1];
 const COLUMNS: usize = 15;
 
-/// A batch that was found.
+/// A batch that `scan` has read and not yet written to the columns.
 struct Found<'a> {
     position: usize,
     header: Header<'a>,
     crc_matches: bool,
 }
 
-/// The batches found: a column a field, in native byte order, one element a batch. `flush` has the columns' order.
+/// The batches read: a column for each field, an element for each batch, in native byte order. `flush` has the order of
+/// the columns.
 pub struct Batches {
     pub columns: Arena<COLUMNS>,
     /// Batches in the columns.
     pub rows: usize,
-    /// The first byte that belongs to no batch found or skipped.
+    /// The byte after the last batch read or skipped.
     pub end: usize,
     /// The problem at `end`, if the bytes there are not a batch.
     pub problem: Option<Problem>,
@@ -104,8 +104,8 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Moves the found batches to the columns. Allocates once for all that may come, so that nothing moves later: for
-    /// up to `most` batches if the bytes continue as they began.
+    /// Moves the found batches to the columns. Allocates room for all batches up to byte `most`, estimated from the
+    /// size of the earlier batches, so that columns are rarely copied.
     fn flush(&mut self, found: &mut Vec<Found>, most: usize, options: &Options) {
         let rows = self.rows + found.len();
         if rows > self.columns.room {
@@ -142,7 +142,7 @@ fn fill<const SIZE: usize>(column: &mut [u8], found: &[Found], field: impl Fn(&F
     }
 }
 
-/// Where the batch at `position` ends by its own length, if the bytes reach that far and include its magic byte.
+/// The end of the batch at `position` by its stated length; None if the bytes end earlier, or the batch has no magic.
 fn believable_end(data: &[u8], position: usize) -> Option<usize> {
     let length: [u8; 4] = data.get(position + 8..position + LENGTH_END)?.try_into().ok()?;
     let end = position + LENGTH_END + usize::try_from(i32::from_be_bytes(length)).ok()?;
@@ -155,7 +155,7 @@ pub fn batch_at(data: &[u8], position: usize) -> Result<(Header<'_>, &[u8]), Pro
     let Some(rest) = data.get(position..).filter(|rest| rest.len() >= MAGIC_END) else {
         return Err(torn);
     };
-    // Magic before length: in a batch of another magic the length has another meaning.
+    // The magic is checked before the length, since another magic gives the length another meaning.
     if rest[MAGIC_END - 1] != 2 {
         return Err(Problem::new("a record batch whose magic is not 2", position + MAGIC_END - 1));
     }
@@ -170,7 +170,7 @@ pub fn batch_at(data: &[u8], position: usize) -> Result<(Header<'_>, &[u8]), Pro
     }
 }
 
-/// Reads batches until the bytes end, are not a batch, or `limit` are read.
+/// Reads batches until the bytes end, the next bytes are not a batch, or `limit` batches are read.
 pub fn scan(data: &[u8], options: &Options) -> Batches {
     let mut found = Vec::with_capacity(BLOCK);
     let columns = Arena::new(WIDTHS, 0);
@@ -186,7 +186,7 @@ pub fn scan(data: &[u8], options: &Options) -> Batches {
                 }
             }
             Err(problem) => match believable_end(data, batches.end) {
-                // Only a wrong magic is skipped: after a wrong length the next batch's place is unknown.
+                // Only a batch of another magic is skipped: after a wrong length, the next batch's position is unknown.
                 Some(end) if options.skip && problem.offset == batches.end + MAGIC_END - 1 => {
                     batches.skipped.push(problem);
                     batches.end = end;

@@ -1,4 +1,4 @@
-//! The five codecs of record batches (KIP-110 added zstd), each from its own crate. `streams` reads compressed records.
+//! Compresses records with the five codecs of record batches (KIP-110 added zstd). `streams` decompresses them.
 
 use std::io::{Error, ErrorKind, Result, Write};
 
@@ -10,12 +10,12 @@ pub const CODEC_MASK: i16 = 7;
 /// The first bytes of xerial's SnappyOutputStream; two int32 of versions follow.
 pub const XERIAL_MAGIC: &[u8; 8] = b"\x82SNAPPY\0";
 pub const XERIAL_HEADER: &[u8; 16] = b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01";
-/// Kafka keeps xerial's default block size.
+/// Xerial's default block size in bytes, which Kafka uses.
 const XERIAL_BLOCK: usize = 32 * 1024;
-/// The most bytes that a snappy element makes of each byte: three of a copy make 64.
+/// The most decompressed bytes of one compressed byte: a copy element of 3 bytes makes 64.
 const SNAPPY_MOST: usize = 22;
 
-/// Decompresses one block; rejects an announced size that its bytes cannot make.
+/// Decompresses one block into `out`; an error if the block states a size that its bytes cannot make.
 pub fn snappy_block(block: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let size = snap::raw::decompress_len(block)?;
     if size > block.len().saturating_mul(SNAPPY_MOST) {
@@ -26,14 +26,14 @@ pub fn snappy_block(block: &[u8], out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Appends `bytes` to `out`, compressed so that Kafka's own classes read them; level None is the codec's default.
+/// Appends `bytes` to `out`, compressed so that Kafka's classes can read them; level None is the codec's default.
 pub fn compress(codec: i16, level: Option<i32>, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let mut compressor = Compressor::new(codec, level, out)?;
     compressor.write_all(bytes)?;
     compressor.finish().map(drop)
 }
 
-/// Compresses what is written to it, so that Kafka's own classes read it.
+/// A writer that compresses bytes so that Kafka's classes can read them, and passes the result to an inner writer.
 pub enum Compressor<W: Write> {
     None(W),
     Gzip(GzEncoder<W>),
@@ -76,7 +76,7 @@ impl<W: Write> Compressor<W> {
         }
     }
 
-    /// Writes the buffered bytes and the end; returns the inner writer.
+    /// Writes the buffered bytes and the codec's trailer; returns the inner writer.
     pub fn finish(self) -> Result<W> {
         match self {
             Compressor::None(out) => Ok(out),
@@ -88,7 +88,7 @@ impl<W: Write> Compressor<W> {
     }
 }
 
-/// Xerial's framing: a length and a raw block, of Kafka's block size.
+/// Writes xerial's framing: for each block of XERIAL_BLOCK bytes, the length of the compressed block and its bytes.
 pub struct SnappyEncoder<W: Write> {
     out: W,
     block: Vec<u8>,

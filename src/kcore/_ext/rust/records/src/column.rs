@@ -1,4 +1,4 @@
-//! Lends bytes that were made here to Python without a copy.
+//! Gives Python read-only access to Rust's bytes without a copy.
 
 use std::ffi::c_int;
 
@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 use pyo3::{ffi, PyErr};
 
-/// A column's elements as read-only bytes for Python, by the buffer protocol.
+/// The bytes of a column's elements, which Python reads by the buffer protocol.
 #[pyclass(frozen)]
 pub struct Column(Vec<u8>);
 
@@ -18,7 +18,7 @@ impl Column {
         let bytes = &slf.get().0;
         let length = bytes.len().try_into().map_err(|_| PyOverflowError::new_err("a column too large to lend"))?;
         let address = bytes.as_ptr().cast_mut().cast();
-        // SAFETY: `view` is the interpreter's; the frozen Vec keeps its place while the view holds a reference to `slf`.
+        // SAFETY: the interpreter passes a valid `view`; the Vec does not move while the view refers to `slf`.
         match unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), address, length, 1, flags) } {
             0 => Ok(()),
             _ => Err(PyErr::fetch(slf.py())),
@@ -28,7 +28,7 @@ impl Column {
 
 /// The bytes as a memoryview that owns them.
 pub fn lend(py: Python<'_>, mut bytes: Vec<u8>) -> PyResult<Bound<'_, PyMemoryView>> {
-    // An empty Vec without allocation has an address that is not aligned for integers.
+    // The address of an empty Vec without allocation is not aligned for integers.
     bytes.reserve(usize::from(bytes.is_empty()));
     PyMemoryView::from(Bound::new(py, Column(bytes))?.as_any())
 }

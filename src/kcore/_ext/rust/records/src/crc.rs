@@ -1,4 +1,4 @@
-//! CRC-32C: the crc32c crate, and on CPUs with carry-less multiplication a version that is also fast on short bytes.
+//! CRC-32C: the crc32c crate, and a version for CPUs with carry-less multiplication that is also fast on short inputs.
 
 /// CRC-32C of the bytes, continued from `value`.
 #[inline]
@@ -17,22 +17,22 @@ mod x86_64 {
     use std::arch::x86_64::{_mm_clmulepi64_si128, _mm_crc32_u64, _mm_cvtsi128_si64, _mm_cvtsi64_si128};
     use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
 
-    /// Fewer bytes are not worth three parallel CRCs.
+    /// The least number of bytes for which three parallel CRCs are faster than one.
     pub const LEAST: usize = 96;
-    /// Bytes that each of the three parallel CRCs takes at a time.
+    /// Bytes that one CRC instruction reads.
     const WORD: usize = 8;
     /// The most words of one CRC before the three are combined.
     const MOST: usize = 512;
-    /// A cache line.
+    /// Bytes of a cache line.
     const LINE: usize = 64;
-    /// Prefetch distance, also for short bytes: usually a batch follows a batch.
+    /// Prefetch distance in bytes. It may exceed the input, since another batch usually follows.
     const AHEAD: usize = 3 * WORD * MOST;
-    /// Castagnoli's polynomial with reflected bits, as all values here: the highest bit is x^0.
+    /// Castagnoli's polynomial. Its bits are reflected, as in all values of this module: the highest bit is x^0.
     const POLYNOMIAL: u32 = 0x82F6_3B78;
-    /// How far the instruction shifts its 64 bits, plus one, since a product of 32 by 32 bits has 63.
+    /// The CRC instruction multiplies its input by x^32; one more because a carry-less 32 x 32 bit product has 63 bits.
     const SHIFTED: usize = 33;
 
-    /// By words: x^(64 * words - 33) mod the polynomial, which advances a CRC by that many words.
+    /// At index `words`: x^(64 * words - 33) mod the polynomial. Multiplication by it advances a CRC by `words` words.
     static SHIFTS: [u32; 2 * MOST + 1] = shifts();
 
     const fn shifts() -> [u32; 2 * MOST + 1] {
@@ -49,8 +49,8 @@ mod x86_64 {
         powers
     }
 
-    /// The CRC instruction takes three cycles and one starts in each: three stretches run side by side, then are
-    /// combined.
+    /// CRC-32C of `bytes`, continued from `value`. The CRC instruction takes three cycles, but the CPU can start one in
+    /// each cycle: the CRCs of three consecutive stretches are computed in parallel, then combined.
     ///
     /// # Safety
     /// The CPU must have SSE 4.2 and PCLMULQDQ.
@@ -69,8 +69,8 @@ mod x86_64 {
             let both = first.chunks_exact(WORD).zip(second.chunks_exact(WORD));
             for (i, ((first, second), third)) in both.zip(third.chunks_exact(WORD)).enumerate() {
                 if i % (LINE / WORD) == 0 {
-                    // The hardware prefetcher does not foresee three stretches, so the next bytes are prefetched, even
-                    // behind the end.
+                    // The hardware prefetcher does not follow three stretches, so this loop prefetches the next bytes,
+                    // even after the end.
                     let ahead = |way| start.wrapping_add(AHEAD + (way * words + i) * WORD).cast();
                     (0..3).for_each(|way| _mm_prefetch(ahead(way), _MM_HINT_T0));
                 }
@@ -87,7 +87,7 @@ mod x86_64 {
         if tail.is_empty() {
             return !(crc as u32);
         }
-        // The last bytes as the upper ones of a word: zeros before them do not change a CRC of zero.
+        // The last bytes are the upper bytes of a word: zeros before them do not change a CRC of zero.
         let unused = 8 * (WORD - tail.len());
         let last = word(&bytes[bytes.len() - WORD..]) >> unused;
         !((_mm_crc32_u64(0, (crc ^ last) << unused) ^ crc >> (64 - unused)) as u32)
@@ -98,7 +98,7 @@ mod x86_64 {
         bytes.try_into().map_or(0, u64::from_le_bytes)
     }
 
-    /// The carry-less product, not reduced.
+    /// The carry-less product of a CRC and a power of x, not reduced by the polynomial.
     #[allow(unsafe_code)]
     #[inline]
     #[target_feature(enable = "sse4.2,pclmulqdq")]

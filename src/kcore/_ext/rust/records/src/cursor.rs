@@ -1,4 +1,4 @@
-//! Reads the fields of records: zigzag varints and spans, never past the end.
+//! Reads the fields of records: zigzag varints and length-prefixed bytes, never past the end.
 
 use crate::batches::Problem;
 
@@ -9,7 +9,7 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// A zigzag varint of at most `BITS` bits: ByteUtils.readVarint (32), readVarlong (64). Bits beyond them are dropped.
+    /// A zigzag varint, as ByteUtils.readVarint (`BITS` 32) or readVarlong (64). Bits beyond `BITS` are dropped.
     #[inline]
     fn zigzag<const BITS: u32>(&mut self) -> Result<i64, Problem> {
         let start = self.at;
@@ -49,7 +49,8 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// A length and that many bytes behind it: their start and number. As in Kafka, any negative length is null.
+    /// Skips a length and the bytes after it; returns their position and number. A negative length is null, returned as
+    /// -1, as in Kafka.
     #[inline]
     pub fn span(&mut self) -> Result<(usize, i32), Problem> {
         let start = self.at;
@@ -64,7 +65,7 @@ impl<'a> Cursor<'a> {
         Ok((begin, length.max(-1)))
     }
 
-    /// The next `length`-prefixed part as a new cursor behind the length; this cursor moves behind the part.
+    /// A cursor over the next length-prefixed bytes, after their length; this cursor moves to their end.
     #[inline]
     pub fn part(&mut self) -> Result<Cursor<'a>, Problem> {
         let start = self.at;

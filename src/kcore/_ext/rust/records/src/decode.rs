@@ -1,4 +1,4 @@
-//! Records of batches as columns: DefaultRecord, KIP-82's headers, control records (KIP-98, KIP-595, KIP-630, KIP-853).
+//! Decodes the records of batches to columns: DefaultRecord, headers (KIP-82), control records (KIP-98, 595, 630, 853).
 
 use std::borrow::Cow;
 
@@ -7,22 +7,22 @@ use crate::codec::CODEC_MASK;
 use crate::cursor::Cursor;
 use crate::streams::{Chunked, Fault};
 
-/// The attributes' bits: timestampType is LogAppendTime, and the batch holds control records.
+/// Bits of a batch's attributes: its timestamp type is LogAppendTime; it holds control records.
 pub const LOG_APPEND_TIME: i16 = 0x08;
 const CONTROL: i16 = 0x20;
-/// The shortest record: length, attributes, two deltas, two null lengths, no headers.
+/// Bytes of the shortest record: length, attributes, two deltas, two null lengths, header count 0.
 const RECORD_LEAST: usize = 7;
-/// A control record's key starts with version and type, an int16 each.
+/// Bytes at the start of a control record's key: version and type, an int16 each.
 const CONTROL_KEY: i32 = 4;
-/// Place of the number of records in a batch's header.
+/// Position of the number of records in a batch's header.
 const COUNT_AT: usize = 57;
 const NO_CONTROL_TYPE: i16 = -1;
 
-/// The records' columns in the order of `Columns::push`, then the headers'; bytes an element.
+/// Bytes of an element of each column: the columns of records in the order of `Batch::record`, then those of headers.
 const WIDTHS: [usize; 11] = [4, 8, 8, 8, 4, 2, 8, 4, 8, 4, 8];
 const HEADER_WIDTHS: [usize; 4] = [8, 4, 8, 4];
 
-/// Columns in native byte order, one element a record, or a header.
+/// Columns in native byte order, with one element for each record or header.
 #[derive(Default)]
 pub struct Columns {
     pub records: [Vec<u8>; 11],
@@ -30,7 +30,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Records and headers so far.
+    /// The numbers of records and of headers in the columns.
     fn lengths(&self) -> (usize, usize) {
         (self.records[0].len() / WIDTHS[0], self.headers[0].len() / HEADER_WIDTHS[0])
     }
@@ -40,19 +40,20 @@ impl Columns {
         self.headers.iter_mut().zip(HEADER_WIDTHS).for_each(|(column, width)| column.truncate(headers * width));
     }
 
-    /// Makes room for records that are known to have bytes of their own.
+    /// Makes room for more records. The caller has checked that the batch's bytes can hold so many.
     fn reserve(&mut self, records: usize) {
         self.records.iter_mut().zip(WIDTHS).for_each(|(column, width)| column.reserve(records * width));
     }
 }
 
-/// The result of a decoding: columns, and the bytes of decompressed batches.
+/// The result of `decode`: columns, and the bytes of decompressed batches.
 #[derive(Default)]
 pub struct Decoded {
     pub columns: Columns,
     pub decompressed: Vec<u8>,
-    /// Batches decoded; the problem, if there is one, is in the next batch.
+    /// The number of batches decoded.
     pub batches: usize,
+    /// Why the next batch could not be decoded.
     pub problem: Option<Problem>,
 }
 
@@ -60,7 +61,7 @@ pub struct Decoded {
 struct Batch<'a> {
     row: usize,
     header: Header<'a>,
-    /// Added to a place among its records to give the place in the input and the decompressed bytes behind it.
+    /// Added to a position in the batch's records, this gives the position in the input followed by `decompressed`.
     origin: usize,
 }
 
@@ -84,7 +85,7 @@ impl Batch<'_> {
         self.header.base_timestamp().wrapping_add(delta)
     }
 
-    /// The type in a control record's key, of any version (ControlRecordType.parse).
+    /// The type in a control record's key of any version (ControlRecordType.parse); NO_CONTROL_TYPE for data records.
     fn control_type(&self, bytes: &[u8], key: (usize, i32)) -> Result<i16, Problem> {
         if self.header.attributes() & CONTROL == 0 {
             return Ok(NO_CONTROL_TYPE);
@@ -138,7 +139,7 @@ impl Batch<'_> {
             return Err(Problem::new("a negative number of headers", start));
         }
         for _ in 0..count {
-            let start = body.at; // A false count fails when the bytes end.
+            let start = body.at; // A count that is too large fails at the end of the bytes.
             let key = body.span()?;
             if key.1 < 0 {
                 return Err(Problem::new("a header without a key", start));
@@ -152,7 +153,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// The number of records, if that many bytes can hold them.
+    /// The number of records, or a problem if `bytes` bytes cannot hold so many.
     fn count(&self, bytes: usize, position: usize) -> Result<usize, Problem> {
         match usize::try_from(self.header.count()) {
             Ok(count) if count <= bytes / RECORD_LEAST => Ok(count),
@@ -161,7 +162,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Reads all records of the batch, which fill `bytes` from the cursor on.
+    /// Reads the batch's `count` records from the cursor on; they must end where `bytes` ends.
     fn records(&self, mut bytes: Cursor, count: usize, columns: &mut Columns) -> Result<(), Problem> {
         columns.reserve(count);
         for _ in 0..count {
@@ -179,7 +180,7 @@ impl Decoded {
     fn batch(&mut self, data: &[u8], position: usize, max_bytes: usize) -> Result<(), Problem> {
         let (header, whole) = batch_at(data, position)?;
         if header.count() == 0 {
-            return Ok(()); // DefaultRecordBatch.iterator does not read behind the header.
+            return Ok(()); // DefaultRecordBatch.iterator does not read beyond the header.
         }
         let (codec, row, records) = (header.attributes() & CODEC_MASK, self.batches, &whole[HEADER_END..]);
         if codec == 0 {
@@ -206,19 +207,19 @@ fn undecodable(fault: Fault) -> Cow<'static, str> {
     }
 }
 
-/// A place in decompressed bytes is not a place in the input: reports the batch's start, and the place within.
+/// A problem in decompressed bytes, reported at the start of its batch in the input; its text has the position.
 fn decompressed(problem: Problem, position: usize) -> Problem {
     let what = format!("{}, at byte {} of what is decompressed", problem.what, problem.offset);
     Problem { what: Cow::Owned(what), offset: position }
 }
 
-/// The number of records that the batches announce; for uncompressed batches no more than their bytes allow.
+/// The number of records that the batches state, at most as many as each batch's bytes in the input can hold.
 fn expected(data: &[u8], positions: &[i64]) -> usize {
     let batches = positions.iter().filter_map(|&position| batch_at(data, usize::try_from(position).ok()?).ok());
     batches.map(|(header, whole)| usize::try_from(header.count()).unwrap_or(0).min(whole.len() / RECORD_LEAST)).sum()
 }
 
-/// Reads the records of the batches at `positions`, in that order, up to a wrong batch; leaves out its records.
+/// Reads the records of the batches at `positions`, in that order. Ends before the first batch with a problem.
 pub fn decode(data: &[u8], positions: &[i64], max_bytes: usize) -> Decoded {
     let mut decoded = Decoded::default();
     decoded.columns.reserve(expected(data, positions));

@@ -1,4 +1,4 @@
-//! Builds record batches from columns: what `decode` reads, written as Kafka's DefaultRecord and DefaultRecordBatch do.
+//! Builds record batches from columns, as Kafka's DefaultRecord and DefaultRecordBatch write them.
 
 use crate::batches::{CRC_START, HEADER_END, LENGTH_END};
 use crate::codec::{compress, CODEC_MASK};
@@ -6,20 +6,20 @@ use crate::crc::crc32c;
 
 const MAGIC: u8 = 2;
 
-/// The columns to write, one a field in the order of the constants below; integers of any field are int64.
+/// The columns to write, one for each field. All integers are int64.
 pub struct Source<'a> {
-    /// An element a batch.
+    /// The columns in the order of `Field`, with an element for each batch.
     pub batches: &'a [Vec<i64>; 9],
-    /// An element a record; `ROW_BATCH` ascends.
+    /// An element for each record; the first column, the record's batch, ascends.
     pub records: &'a [Vec<i64>; 8],
-    /// An element a header.
+    /// An element for each header.
     pub headers: &'a [Vec<i64>; 4],
-    /// The buffers of the spans; offsets of the second continue behind the first.
+    /// The bytes of keys and values; positions in the second buffer continue after the end of the first.
     pub buffers: [&'a [u8]; 2],
     pub level: Option<i32>,
 }
 
-/// Why a column cannot be written, and its row.
+/// Why a row of a column cannot be written, with the row.
 type Unfit = String;
 
 /// The fields of a batch in the order of `Source::batches`.
@@ -55,7 +55,7 @@ impl Source<'_> {
         T::try_from(value).map_err(|_| unfit("a batch's field out of its range", row))
     }
 
-    /// The bytes of a span, None for null.
+    /// The bytes of a key or a value; None for null.
     fn span(&self, offset: i64, length: i64, row: usize) -> Result<Option<&[u8]>, Unfit> {
         if length < 0 {
             return Ok(None);
@@ -74,7 +74,7 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// Writes the record of that row, without its length.
+    /// Writes the record of row `row` without its length.
     fn put_record(&self, out: &mut Vec<u8>, row: usize, base_offset: i64) -> Result<(), Unfit> {
         let [_, offset, timestamp_delta, key, key_length, value, value_length, header_end] = self.records;
         let offset_delta = offset[row].checked_sub(base_offset).filter(|delta| i32::try_from(*delta).is_ok());
@@ -87,7 +87,7 @@ impl Source<'_> {
         put_varint(out, header_end[row].wrapping_sub(first));
         for header in first..header_end[row] {
             let header = usize::try_from(header).ok().filter(|&header| header < self.headers[0].len());
-            let header = header.ok_or_else(|| unfit("headers that are not there", row))?;
+            let header = header.ok_or_else(|| unfit("the record has more headers than the columns", row))?;
             let [key, key_length, value, value_length] = self.headers.each_ref().map(|column| column[header]);
             if key_length < 0 {
                 return Err(unfit("a header without a key", row));
@@ -98,13 +98,13 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// Writes the batch of that row with the records from `first` to `end`.
+    /// Writes the batch of row `batch` with the records of rows `first` up to, not including, `end`.
     fn put_batch(&self, out: &mut Vec<u8>, batch: usize, first: usize, end: usize) -> Result<(), Unfit> {
         let start = out.len();
         let base_offset: i64 = self.field(Field::BaseOffset, batch)?;
         let mut attributes: i16 = self.field(Field::Attributes, batch)?;
         if first == end {
-            // As DefaultRecordBatch.writeEmptyHeader: no reader accepts an empty compressed stream.
+            // As in DefaultRecordBatch.writeEmptyHeader: no reader accepts an empty compressed stream.
             attributes &= !CODEC_MASK;
         }
         let mut records = Vec::new();
@@ -140,7 +140,7 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// All batches, one behind the other.
+    /// The bytes of all batches, one after the other.
     pub fn encode(&self) -> Result<Vec<u8>, Unfit> {
         let batch_of_record = &self.records[0];
         let mut out = Vec::new();
@@ -151,7 +151,9 @@ impl Source<'_> {
             first += count;
         }
         match batch_of_record.get(first) {
-            Some(_) => Err(unfit("a record whose batch is none, or before that of the record before it", first)),
+            Some(_) => {
+                Err(unfit("a record of an unknown batch, or of an earlier batch than the record before it", first))
+            }
             None => Ok(out),
         }
     }

@@ -15,7 +15,7 @@ pub enum Thrown {
     Underflow,
     /// The stream's exception.
     Stream(String),
-    /// Ours: more bytes than may be decompressed.
+    /// No exception of Kafka: the records decompress to more bytes than allowed.
     TooLarge,
 }
 
@@ -36,12 +36,12 @@ pub struct Fields {
     pub has_key: bool,
 }
 
-/// Places of a record's bytes; None for null.
+/// Positions of a record's key, value and headers; None for null.
 pub struct Spans {
     pub key: Option<Range<usize>>,
     pub value: Option<Range<usize>>,
     pub header_count: usize,
-    /// Place of the first header key's length.
+    /// Position of the first header, which begins with its key's length.
     pub headers_at: usize,
 }
 
@@ -56,7 +56,7 @@ fn from_zigzag64(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// A ByteBuffer's position in bytes in memory.
+/// Reads bytes in memory from position `at` on, like a ByteBuffer.
 pub struct Reader<'a> {
     pub bytes: &'a [u8],
     pub at: usize,
@@ -102,7 +102,7 @@ impl Reader<'_> {
         Err(Thrown::IllegalArgument)
     }
 
-    /// Utils.readBytes with the length before it: any negative one is null.
+    /// Skips a length and the bytes after it (Utils.readBytes); returns their positions, None for a negative length.
     #[inline]
     pub fn span(&mut self) -> Result<Option<Range<usize>>, Thrown> {
         let length = self.varint()?;
@@ -115,7 +115,7 @@ impl Reader<'_> {
         Ok(Some(span))
     }
 
-    /// A header: the places of its key and its value.
+    /// Skips a header; returns the positions of its key and its value.
     #[inline]
     pub fn header(&mut self) -> Result<(Range<usize>, Option<Range<usize>>), Thrown> {
         let start = self.at;
@@ -127,8 +127,8 @@ impl Reader<'_> {
         Ok((key, self.span()?))
     }
 
-    /// The body of a record of `size` bytes (DefaultRecord.readFrom). Its fields may reach beyond its size, not beyond
-    /// the bytes: only their end is compared with the size.
+    /// Reads a record's body of `size` bytes, as DefaultRecord.readFrom. A field may end beyond `size`, but not beyond
+    /// the bytes: only the end of the last field is compared with `size`.
     #[inline]
     pub fn record(&mut self, size: i32) -> Result<(Fields, Spans), Thrown> {
         if usize::try_from(size).is_ok_and(|size| size > self.remaining()) {
@@ -156,7 +156,7 @@ impl Reader<'_> {
     }
 }
 
-/// ByteUtils.readVarint of a stream, whose end reads as 0xff: a varint cut by the end is too long.
+/// ByteUtils.readVarint of a stream. Beyond its end a stream reads as 0xff bytes, so that a cut varint is too long.
 #[inline]
 pub fn stream_varint(stream: &mut Chunked) -> Result<i32, Thrown> {
     let mut value = 0u32;
@@ -182,7 +182,7 @@ fn stream_varlong(stream: &mut Chunked) -> Result<i64, Thrown> {
     Err(Thrown::IllegalArgument)
 }
 
-/// Skips a length and that many bytes (DefaultRecord.skipBytes); returns the length.
+/// Skips a length and the bytes after it (DefaultRecord.skipBytes); returns the length.
 #[inline]
 fn skip_span(stream: &mut Chunked) -> Result<i32, Thrown> {
     let length = stream_varint(stream)?;
@@ -197,9 +197,9 @@ fn skip_span(stream: &mut Chunked) -> Result<i32, Thrown> {
     Ok(length)
 }
 
-/// Reads and drops the body of a record from a stream (DefaultRecord.readPartiallyFrom). Its size is not compared.
+/// Reads a record's body from a stream (DefaultRecord.readPartiallyFrom). As there, the record's size is not checked.
 pub fn stream_record(stream: &mut Chunked) -> Result<Fields, Thrown> {
-    stream.byte()?; // The attributes; the end of the stream is noticed behind them.
+    stream.byte()?; // The attributes. At the end of the stream, the next field fails.
     let timestamp_delta = stream_varlong(stream)?;
     let offset_delta = stream_varint(stream)?;
     let has_key = skip_span(stream)? >= 0;

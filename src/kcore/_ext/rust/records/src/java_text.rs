@@ -1,10 +1,10 @@
-//! A header's key after Java has read and written it: RecordHeader decodes UTF-8 and replaces invalid bytes by U+FFFD.
+//! The bytes of a header's key after Kafka has rewritten it: RecordHeader replaces invalid UTF-8 by U+FFFD.
 
 use std::borrow::Cow;
 
 const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
 
-/// The bytes of `new String(bytes, UTF_8)`.
+/// The UTF-8 bytes of Java's `new String(bytes, UTF_8)`.
 pub fn reencoded(bytes: &[u8]) -> Cow<'_, [u8]> {
     if std::str::from_utf8(bytes).is_ok() {
         return Cow::Borrowed(bytes);
@@ -30,8 +30,8 @@ pub fn reencoded(bytes: &[u8]) -> Cow<'_, [u8]> {
 /// The kind of the first bytes, and their number.
 enum Sequence {
     Valid(usize),
-    /// One replacement stands for that many bytes. An encoded surrogate gets one (String.decodeUTF8_UTF16); in Rust
-    /// three.
+    /// The number of bytes that Java replaces by one U+FFFD. It replaces an encoded surrogate by one
+    /// (String.decodeUTF8_UTF16), Rust by three.
     Malformed(usize),
 }
 
@@ -46,7 +46,7 @@ fn sequence(bytes: &[u8]) -> Sequence {
     if bytes.get(..length).is_some_and(|whole| std::str::from_utf8(whole).is_ok()) {
         return Sequence::Valid(length);
     }
-    // The longest beginning that could be a character's.
+    // The longest prefix with which a valid character could begin.
     let mut good = 1;
     while good < length && bytes.get(good).is_some_and(|&byte| can_follow(bytes[0], good, byte)) {
         good += 1;
@@ -54,7 +54,7 @@ fn sequence(bytes: &[u8]) -> Sequence {
     Sequence::Malformed(good)
 }
 
-/// True if `byte` can be at that place of a character that begins with `first`.
+/// True if `byte` can be byte number `place` of a character whose first byte is `first`.
 fn can_follow(first: u8, place: usize, byte: u8) -> bool {
     let range = match (place, first) {
         (1, 0xe0) => 0xa0..=0xbf,

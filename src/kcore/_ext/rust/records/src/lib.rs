@@ -26,19 +26,19 @@ use encode::Source;
 use validate::{Refusal, Rules, Target};
 
 type Columns<'py> = Vec<Bound<'py, PyMemoryView>>;
-/// A problem and its offset.
+/// A problem and the position of the wrong field.
 type Located = (String, usize);
-/// The result of `scan`: the columns in one buffer, where each begins, batches, where reading ended, what stopped it,
-/// and what was skipped.
+/// The result of `scan`: the columns in one buffer, where each column begins, the number of batches, where reading
+/// ended, the problem that ended it, and the problems of skipped batches.
 type Scanned<'py> = (Bound<'py, PyMemoryView>, Vec<usize>, usize, usize, Option<Located>, Vec<Located>);
-/// The result of `decode`: columns of records and of headers, the decompressed bytes, whole batches, what stopped it.
+/// The result of `decode`: columns of records and of headers, decompressed bytes, number of batches, the problem.
 type Decoded<'py> = (Columns<'py>, Columns<'py>, Bound<'py, PyMemoryView>, usize, Option<Located>);
 
 fn located(problem: Problem) -> Located {
     (problem.what.into_owned(), problem.offset)
 }
 
-/// The buffer's bytes. Sound while nobody writes them: see `reading`.
+/// The buffer's bytes. This is sound as long as nobody writes to the buffer; see `reading`.
 #[allow(unsafe_code)]
 fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
     if !buffer.is_c_contiguous() {
@@ -51,9 +51,9 @@ fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
     Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) })
 }
 
-/// Works on the buffer's bytes without the GIL. The wrappers pass bytes that nobody changes (`kcore.wire.buffers`), and
-/// mapped files, which other processes may change: a place that depends on a byte is checked after the byte is read,
-/// and the byte is not read again.
+/// Calls `work` with the buffer's bytes without the GIL. The wrappers pass bytes that nobody changes
+/// (`kcore.wire.buffers`), and mapped files, which other processes may change. So a position that depends on a byte is
+/// checked after the byte is read, and the byte is not read again.
 fn reading<T: Send>(py: Python<'_>, buffer: &PyBuffer<u8>, work: impl FnOnce(&[u8]) -> T + Send) -> PyResult<T> {
     let bytes = bytes_of(buffer)?;
     Ok(py.detach(|| work(bytes)))
@@ -100,7 +100,7 @@ fn decode_records<'py>(
     Ok((records, headers, lend(py, decoded.decompressed)?, decoded.batches, decoded.problem.map(located)))
 }
 
-/// Columns of int64, all of one length.
+/// Copies columns of int64; ValueError if their lengths differ.
 fn int64_columns<const COUNT: usize>(py: Python<'_>, columns: [PyBuffer<i64>; COUNT]) -> PyResult<[Vec<i64>; COUNT]> {
     let mut read: [Vec<i64>; COUNT] = std::array::from_fn(|_| Vec::new());
     for (column, buffer) in read.iter_mut().zip(&columns) {
@@ -112,7 +112,7 @@ fn int64_columns<const COUNT: usize>(py: Python<'_>, columns: [PyBuffer<i64>; CO
     }
 }
 
-/// Builds batches from columns; ValueError says what cannot be written.
+/// Builds batches from columns; ValueError names the row that cannot be written.
 #[pyfunction]
 #[pyo3(name = "encode")]
 fn encode_batches<'py>(
@@ -160,7 +160,8 @@ fn validate_records<'py>(
     Ok((refusal, errors, outcome.first_timestamp, outcome.max_timestamp, rebuilt))
 }
 
-/// The first record of a batch from a time and an offset on; None, and false: the batch has more bytes than `budget`.
+/// Time and offset of a batch's first record from `timestamp` and `start_offset` on, or None; and true. None and false
+/// if more than `budget` bytes would have to be decompressed.
 #[pyfunction]
 #[pyo3(name = "find_time")]
 fn find_record_of_time(

@@ -1,4 +1,4 @@
-//! Rebuilds records as MemoryRecordsBuilder does for a topic with its own compression type.
+//! Rewrites a batch's records as MemoryRecordsBuilder does if the topic's compression type is not the batch's.
 
 use std::io::{Error, Result, Write};
 
@@ -8,7 +8,7 @@ use crate::fields::{Reader, Spans};
 use crate::java_text::reencoded;
 use crate::validate::Target;
 
-/// A buffer with a limit.
+/// A buffer of at most `most` bytes.
 struct Bounded {
     bytes: Vec<u8>,
     most: usize,
@@ -17,7 +17,7 @@ struct Bounded {
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         if bytes.len() > self.most - self.bytes.len() {
-            return Err(Error::other("records that are too large once they are written anew"));
+            return Err(Error::other("the rewritten records are larger than allowed"));
         }
         self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -28,11 +28,12 @@ impl Write for Bounded {
     }
 }
 
-/// Takes the records in order. The first failure ends the writing; `finish` reports it.
+/// Writes records in order. After a failure it writes no more; `finish` returns the failure.
 pub struct Rebuilding {
     compressor: Result<Compressor<Bounded>>,
-    /// A record with its length before it.
+    /// The current record without its length.
     body: Vec<u8>,
+    /// The length of `body` as a varint.
     length: Vec<u8>,
     first_timestamp: Option<i64>,
 }
@@ -44,7 +45,7 @@ impl Rebuilding {
         Rebuilding { compressor, body: Vec::new(), length: Vec::new(), first_timestamp: None }
     }
 
-    /// Writes the record of those spans of `bytes`: number `index` of its batch.
+    /// Writes record number `index` of the batch: `spans` are the positions of its fields in `bytes`.
     pub fn add(&mut self, bytes: &[u8], spans: &Spans, timestamp: i64, index: i32) {
         let first = *self.first_timestamp.get_or_insert(timestamp);
         let Ok(compressor) = &mut self.compressor else {
@@ -72,7 +73,7 @@ impl Rebuilding {
         }
     }
 
-    /// The records to put behind the batch's header, or why they cannot be written.
+    /// The bytes of the records after the batch's header, or why they cannot be written.
     pub fn finish(self) -> std::result::Result<Vec<u8>, String> {
         let finished = self.compressor.and_then(Compressor::finish);
         finished.map(|bounded| bounded.bytes).map_err(|error| error.to_string())

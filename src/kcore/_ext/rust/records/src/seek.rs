@@ -1,4 +1,4 @@
-//! Finds the first record of a batch from a time and an offset on, one record after the other, and keeps none of them.
+//! Finds the first record of a batch from a timestamp and an offset on. Keeps no record in memory.
 
 use crate::batches::{batch_at, HEADER_END};
 use crate::codec::CODEC_MASK;
@@ -7,19 +7,19 @@ use crate::fields::Reader;
 use crate::streams::{Chunked, Fault};
 use crate::validate::{between_records, Failure, Plain, Refusal, Skipped, Source};
 
-/// The goal, and the facts of a batch's header that hold for all of its records.
+/// The least timestamp and offset of the record to find, and the fields of the batch's header that the search needs.
 struct Search {
     timestamp: i64,
     start_offset: i64,
     count: i32,
     base_offset: i64,
     base_timestamp: i64,
-    /// The time of all records, if the type is LogAppendTime.
+    /// The timestamp of all records, if the batch's timestamp type is LogAppendTime.
     append_time: Option<i64>,
 }
 
 impl Search {
-    /// Time and offset of the record.
+    /// Time and offset of the record; None if the batch has no such record.
     fn walk(&self, mut source: impl Source) -> Result<Option<(i64, i64)>, Failure> {
         for _ in 0..self.count {
             let (fields, _) = source.next()?;
@@ -33,7 +33,7 @@ impl Search {
     }
 }
 
-/// Searches the one batch that `data` begins with; decompresses at most `budget` bytes, else MessageTooLarge.
+/// Searches the batch at the start of `data`. MessageTooLarge if more than `budget` bytes must be decompressed.
 pub fn first_at(data: &[u8], timestamp: i64, start_offset: i64, budget: usize) -> Result<Option<(i64, i64)>, Failure> {
     let (header, whole) = batch_at(data, 0).map_err(|problem| (Refusal::InvalidRecord, problem.what.into_owned()))?;
     let (codec, records) = (header.attributes() & CODEC_MASK, &whole[HEADER_END..]);

@@ -1,9 +1,9 @@
-//! Compressed records as Kafka's broker reads them: a Java stream a codec, under ChunkedBytesStream.
+//! Decompresses records as Kafka's broker does: a Java stream for each codec, read through ChunkedBytesStream.
 
-//! Kafka's readers and plain decompressors disagree about damaged bytes. How far a stream reads ahead determines which
-//! of two faults it meets first, and whether it meets bytes behind the end. The producer's error depends on both, so
-//! each stream here reads as much at a time as the Java class that it is named after. These streams decode all bytes
-//! that a broker has accepted.
+//! Kafka's readers and plain decompressors disagree about damaged bytes. The number of bytes that a stream reads ahead
+//! decides which of two faults it finds first, and whether it reads bytes after the end. The error that the producer
+//! gets depends on both, so each stream of this module reads as many bytes in one call as the Java class in its
+//! docstring. These streams decode all bytes that a broker has accepted.
 
 mod gzip;
 mod lz4;
@@ -15,15 +15,15 @@ use lz4::Lz4;
 use snappy::Snappy;
 use zstd::Zstd;
 
-/// The exceptions of a Java stream, as far as its caller distinguishes them.
+/// The exceptions of a Java stream that its callers distinguish.
 #[derive(Debug)]
 pub enum Fault {
-    /// IOException, and exceptions that nobody catches, such as SnappyError: the producer gets UNKNOWN_SERVER_ERROR for
-    /// both.
+    /// IOException, and exceptions that Kafka does not catch, such as SnappyError: the producer gets
+    /// UNKNOWN_SERVER_ERROR for both.
     Io(String),
-    /// BufferUnderflowException, which is caught inside a record.
+    /// BufferUnderflowException, which Kafka catches within a record, but not between records.
     Underflow,
-    /// Not in Kafka: more bytes than may be decompressed.
+    /// No exception of Kafka: the records decompress to more bytes than allowed.
     TooLarge,
 }
 
@@ -35,11 +35,11 @@ impl Fault {
 
 pub type Read<T> = Result<T, Fault>;
 
-/// Bytes that are decompressed at a time (`decompressionOutputSize` of GzipCompression and ZstdCompression).
+/// Bytes that ChunkedBytesStream reads in one call: `decompressionOutputSize` of GzipCompression and ZstdCompression.
 const LARGE_CHUNK: usize = 16 * 1024;
-/// The same of SnappyCompression and Lz4Compression.
+/// Bytes that ChunkedBytesStream reads in one call for SnappyCompression and Lz4Compression.
 const SMALL_CHUNK: usize = 2 * 1024;
-/// Growth of a body at a time: its length comes from the wire.
+/// The most bytes that a record's buffer grows at once, since the record's length comes from the wire.
 const BODY_STEP: usize = 128 * 1024;
 
 enum Stream<'a> {
@@ -50,7 +50,7 @@ enum Stream<'a> {
 }
 
 impl Stream<'_> {
-    /// InputStream.read(byte[], int, int): how many bytes were read, None at the end.
+    /// InputStream.read(byte[], int, int): returns the number of bytes read, None at the end.
     fn read(&mut self, into: &mut [u8]) -> Read<Option<usize>> {
         match self {
             Stream::Gzip(stream) => stream.read(into),
@@ -60,7 +60,7 @@ impl Stream<'_> {
         }
     }
 
-    /// True if `available()` is 0: a read then ends early. Only the lz4 stream can have more behind that.
+    /// True if `available()` is 0: Java then ends a read early. Only the lz4 stream can have more bytes after that.
     fn is_drained(&self) -> bool {
         matches!(self, Stream::Lz4(stream) if stream.available() == 0)
     }
@@ -101,7 +101,7 @@ impl<'a> Chunked<'a> {
         Ok(())
     }
 
-    /// `read()`: the next byte, None at the end or in an empty block.
+    /// Java's `read()`: the next byte; None at the end or in an empty block.
     #[inline]
     pub fn byte(&mut self) -> Read<Option<u8>> {
         if self.position >= self.count {
@@ -114,7 +114,7 @@ impl<'a> Chunked<'a> {
         Ok(Some(self.chunk[self.position - 1]))
     }
 
-    /// `skip(long)`: how many bytes were skipped.
+    /// Java's `skip(long)`: returns the number of bytes skipped.
     pub fn skip(&mut self, bytes: usize) -> Read<usize> {
         let mut left = bytes;
         self.skip_ahead(&mut left);
@@ -148,8 +148,7 @@ impl<'a> Chunked<'a> {
         *left -= skipped;
     }
 
-    /// Appends the rest of the stream to `into`. An empty block is not the end. `expected`: how many bytes there may
-    /// be.
+    /// Appends the rest of the stream to `into`. An empty block is not the end. `expected`: an estimate of its bytes.
     pub fn read_to_end(&mut self, into: &mut Vec<u8>, expected: usize) -> Read<()> {
         let mut end = into.len();
         let mut step = expected.clamp(LARGE_CHUNK, BODY_STEP);
@@ -171,11 +170,12 @@ impl<'a> Chunked<'a> {
         }
     }
 
-    /// Utils.readFully: `length` bytes into `into`, fewer if the stream ends. TooLarge beyond `most`.
+    /// Utils.readFully: replaces `into` by the next `length` bytes, or fewer if the stream ends. TooLarge if `into` has
+    /// more than `most` bytes.
     pub fn read_fully(&mut self, length: usize, into: &mut Vec<u8>, most: usize) -> Read<()> {
         into.clear();
-        let mut began = false; // Whether the current Java call has read something.
-        let mut goes_on = false; // Whether a read past the chunk was cut short here, not in Java.
+        let mut began = false; // True if the corresponding call of `read` in Java has read bytes.
+        let mut goes_on = false; // True if the last read had only BODY_STEP bytes, and Java's would have had more.
         while into.len() < length {
             if into.len() > most {
                 return Err(Fault::TooLarge);

@@ -1,13 +1,13 @@
-//! Checks the records of one batch as LogValidator does, in one pass; the caller checks the batch's header.
+//! Checks the records of one batch in one pass, as LogValidator does. The caller checks the batch's header.
 
 use crate::fields::{stream_record, stream_varint, Fields, Reader, Spans, Thrown};
 use crate::rebuild::Rebuilding;
 use crate::streams::{Chunked, Fault};
 
-/// The most record errors in a response; any error refuses the batch.
+/// The most record errors in a response. One record error refuses the batch.
 const MOST_TOLD: usize = 1000;
 
-/// The facts of a batch's header about its records, and the topic's rules for them.
+/// The fields of a batch's header that its records depend on, and the topic's rules for records.
 pub struct Rules {
     pub count: i32,
     /// CompressionType's id of the batch.
@@ -15,14 +15,14 @@ pub struct Rules {
     pub base_timestamp: i64,
     /// The batch's maxTimestamp, if its timestamp type is LogAppendTime.
     pub append_time: Option<i64>,
-    /// Whether a record needs a key: cleanup.policy has compact.
+    /// True if records need keys: the topic's cleanup.policy has compact.
     pub is_compacted: bool,
-    /// If the topic's timestamp type is CreateTime: now, and how far before and after that a record's time may be, in
-    /// ms.
+    /// The time now, and how far a record's timestamp may be before and after that, in ms; None if the topic's
+    /// timestamp type is LogAppendTime.
     pub window: Option<[i64; 3]>,
-    /// How to rewrite the records, unless they stay as they are.
+    /// How to rewrite the records; None to leave them unchanged.
     pub target: Option<Target>,
-    /// Bytes that may be decompressed.
+    /// The most bytes to decompress.
     pub budget: usize,
 }
 
@@ -42,7 +42,7 @@ pub enum Refusal {
     MessageTooLarge = 2,
 }
 
-/// Why a record is refused; the caller knows the numbers.
+/// Why a record is refused. The numbers are those of records.pyi.
 #[derive(Clone, Copy)]
 pub enum RecordError {
     NoKey = 0,
@@ -52,22 +52,22 @@ pub enum RecordError {
 
 pub struct Outcome {
     pub refusal: Option<(Refusal, String)>,
-    /// The record's place in the batch, what is wrong, and its timestamp.
+    /// The refused records: index in the batch, reason, and timestamp.
     pub errors: Vec<(i32, RecordError, i64)>,
     pub first_timestamp: i64,
-    /// -1 if no timestamp is larger: RecordBatch.NO_TIMESTAMP.
+    /// The largest timestamp, at least -1 (RecordBatch.NO_TIMESTAMP).
     pub max_timestamp: i64,
     /// The rewritten records.
     pub rebuilt: Option<Vec<u8>>,
 }
 
-/// A record: its checked fields, and its bytes with the places of the fields if they are in memory.
+/// A record's checked fields. If the record is in memory: also its bytes, and the positions of fields in them.
 pub type Record<'a> = (Fields, Option<(&'a [u8], Spans)>);
 
-/// Records one after the other.
+/// Reads the records of a batch one after the other.
 pub trait Source {
     fn next(&mut self) -> Result<Record<'_>, Failure>;
-    /// True if nothing follows the last record.
+    /// True if no byte is left.
     fn is_over(&mut self) -> Result<bool, Failure>;
 }
 
@@ -81,7 +81,7 @@ fn too_large() -> Failure {
     (Refusal::MessageTooLarge, "more bytes decompressed than this broker takes".to_owned())
 }
 
-/// Inside a record.
+/// The failure of a batch for an exception within a record.
 fn in_record(thrown: Thrown) -> Failure {
     match thrown {
         Thrown::Invalid(what) => invalid(what),
@@ -91,7 +91,7 @@ fn in_record(thrown: Thrown) -> Failure {
     }
 }
 
-/// Between records, where nobody catches BufferUnderflowException.
+/// The failure of a batch for an exception between records, where Kafka does not catch BufferUnderflowException.
 pub fn between_records(fault: Fault) -> Failure {
     match fault {
         Fault::Io(what) => (Refusal::UnknownServerError, what),
@@ -100,14 +100,14 @@ pub fn between_records(fault: Fault) -> Failure {
     }
 }
 
-/// DefaultRecordBatch.uncompressedIterator.
+/// Uncompressed records, as DefaultRecordBatch.uncompressedIterator reads them.
 pub struct Plain<'a>(pub Reader<'a>);
 
 impl Source for Plain<'_> {
     #[inline]
     fn next(&mut self) -> Result<Record<'_>, Failure> {
         let size = self.0.varint().map_err(|thrown| match thrown {
-            // The one IllegalArgumentException that nobody catches.
+            // The only IllegalArgumentException that Kafka does not catch.
             Thrown::IllegalArgument => (Refusal::UnknownServerError, "a length of more than five bytes".to_owned()),
             _ => invalid("fewer records than the batch counts"),
         })?;
@@ -120,7 +120,7 @@ impl Source for Plain<'_> {
     }
 }
 
-/// Reads a record's length from the stream; its end reads as a length that is too long.
+/// Reads a record's length from the stream. At the end of the stream, the varint is too long.
 fn stream_size(stream: &mut Chunked) -> Result<i32, Failure> {
     stream_varint(stream).map_err(|thrown| match thrown {
         Thrown::IllegalArgument => invalid("fewer records than the batch counts"),
@@ -133,7 +133,7 @@ fn is_stream_over(stream: &mut Chunked) -> Result<bool, Failure> {
     Ok(stream.byte().map_err(between_records)?.is_none())
 }
 
-/// skipKeyValueIterator of compressed records, which stay as they are: nothing of them is kept.
+/// Compressed records that are not rewritten, as skipKeyValueIterator reads them: keeps no bytes of them.
 pub struct Skipped<'a>(pub Chunked<'a>);
 
 impl Source for Skipped<'_> {
@@ -148,7 +148,7 @@ impl Source for Skipped<'_> {
     }
 }
 
-/// streamingIterator of compressed records: holds one at a time.
+/// Compressed records to rewrite, as streamingIterator reads them: keeps the bytes of the current record.
 struct Whole<'a> {
     stream: Chunked<'a>,
     body: Vec<u8>,
@@ -177,7 +177,7 @@ impl Rules {
         self.append_time.unwrap_or(self.base_timestamp.wrapping_add(delta))
     }
 
-    /// LogValidator.validateRecord; its checks of record CRCs and magic concern only older batches.
+    /// Why a record is refused; None if it is valid. As LogValidator.validateRecord without its checks of older magics.
     #[inline]
     fn error_of(&self, fields: &Fields, timestamp: i64) -> Option<RecordError> {
         if self.is_compacted && !fields.has_key {
@@ -192,7 +192,7 @@ impl Rules {
         }
     }
 
-    /// Walks the records of `source` and rewrites them if wanted.
+    /// Checks the records of `source`, and rewrites them if there is a target.
     fn walk(&self, mut source: impl Source, outcome: &mut Outcome) -> Result<(), Failure> {
         let mut rebuilding = self.target.map(Rebuilding::new);
         let (mut is_sequential, mut is_negative) = (true, false);
@@ -222,7 +222,7 @@ impl Rules {
         Ok(())
     }
 
-    /// The rewritten records, None if they stay as they are.
+    /// The rewritten records; None if there is no target.
     fn finish(
         &self,
         rebuilding: Option<Rebuilding>,
@@ -234,15 +234,15 @@ impl Rules {
             // A rebuilt batch has no time before 1970 (MemoryRecordsBuilder.appendWithOffset).
             Some(_) if is_negative => unknown("Invalid negative timestamp"),
             Some(rebuilding) => rebuilding.finish().map(Some).map_err(|what| (Refusal::MessageTooLarge, what)),
-            // It would have to be rebuilt, but nothing of the records was kept (PartialDefaultRecord.key).
+            // Kafka rebuilds such a batch, and fails because it has kept no keys (PartialDefaultRecord.key).
             None if self.codec != 0 && !is_sequential => {
-                unknown("offsets of compressed records that do not count from 0")
+                unknown("the offset deltas of compressed records are not 0, 1, 2 ...")
             }
             None => Ok(None),
         }
     }
 
-    /// Validates a batch's `records`, the bytes behind its header.
+    /// Validates a batch's `records`, the bytes after its header.
     pub fn validate(&self, records: &[u8]) -> Outcome {
         let (first_timestamp, max_timestamp) = (-1, -1);
         let mut outcome = Outcome { refusal: None, errors: Vec::new(), first_timestamp, max_timestamp, rebuilt: None };

@@ -1,13 +1,13 @@
-//! GZIPInputStream of JDK 17 over a buffer of 8 KiB, as in GzipCompression.
+//! The gzip stream: GZIPInputStream of JDK 17 over a buffer of 8 KiB, as in GzipCompression.
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
 use super::{Fault, Read};
 
-/// Bytes that the inflater gets at a time.
+/// The most bytes that one call gives the inflater.
 const BUFFER: usize = 8 * 1024;
 const TRAILER: usize = 8;
-/// Another member is expected only if the buffer has this many more bytes: a trailer, a header and a trailer.
+/// Another member is read only if the buffer has more than this many bytes: a trailer, a header and a trailer.
 const LEAST_NEXT: usize = 26;
 const DEFLATE: u8 = 8;
 const HAS_HEADER_CRC: u8 = 2;
@@ -17,7 +17,7 @@ const HAS_COMMENT: u8 = 16;
 
 pub struct Gzip<'a> {
     input: &'a [u8],
-    /// The inflater's position, and the end of its buffer.
+    /// The inflater's position in `input`, and the end of the bytes in its buffer.
     at: usize,
     buffered: usize,
     inflater: Decompress,
@@ -44,7 +44,7 @@ impl<'a> Gzip<'a> {
         Ok(None)
     }
 
-    /// InflaterInputStream.read: the result of one call of the inflater, None behind the last block.
+    /// InflaterInputStream.read: returns the number of bytes inflated, None after the last block.
     fn inflate(&mut self, into: &mut [u8]) -> Read<Option<usize>> {
         while !self.is_finished {
             let before = (self.inflater.total_in(), self.inflater.total_out());
@@ -74,7 +74,7 @@ impl<'a> Gzip<'a> {
         Ok(None)
     }
 
-    /// GZIPInputStream.readTrailer: true if the stream ends here. Bytes behind it that are not a member are not read.
+    /// GZIPInputStream.readTrailer: true if no other member follows. Ignores bytes after it that are not a member.
     fn trailer(&mut self) -> Read<bool> {
         let trailer = self.input[self.at..].first_chunk::<TRAILER>().ok_or_else(|| Fault::io("EOFException"))?;
         let (crc, size) = (u32_at(trailer, 0), u32_at(trailer, 4));
@@ -100,7 +100,7 @@ fn u32_at(bytes: &[u8; TRAILER], start: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|i| bytes[start + i]))
 }
 
-/// GZIPInputStream.readHeader: where the first block begins of the member at `start`.
+/// GZIPInputStream.readHeader: the end of the header at `start`, where the member's first block begins.
 fn header_end(input: &[u8], start: usize) -> Read<usize> {
     let eof = || Fault::io("EOFException");
     let rest = input.get(start..).ok_or_else(eof)?;

@@ -1,4 +1,4 @@
-//! Lz4BlockInputStream: LZ4 frames of independent blocks, one frame a batch.
+//! The lz4 stream, Lz4BlockInputStream: one LZ4 frame of independent blocks in each batch.
 
 use twox_hash::XxHash32;
 
@@ -8,14 +8,14 @@ const MAGIC: u32 = 0x184D_2204;
 /// Set in a block's length if it is not compressed (LZ4_FRAME_INCOMPRESSIBLE_MASK).
 const INCOMPRESSIBLE: u32 = 0x8000_0000;
 const VERSION: u8 = 1;
-/// Bits of the frame's first descriptor byte.
+/// Bits of the first byte of the frame's descriptor.
 const RESERVED: u8 = 0x03;
 const HAS_CONTENT_CHECKSUM: u8 = 0x04;
 const HAS_CONTENT_SIZE: u8 = 0x08;
 const HAS_BLOCK_CHECKSUM: u8 = 0x10;
 const IS_INDEPENDENT: u8 = 0x20;
 
-/// The place of the current block's bytes.
+/// Where the current block's bytes are: in `decompressed`, or not compressed in `input`.
 #[derive(PartialEq)]
 enum Block {
     Decompressed,
@@ -29,7 +29,7 @@ pub struct Lz4<'a> {
     largest_block: usize,
     decompressed: Vec<u8>,
     block: Block,
-    /// The rest of the current block: of `decompressed`, or of `input`.
+    /// The unread range of the current block, in `decompressed` or in `input`.
     position: usize,
     end: usize,
     is_over: bool,
@@ -109,7 +109,7 @@ impl<'a> Lz4<'a> {
         Ok(())
     }
 
-    /// Reads the next block at the end of the current one; true if there is one.
+    /// At the end of a block, reads the next block; false at the end of the frame.
     fn has_block(&mut self) -> Read<bool> {
         if !self.is_over && self.available() == 0 {
             self.next_block()?;
@@ -117,7 +117,7 @@ impl<'a> Lz4<'a> {
         Ok(!self.is_over)
     }
 
-    /// Some(0) for an empty block.
+    /// Returns the number of bytes read: 0 for an empty block, None at the end of the frame.
     pub fn read(&mut self, into: &mut [u8]) -> Read<Option<usize>> {
         if !self.has_block()? {
             return Ok(None);

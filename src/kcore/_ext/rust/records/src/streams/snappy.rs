@@ -1,4 +1,4 @@
-//! SnappyInputStream of snappy-java: xerial's framing, or one raw block.
+//! The snappy stream, SnappyInputStream of snappy-java: reads xerial's framing, or one raw block.
 
 use super::{Fault, Read};
 use crate::codec::{snappy_block, XERIAL_HEADER, XERIAL_MAGIC};
@@ -59,7 +59,7 @@ impl<'a> Snappy<'a> {
         Some(taken)
     }
 
-    /// SnappyInputStream.hasNextChunk.
+    /// SnappyInputStream.hasNextChunk: decompresses the next block; false if there is none.
     fn next_block(&mut self) -> Read<bool> {
         while !self.is_over {
             self.block.clear();

@@ -1,4 +1,4 @@
-//! ZstdInputStreamNoFinalizer of zstd-jni over a ByteBufferInputStream.
+//! The zstd stream: ZstdInputStreamNoFinalizer of zstd-jni over a ByteBufferInputStream.
 
 use std::cell::RefCell;
 
@@ -6,17 +6,17 @@ use zstd::zstd_safe::{get_error_name, DCtx, InBuffer, OutBuffer, ResetDirective}
 
 use super::{Fault, Read};
 
-/// The largest context that is kept: it has the window of the default level, not one of 128 MiB.
+/// The largest context in bytes that is reused. It fits the window of the default level, but not one of 128 MiB.
 const MOST_KEPT: usize = 4 * 1024 * 1024;
 
 thread_local! {
-    /// A context is expensive to make, and most batches can reuse an old one.
+    /// The context of the last batch in this thread, since a new context is expensive.
     static CONTEXT: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
 }
 
 pub struct Zstd<'a> {
     context: Option<DCtx<'static>>,
-    /// The unread bytes, and the bytes that were read and not decompressed.
+    /// The unread bytes of the input, and the bytes that were read but not decompressed.
     rest: &'a [u8],
     source: &'a [u8],
     needs_read: bool,
@@ -52,7 +52,7 @@ impl<'a> Zstd<'a> {
             if self.needs_read && (!self.rest.is_empty() || written == 0) {
                 if self.rest.is_empty() {
                     self.source = &[];
-                    // Whether a second frame in the same read is torn is not known.
+                    // As in Java, a torn second frame within the same read is not noticed.
                     return if self.is_frame_finished { Ok(None) } else { Err(Fault::io("Truncated source")) };
                 }
                 (self.source, self.rest) = self.rest.split_at(self.rest.len().min(DCtx::in_size()));
