@@ -54,7 +54,7 @@ class SendResponse:
 
 @dataclass(frozen=True, slots=True)
 class HandleLater:
-    """Handle this event after all queued events; long work is split by such events. No result."""
+    """Handle this event after all queued events; handlers split long work into such events. No result."""
 
     event: Event
 
@@ -95,7 +95,7 @@ def read_states(rows: Int32s) -> Steps[States]:
 
 
 def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> Steps[list[OperationResult]]:
-    """The result of each operation. One that is too large is not tried: ZooKeeper would close the session."""
+    """The result of each operation. An operation with too much data is not sent: ZooKeeper would close the session."""
     tried = [each for each in operations if isinstance(each, Delete) or len(each.data) <= MOST_BYTES]
     outcomes: list[OperationResult]
     if len(tried) == len(operations):

@@ -55,7 +55,7 @@ class ZkController:
         self.offline_dirs: dict[int, set[int]] = {}  # Replicas on failed log directories: rows by broker id.
         self.topics_to_be_deleted: set[str] = set()  # Decisions leave these topics as they are.
         self.places = BrokerPlaces()  # The brokers' endpoints, for requests.
-        # The only rule of 3.9.1's elections that depends on the protocol version.
+        # Whether unclean leaders are marked as recovering: the only rule of elections that depends on the protocol.
         self._level = "3.9.1" if self.versions.leader_recovery_supported else "zookeeper:3.1-IV0"
 
     def situation(self) -> ReplicaAvailability:
@@ -181,7 +181,7 @@ class ZkController:
         return changes
 
     def state_writes(self, decision: Decision) -> list[StateWrite]:
-        """The conditional writes that ZooKeeper must take before `replay`."""
+        """The conditional writes that ZooKeeper must accept before `replay`."""
         return list(state_writes(self.table, decision.changes, self.controller_epoch))
 
     def replay(self, decision: Decision) -> None:
@@ -196,7 +196,7 @@ class ZkController:
         self.table.apply(decision.changes.written(), controller_epoch=self.controller_epoch, check_epochs=False)
 
     def requests(self, decision: Decision) -> list[ControlRequest]:
-        """The requests for a replayed decision, UpdateMetadata first (KAFKA-4443), one of each kind a broker."""
+        """The requests for a replayed decision, UpdateMetadata first (KAFKA-4443), one of each kind for a broker."""
         head = self.controller_id, self.controller_epoch
         batch = RequestBatch(*head, self.table, self.versions, places=self.places)
         add_decision(batch, self.table, decision)
@@ -208,7 +208,7 @@ class ZkController:
             return Errors.BROKER_NOT_AVAILABLE
         known = brokers.epochs[brokers.row(event.broker_id)]
         if event.broker_epoch != UNKNOWN_BROKER_EPOCH and event.broker_epoch < known:
-            return Errors.STALE_BROKER_EPOCH  # Sent before the bounce, arrived after it (KIP-380).
+            return Errors.STALE_BROKER_EPOCH  # The broker sent it before it bounced (KIP-380).
         return Errors.NONE
 
     def _replicated(self, rows: Int32s) -> Int32s:

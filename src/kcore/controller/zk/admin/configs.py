@@ -120,7 +120,7 @@ Resource: TypeAlias = (
 def is_of_all_brokers(request: Message) -> bool:
     """Whether a request describes or alters settings of all brokers.
 
-    A Kafka broker serves it better: it has all broker settings, and a kcore node has replication throttles only.
+    A Kafka broker serves these requests better: a kcore node has only the replication throttles.
     """
     if not isinstance(request, DescribeConfigsRequest | IncrementalAlterConfigsRequest | AlterConfigsRequest):
         return False
@@ -137,7 +137,7 @@ class Known(NamedTuple):
 def controller_node(context: ControllerContext, event: RequestEvent[Message]) -> ConfigNode:
     """The controller as the node that alters and describes settings.
 
-    With a proxied request it alters the settings of every broker, since no broker does so itself.
+    A proxied request may alter the settings of any broker, because no broker alters them itself.
     """
     config, topics = context.config, context.table.topics
     names = {str(each) for each in context.table.brokers.ids.tolist()} if event.is_proxied else set[str]()
@@ -168,7 +168,7 @@ def alter_configs(node: ConfigNode, request: IncrementalAlterConfigsRequest) -> 
 
 
 def replace_configs(node: ConfigNode, request: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
-    """Replaces all settings: those that are not named fall back to their defaults (kafka-configs, for brokers)."""
+    """Replaces all settings: a setting that the request omits gets its default (kafka-configs does so for brokers)."""
     known = yield from _known_configs(node, request.resources)
     changes = [
         IncrementalAlterConfigsRequestAlterConfigsResource(
@@ -242,7 +242,7 @@ def _known_configs(node: ConfigNode, resources: Sequence[Resource]) -> Steps[dic
         try:
             known[entity] = Known({} if found is None else znodes.decode_config(path, found.data), found is not None)
         except TableError:
-            known[entity] = Known({}, has_znode=True)  # Kafka reads nothing out of it, too.
+            known[entity] = Known({}, has_znode=True)  # Kafka, too, treats an unreadable znode as empty.
     return known
 
 
@@ -283,7 +283,7 @@ def _written(entity: str, known: Known, configs: Configs) -> list[Operation]:
 
 
 def describe_configs(node: ConfigNode, request: DescribeConfigsRequest, version: int) -> Steps[DescribeConfigsResponse]:
-    """The requested settings, or all, without Kafka's documentation of them.
+    """The requested settings, or all settings, without Kafka's documentation texts.
 
     A resource that is named twice is in the response once, so that a small request cannot cause a huge response.
     """
