@@ -5,7 +5,7 @@ the caller writes the changes as records or znodes and applies them. Kafka's rul
 has every difference. Rules for one partition are stated in plain Python, the same rules for many in kernels.
 
 - `levels`: the release whose rules a decision follows.
-- `elect`: the public function for elections in bulk; `elect_one` states the rules for one partition.
+- `elect`: the public functions for elections in bulk; `elect_one` states the rules for one partition.
 - `bulk_elections`, `zookeeper_elections`: candidates and brokers' flags; ZooKeeper mode's kinds of election.
 - `partition_change`: KRaft's PartitionChangeBuilder for one partition.
 - `kraft_changes`, `kraft_results`: the same for many partitions; its result.

@@ -51,8 +51,8 @@ class EpochCache:
             self.assign(epoch, start_offset)
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Let `epoch` begin at `start_offset`, in place of every later entry; False if the epoch already began at or
-        before it.
+        """Let `epoch` begin at `start_offset`, and remove entries with the same or a later epoch or offset. False, and
+        no change, if the last entry is this epoch and begins there or before.
         """
         if epoch < 0 or start_offset < 0:
             raise TableError(f"neither epoch {epoch} nor start offset {start_offset} may be negative")
@@ -184,7 +184,7 @@ class EpochTables:
         log_ends: Sequence[int],
         high_watermarks: Sequence[int] | None = None,
     ) -> "EpochTables":
-        """Make them from one sequence of (epoch, start offset) a partition."""
+        """Make the tables from one sequence of (epoch, start offset) for each partition."""
         try:
             entries = [entry for table in tables for entry in table]
             epochs, starts = [epoch for epoch, _ in entries], [start for _, start in entries]

@@ -1,6 +1,6 @@
 """Feature levels: the release whose rules a decision follows.
 
-Kafka changed its rules between versions, so every decision takes a level. As text:
+Kafka changed its rules between versions, so every decision takes a level. A level as text:
 
 - `"3.9.1"`: the ZooKeeper-mode controller of that release; `"zookeeper:3.1-IV0"`: the same at that
   inter.broker.protocol.version (a release alone means its newest).
@@ -18,7 +18,7 @@ from kcore.metadata.metadata_version import PLACES, VERSIONS, MetadataVersion
 from kcore.metadata.metadata_version import RELEASES as METADATA_RELEASES
 
 RELEASES: Final = METADATA_RELEASES
-"""The releases whose rules are here: the oldest and the newest metadata.version that each supports, and its own."""
+"""The releases whose rules kcore has, with the oldest, the newest and the default metadata.version of each."""
 
 ZOOKEEPER_RELEASE: Final = "3.9.1"  # The last release with a ZooKeeper-mode controller.
 
@@ -117,7 +117,7 @@ class Level:
 
     @cached_property
     def reassignment_awaits_all_replicas(self) -> bool:
-        """KRaft: a reassignment completes when all its replicas are in sync; for 4.3.1 the added ones suffice."""
+        """KRaft: a reassignment completes when all its replicas are in sync; in 4.3.1, when all added replicas are."""
         return self.release in ("3.9.1", "4.1.2")
 
 
@@ -134,7 +134,7 @@ _parse: Final = cache(Level.parse)
 
 
 def _parsed() -> tuple[Level, ...]:
-    """Every level with a name; parsed at import, so that the first election need not."""
+    """Every level that has a name, parsed at import to save time in the first election."""
     forms = ("{}", "zookeeper:{}", *("{}@" + release for release in RELEASES))
     texts = [form.format(name) for name in VERSIONS for form in forms]
     levels: dict[Level, None] = {}

@@ -63,7 +63,7 @@ class RaftLog:
         if end_offset == UNDEFINED_EPOCH_OFFSET:
             return OffsetAndEpoch(self.end_offset, self.last_fetched_epoch)
         if self.earliest_snapshot and (end_offset, found) == (self.earliest_snapshot.offset, epoch):
-            return self.earliest_snapshot  # Only the snapshot shows epochs below the log's first one.
+            return self.earliest_snapshot  # Only the snapshot has epochs below the log's first epoch.
         return OffsetAndEpoch(end_offset, found)
 
     def validate_offset_and_epoch(self, offset: int, epoch: int) -> ValidOffsetAndEpoch:
@@ -97,9 +97,9 @@ class RaftLog:
     def why_no_snapshot(
         self, snapshot: OffsetAndEpoch, high_watermark: int, batch_starts: Sequence[int], level: Level
     ) -> str | None:
-        """Why no snapshot may be made that ends at `snapshot`, or None; `batch_starts` are the log's base offsets.
+        """The reason why no snapshot may end at `snapshot`, or None; `batch_starts` are the log's base offsets.
 
-        A snapshot from before the log's start is not an error: Kafka makes none.
+        A snapshot before the log's start is no error: Kafka then makes no snapshot.
         """
         if snapshot.offset < self.start_offset:
             return None

@@ -134,8 +134,8 @@ class ControllerContext:
     def unfit_for(self, topic: str) -> set[int]:
         """Brokers that must not have replicas of the topic.
 
-        These are this controller, unless a live broker has its id, and for internal topics also the brokers without
-        coordinators: the leader of an internal topic's partition coordinates groups or transactions.
+        These are this controller, unless a live broker has its id, and for internal topics also brokers without
+        coordinators. The leader of an internal topic's partition coordinates groups or transactions.
         """
         brokers, own = self.table.brokers, self.config.broker_id
         is_broker = own in brokers and bool(brokers.live[brokers.row(own)])

@@ -1,7 +1,7 @@
 """Moves partitions to other brokers (KIP-455), in the steps of KafkaController.onPartitionReassignment of 3.9.1.
 
 ORS are the original replicas, TRS the target replicas, RS both together. Phase B follows once all of TRS is in the ISR:
-A1. RS is written to the topic's znode, with adding and removing replicas; replicas outside RS, left by a replaced move, stop.
+A1. RS is written to the topic's znode, with adding and removing replicas; replicas that only a replaced move had stop.
 A2. The leader epoch is raised and LeaderAndIsr is sent to RS, which starts the adding replicas.
 B1. A leader in TRS is elected if the present leader is not in TRS; the leader epoch is raised in any case.
 B2. The removing replicas leave the ISR, are stopped and deleted.
@@ -170,7 +170,7 @@ def on_zk_partition_reassignment(context: ControllerContext, event: ZkPartitionR
 
 
 def take_up(context: ControllerContext) -> Steps[set[int]]:
-    """Begins the reassignments in `/admin/reassign_partitions` and returns their rows; deletes impossible ones there."""
+    """Begins the reassignments in `/admin/reassign_partitions`, and returns their rows; deletes impossible ones."""
     table = context.table
     wanted = yield from _requested_in_zookeeper(watch=True)
     moves, unknown = {}, set()
