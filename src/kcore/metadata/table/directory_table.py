@@ -99,7 +99,7 @@ class DirectoryTable:
                 self.write_owner(row, broker_row)
 
     def disown(self, rows: Iterable[int], broker_row: int) -> None:
-        """Remove the owner of these directories."""
+        """Remove the broker as the owner of these directories."""
         for row in rows:
             if self._owner[row] == broker_row:
                 self.write_owner(row, NO_BROKER_ROW)

@@ -44,7 +44,7 @@ def _merge_states(table: PartitionTable, received: PartitionTable, taken: Int64s
 
 
 def _merge_brokers(known: BrokerTable, received: BrokerTable) -> None:
-    """Adds and updates the received brokers; exactly those received as live are live.
+    """Adds and updates the received brokers; afterwards exactly the brokers that were received as live are live.
 
     TableError, before any change, for too many brokers.
     """
