@@ -48,7 +48,7 @@ _ELR_OF_3_9: Final = "4.0-IV0"  # 4.0 moved ELR one level up before it shipped.
 
 
 def name_of_level(level: int) -> str:
-    """The name of a feature level; the number if no release here has it."""
+    """The name of a feature level; the number as text if no known release has it."""
     place = PLACES[FIRST_KRAFT] + level - 1
     return VERSIONS[place] if level >= 1 and place < len(VERSIONS) else str(level)
 

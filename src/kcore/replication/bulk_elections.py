@@ -28,7 +28,7 @@ _FEW: Final = 16  # If fewer than one partition in this many is on the brokers, 
 
 @dataclass(slots=True, eq=False, repr=False)
 class ZooKeeperElections(UnwrittenChanges):
-    """The partitions that change, and those that need a leader and find none (which may change too).
+    """The partitions that change, and the partitions that need a leader and find none (these may change, too).
 
     `partition_epochs` are the versions that the writes of the states must find.
     """
@@ -95,7 +95,7 @@ def columns_of(table: PartitionTable) -> "kernels.Columns":
 
 
 def unclean_by_partition(unclean: bool | npt.ArrayLike | None, partitions: int) -> UInt8s:
-    """Whether a partition's topic allows unclean elections: one entry for all, or one for each."""
+    """1 if a partition's topic allows unclean elections, otherwise 0: one entry for all, or one for each partition."""
     if unclean is None or isinstance(unclean, bool):
         return ALWAYS if unclean else NEVER
     allowed = as_array("unclean", unclean)

@@ -7,7 +7,7 @@ Without `rows`, these partitions elect:
 - "offline" with `leaving`, as KafkaController.onBrokerFailure does: partitions without an online leader elect. Where no
   election succeeds, and in all other partitions with a replica on these brokers, the brokers leave the ISR.
 - "controlled-shutdown" in ZooKeeper mode, as doControlledShutdown does, for one broker: partitions that it leads elect.
-  Other partitions take it out of the ISR, unless they have a single replica.
+  Other partitions remove the broker from the ISR, unless they have a single replica.
 - "online" with `leaving` and KRaft's "controlled-shutdown", as ReplicationControlManager.handleBrokerFenced does.
   Kafka fences one broker after the other. Several brokers at once cause one change for each partition, and none of them
   is elected. An ISR of only these brokers stays, and the partition has no leader; with `elr` it becomes the ELR.

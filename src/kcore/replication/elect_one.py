@@ -1,7 +1,7 @@
 """Elects the leader of one partition, for readers and as the tests' reference; `elect.py` has the same rules in bulk.
 
-Brokers are ids here. ZooKeeper mode follows kafka.controller.Election and ReplicaStateMachine. KRaft's elections are
-those of `partition_change.py`, for partitions without directories, eligible leader replicas or a reassignment.
+Brokers are given by id. ZooKeeper mode follows kafka.controller.Election and ReplicaStateMachine. KRaft's elections
+use `partition_change.py`, for partitions without directories, eligible leader replicas or a reassignment.
 """
 
 from collections.abc import Collection, Sequence
@@ -41,8 +41,8 @@ def elect_one(
     """The partition's next state by one election, or None if nothing changes.
 
     `replicas`: in assignment order. `live`: registered brokers, even shutting down, that have this partition's log
-    directory online. `removing`: replicas that a reassignment removes. A partition that never had a state (None) gets
-    none here. `unclean` allows "offline" and "online" to elect uncleanly. LevelError for unknown kinds. Source:
+    directory online. `removing`: replicas that a reassignment removes. A partition that never had a state (None) keeps
+    None. `unclean` allows "offline" and "online" to elect uncleanly. LevelError for unknown kinds. Source:
     kafka.controller.Election of 3.9.1, and PartitionChangeBuilder for KRaft.
     """
     rules = level_of(level)

@@ -85,7 +85,7 @@ class EpochCache:
         return next((entry for entry in self.entries if entry.epoch > epoch), None)
 
     def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> EpochEndOffset:
-        """The end of the epoch, or else of the last one below it; UNDEFINED if the log has neither (KIP-101)."""
+        """The end of the epoch, or of the last epoch below if the log lacks it; UNDEFINED without either (KIP-101)."""
         if requested_epoch == UNDEFINED_EPOCH:
             return UNDEFINED
         if requested_epoch == self.latest_epoch:
@@ -119,7 +119,7 @@ class EpochCache:
 
 
 def _ascend(entries: Sequence[EpochEntry]) -> bool:
-    """True if each entry ascends from the one before, as in a log: then none evicts another."""
+    """True if each entry ascends from the one before, as in a log: then no entry evicts another."""
     if not entries:
         return True
     epochs, starts = zip(*entries, strict=True)

@@ -32,10 +32,10 @@ _LAST: Final = np.iinfo(np.int64).max  # Sorts after every broker id.
 
 
 class Cancelled(NamedTuple):
-    """Cancelled reassignments, and those that cannot be cancelled."""
+    """The changes that cancel reassignments, and the reassignments that cannot be cancelled."""
 
     changes: KraftElections
-    refused: Int32s  # Rows that would keep no replica in sync, or none at all.
+    refused: Int32s  # Rows that would keep no in-sync replica, or no replica.
 
 
 def reassignments_begun(
@@ -175,7 +175,7 @@ def _assigned(
 
 
 def are_online(table: PartitionTable, broker_id: int, directories__r: Int32s) -> Bools:
-    """Whether each directory is online at the broker."""
+    """True for each directory that is online at the broker."""
     brokers = table.brokers
     of_broker = np.full(len(directories__r), brokers.row(broker_id))
     online: Bools = brokers.directory_table.online(of_broker, directories__r, brokers.lists_directories__b)

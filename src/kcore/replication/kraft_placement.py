@@ -41,7 +41,7 @@ class NewPartitions:
 def usable_brokers(
     brokers: BrokerTable, level: Level, *, shutting_down: Collection[int] | None = None
 ) -> UsableBrokers:
-    """Registered brokers that are not shutting down; from 4.3.1 on, without those whose directories are all cordoned.
+    """Registered brokers that are not shutting down; from 4.3.1 on, without brokers whose directories are all cordoned.
 
     Kafka's controller learns from heartbeats which brokers are `shutting_down` (ids). None: the unfenced brokers that
     are shutting down by the log; a broker that registers again after a shutdown is fenced. Source: KIP-841, KIP-1066.

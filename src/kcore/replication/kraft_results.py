@@ -49,7 +49,7 @@ class SparseLists(Comparable):
 
 @dataclass(slots=True, eq=False, repr=False)
 class KraftElections(PartitionChanges):
-    """The KRaft controller's decision: c PartitionChangeRecords as columns. Both epochs are those after the change.
+    """The KRaft controller's decision: c PartitionChangeRecords as columns, with both epochs after the change.
 
     The columns of PartitionChanges hold the state after the change, changed or not; `fields` lists the fields that the
     record sets. A list that no change sets is None.

@@ -2,10 +2,10 @@
 
 Kafka changed its rules between versions, so every decision takes a level. A level as text:
 
-- `"3.9.1"`: the ZooKeeper-mode controller of that release; `"zookeeper:3.1-IV0"`: the same at that
-  inter.broker.protocol.version (a release alone means its newest).
-- `"3.6-IV0"`: the KRaft controller at that metadata.version, decided as by the newest release that has it;
-  `"3.6-IV0@3.9.1"` names the release; `"4.1.2"` is KRaft at the newest metadata.version of that release.
+- `"3.9.1"`: the ZooKeeper-mode controller of that release, at its default inter.broker.protocol.version;
+  `"zookeeper:3.1-IV0"`: the same controller at this inter.broker.protocol.version.
+- `"3.6-IV0"`: the KRaft controller at this metadata.version, by the rules of the newest release that has it;
+  `"3.6-IV0@3.9.1"`: by the rules of 3.9.1; `"4.1.2"`: KRaft at the default metadata.version of that release.
 """
 
 from contextlib import suppress
@@ -63,7 +63,7 @@ class Level:
         raise LevelError(f"{release or 'no release'} has no KRaft controller at metadata.version {version}")
 
     def is_at_least(self, version: str) -> bool:
-        """Whether this level's version is `version` or newer."""
+        """True if this level's version is `version` or newer."""
         return PLACES[self.version] >= PLACES[version]
 
     @cached_property

@@ -13,7 +13,7 @@ PartitionChangeRecord, or None. The steps come in Kafka's order, and the order m
 
 5. fields that differ from the partition are set.
 
-`_ext/elections/partition_change.pyx` states the same rules for many partitions. Brokers are ids here.
+`_ext/elections/partition_change.pyx` states the same rules for many partitions. Brokers are given by id.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

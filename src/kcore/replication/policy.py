@@ -29,7 +29,7 @@ class ElectionPolicy:
             raise PolicyError(f"Numba takes no {type(function).__name__} as an election policy: {error}") from None
 
     def choose(self, columns: "kernels.Columns", brokers__b: Int64s, rows: Int32s) -> Int8s:
-        """The slot that the policy picks for each of `rows` whose leader calls an election, -1 for none."""
+        """The slot that the policy picks for each of `rows` whose leader's state needs an election, -1 for none."""
         from numba.core.errors import NumbaError
 
         from kcore._ext.elections import policies

@@ -67,7 +67,7 @@ class LogNotice:
 
 
 Effect: TypeAlias = Reading | Writing | Send | SendResponse | HandleLater | LogNotice
-Steps: TypeAlias = Generator[Effect, Any, T]  # `yield from` one of the functions below is typed; a bare yield is not.
+Steps: TypeAlias = Generator[Effect, Any, T]  # `yield from` a function below has a type; a bare yield has none.
 
 
 def read_nodes(paths: Sequence[str], *, watch: bool = False) -> Steps[list[Node | None]]:

@@ -2,7 +2,7 @@
 
 Partition states are not stored but computed from the partition table; every decision that takes effect is checked
 against the table of legal transitions. Source: validPreviousStates and the retry loops of
-PartitionStateMachine and ReplicaStateMachine of 3.9.1, here for all partitions at once.
+PartitionStateMachine and ReplicaStateMachine of 3.9.1; this module handles all partitions at once.
 """
 
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def check_partitions(table: PartitionTable, rows: Int32s, before: Int8s, after: 
         raise IllegalTransitionError(f"{table.state(int(rows[first]))}: {change}; {count} illegal transitions in all")
 
 
-MAX_ATTEMPTS: Final = 10  # To write a state: below inter.broker.protocol 2.7, leaders write states, too.
+MAX_ATTEMPTS: Final = 10  # Attempts to write states, because leaders write them, too, below inter.broker.protocol 2.7.
 
 
 def carry_out(

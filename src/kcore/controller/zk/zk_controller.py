@@ -34,7 +34,7 @@ class ZkController:
     """Decides how events change the partitions of `table`, and which brokers must be sent the changes.
 
     Every `on_...` returns a Decision and changes nothing; `replay` is the only mutator, called once ZooKeeper has
-    accepted the decision's writes; `requests` builds what may be sent after that.
+    accepted the decision's writes; `requests` builds the control requests to send after that.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class ZkController:
         return Decision(self._elect("offline", leaving=dead) if dead else no_changes())
 
     def on_offline_partitions(self, rows: Int32s | None = None) -> Decision:
-        """Elect leaders for partitions without one (PartitionStateMachine.triggerOnlinePartitionStateChange)."""
+        """Elect leaders for partitions without a leader (PartitionStateMachine.triggerOnlinePartitionStateChange)."""
         return Decision(self._elect("offline", rows=None if rows is None else _led_by_nobody(self.table, rows)))
 
     def on_new_partitions(self, rows: Int32s) -> Decision:
@@ -229,7 +229,7 @@ class ZkController:
 
 
 def _led_by_nobody(table: PartitionTable, rows: Int32s) -> Int32s:
-    """The partitions that have a state, and no leader or one that is not live."""
+    """The partitions that have a state, and no leader or a leader that is not live."""
     leaders = table.leader__p[rows]
     led_by_nobody: Int32s = rows[(table.leader_epoch__p[rows] >= 0) & ((leaders < 0) | ~table.brokers.live[leaders])]
     return led_by_nobody

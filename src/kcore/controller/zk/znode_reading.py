@@ -30,7 +30,7 @@ from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.types import Bools, Int32s
 
 MOST_REMEMBERED: Final = 10_000  # The most errors that are remembered, so that they are logged once.
-REMEMBERED_BYTES: Final = 1_024  # Larger registrations are not cached; those of Kafka's brokers have 200 to 400 bytes.
+REMEMBERED_BYTES: Final = 1_024  # Larger registrations are not cached; Kafka's brokers write 200 to 400 bytes.
 
 
 def pass_over(passed_over: set[str], errors: Iterable[Exception]) -> Steps[None]:
@@ -80,7 +80,7 @@ def are_replicas(broker_ids: Sequence[int]) -> bool:
 
 
 def read_topics(data: Mapping[str, bytes]) -> tuple[TopicAssignments, list[TableError]]:
-    """Decodes all readable topics; also returns the errors of the unreadable ones."""
+    """Decodes all readable topics; also returns the errors of unreadable topics."""
     try:
         topics = decode_topics(data)
         if _are_sound(topics):

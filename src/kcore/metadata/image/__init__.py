@@ -1,7 +1,7 @@
 """The state of a KRaft cluster: Kafka's MetadataImage, changed in place by records.
 
 Each record is applied once, in the log's order. The recorder sees each change before it is made: the journal can then
-revert uncommitted batches, and the log of deltas has what changed between two offsets. A snapshot is written in
+revert uncommitted batches, and the log of deltas shows what changed between two offsets. A snapshot is written in
 slices from a frozen copy, while the image continues to change.
 
 - `image`: the public class, which applies one record; `image_state` has its tables, dicts and recording.

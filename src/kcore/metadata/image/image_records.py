@@ -80,7 +80,7 @@ _LOST: Final = {
 def _set(record: RegisterBrokerRecord, field: str, value: Any, is_supported: bool, on_loss: OnLoss) -> None:
     if is_supported:
         setattr(record, field, value)
-    elif value or field == "cordoned_log_dirs":  # An empty list differs from None here.
+    elif value or field == "cordoned_log_dirs":  # An empty list of these differs from None.
         on_loss(f"{_LOST[field]} of one or more brokers")
 
 

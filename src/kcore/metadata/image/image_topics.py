@@ -164,7 +164,7 @@ def _check_lists(record: PartitionRecord | PartitionChangeRecord) -> None:
 
 
 def _members(record: PartitionRecord | PartitionChangeRecord, column: str, field: str) -> list[int] | None:
-    """One of the lists. Broker -1 in Kafka's last known ELR (there was no leader) is left out."""
+    """A list of the record, without broker -1: Kafka writes -1 into the last known ELR if there was no leader."""
     ids: list[int] | None = getattr(record, field)
     return [each for each in ids if each != NO_LEADER] if ids and column == "last_known_elr__pi" else ids
 

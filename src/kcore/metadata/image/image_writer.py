@@ -53,10 +53,10 @@ class Freezer:
             self._room[name] = room
 
     def freeze(self, offset: int | None = None) -> Generator[None, None, ClusterImage]:
-        """Copy the image as it is at the first step, or as it was before the batch at `offset`, by its journal.
+        """Copy the image at the first step; with `offset`, revert the copy to before the batch at `offset`.
 
-        The later records are reverted in steps. The copy is read-only. TableError if the journal does not reach back
-        that far.
+        The image's journal reverts the later records, in steps. The copy is read-only. TableError if the journal does
+        not reach back that far.
         """
         image = self._image
         twin = image.copy(self._room)

@@ -1,9 +1,9 @@
 """The undo journal of an image: the state before each change, batch by batch.
 
-A controller applies its records as soon as it has decided them, and must be able to revert those that the quorum never
-commits. Before a change, the journal saves the values that the change overwrites: rows of partitions as packed images,
-everything else by key. `commit` drops the entries of committed batches; `revert_to` writes saved values back, newest
-first.
+A controller applies its records as soon as it has decided them, and must be able to revert records that are never
+committed. Before a change, the journal saves the values that the change overwrites: rows of partitions as packed
+images, everything else by key. `commit` drops the entries of committed batches; `revert_to` writes saved values back,
+newest first.
 """
 
 from bisect import bisect_left
@@ -67,7 +67,7 @@ Undo = tuple[Any, ...]  # A function of the image and its further arguments.
 
 
 class Journal:
-    """Undo entries by batch. Offsets are those of the metadata log."""
+    """Undo entries by batch. Offsets are offsets of the metadata log."""
 
     def __init__(self) -> None:
         self._entries: list[Undo] = []

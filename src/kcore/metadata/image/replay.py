@@ -38,7 +38,7 @@ from kcore.wire.encoded_records import EncodedRecords
 from kcore.wire.metadata_frames import FRAME_BYTES, decode_metadata_record
 from kcore.wire.records import Records
 
-AT_ONCE: Final = 1 << 14  # Records that a part gives the kernel: their bytes and its results stay in the CPU's caches.
+AT_ONCE: Final = 1 << 14  # Records in a part: their bytes and the kernel's results stay in the CPU's caches.
 ONE_BY_ONE_AT_ONCE: Final = 256  # Records in a part that no kernel replays.
 BATCHES_AT_ONCE: Final = 32  # Batches in a part: each costs 0.1 to 0.2 ms, however small it is.
 IN_BATCHES_AT_ONCE: Final = 512  # Records in a part of several batches: 10 to 50 us for each that no kernel replays.
@@ -64,7 +64,7 @@ _MOVES_ROOM: Final = 1 << 13
 def replay(image: ClusterImage, records: Records, start_offset: int = 0) -> None:
     """Replay the data records of a log, a snapshot or a Fetch response in order, from `start_offset` on.
 
-    With a journal, each batch of the log can be reverted. DecodeError (its offset counts as in `records`) or
+    With a journal, each batch of the log can be reverted. DecodeError (with an offset into `records`) or
     TableError, both with the record's offset, for the first invalid record. The image then
     has the records before it, and perhaps topics of later records.
     """
@@ -105,7 +105,7 @@ def replaying(image: ClusterImage, records: Records, start_offset: int = 0) -> I
 
 
 def replaying_values(image: ClusterImage, values: EncodedRecords, offsets: Int64s) -> Iterator[None]:
-    """Replay records without batches, part by part; offsets and errors are those of `replay`."""
+    """Replay records without batches, part by part; errors are as for `replay`."""
     buffer = np.ascontiguousarray(values.values).data
     with image.deltas_in_log_order():
         yield from _Replay(image, buffer, offsets, values.offsets[:-1], values.offsets[1:]).parts()
@@ -283,7 +283,7 @@ class _Replay:
     # Topics.
 
     def _remove_topics(self, begin: int, end: int) -> Iterator[None]:
-        """Apply consecutive RemoveTopicRecords, part by part; if one does not fit, those before it stay applied."""
+        """Apply consecutive RemoveTopicRecords, part by part; if one does not fit, earlier ones stay applied."""
         try:
             ids = Uuid.many(self._rows(RemoveTopicRecord, np.arange(begin, end)).topic_id.tobytes())
         except DecodeError:
@@ -302,7 +302,7 @@ class _Replay:
                 self._one_by_one(place)
 
     def _create_topics(self, begin: int, end: int) -> Int64s:
-        """Add the topics of these records; returns the places of those that must be applied on their own."""
+        """Add the topics of these records; returns the places of records that must be applied one by one."""
         topics, table = self.image.topics, self.image.table
         self._fresh_topics = len(topics), 0, 0
         places = np.flatnonzero(self.types[begin:end] == TopicRecord.api_key) + begin

@@ -11,7 +11,7 @@ from kcore.errors import KcoreError, TableError
 from kcore.types import Int32s, Int64s
 
 Array = npt.NDArray[Any]
-FEWEST_SLOTS: Final = 16  # Slots of a hash table; a power of two.
+FEWEST_SLOTS: Final = 16  # The fewest slots of a hash table; a power of two.
 
 
 def as_array(name: str, values: npt.ArrayLike, error: type[KcoreError] = TableError) -> Array:

@@ -20,7 +20,7 @@ from kcore.wire.buffers import read_only
 class BrokerIndex:
     """One list of partition rows a broker, four bytes an entry and a sixteenth of room to grow.
 
-    All lists begin in one arena; a list that outgrows its place there moves to an array of its own.
+    All lists begin in one shared array; a list that outgrows its part of it moves to a separate array.
     """
 
     def __init__(self, replicas__ps: Int16s, brokers: int) -> None:
@@ -89,7 +89,7 @@ class BrokerIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arena and of the lists that have left it."""
+        """Bytes of the shared array and of the lists that have left it."""
         return self._arena.nbytes + sum(each.nbytes for each in self._lists if each.base is not self._arena)
 
     def copy(self) -> "BrokerIndex":
@@ -102,7 +102,7 @@ class BrokerIndex:
 
 
 def _without(these__ps: Int16s, those__ps: Int16s) -> Int16s:
-    """`these` with -1 in place of every broker that is in the same row of `those`."""
+    """`these__ps` with -1 in place of every broker that is in the same row of `those__ps`."""
     in_both = (these__ps[:, :, None] == those__ps[:, None, :]).any(axis=2)
     return np.where(in_both, np.int16(NO_BROKER_ROW), these__ps)
 

@@ -18,7 +18,7 @@ def no_changes() -> UnwrittenChanges:
 
 
 def _kind_of(changes: Changes) -> type[Changes]:
-    """The type without the columns that only elections have."""
+    """The base type of `changes`, which lacks the columns of elections."""
     # mypy does not narrow `type[Changes]`.
     return PartitionChanges if isinstance(changes, PartitionChanges) else UnwrittenChanges  # type: ignore[return-value]
 
@@ -59,7 +59,7 @@ def in_order(changes: Changes, order: Int32s) -> Changes:
 
 
 def joined(several: Sequence[UnwrittenChanges]) -> UnwrittenChanges:
-    """All changes of `several`, ascending by row; two of them must not have the same row."""
+    """All changes of `several`, ascending by row; a row may be in only one of them."""
     some = [each for each in several if len(each)]
     if len(some) < 2:
         return some[0] if some else no_changes()

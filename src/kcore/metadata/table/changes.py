@@ -86,13 +86,13 @@ class KraftChanges(Comparable):
 
 
 class PartitionChanges(ChangeColumns):
-    """State after the change: `partition_epochs` are those after the change."""
+    """The state after the change, with the partition epochs after the change."""
 
     __slots__ = ()
 
     def wider(self) -> KraftChanges | None:
-        """The same changes as KraftChanges if they set replicas, directories or ELRs, which are no columns here; else
-        None.
+        """The same changes as KraftChanges if they set replicas, directories or ELRs, which have no columns here;
+        otherwise None.
         """
         return None
 

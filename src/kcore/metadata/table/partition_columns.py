@@ -88,7 +88,7 @@ class PartitionColumns:
         self._show(length)
 
     def _make_room(self, length: int) -> None:
-        """Make room for that many rows in every column. Also grow one column a call that is nearly full.
+        """Make room for that many rows in every column. A call also grows one column that is nearly full.
 
         Copying a column of a million rows takes some milliseconds; copying all of them together would delay requests.
         """

@@ -124,12 +124,12 @@ class PartitionLookup:
         self.put(np.full(count, topic_row, np.int32), fresh + np.int32(first_partition), fresh + np.int32(first_row))
 
     def put_one(self, topic_row: int, partition: int, row: int) -> None:
-        """Add a new partition in that row."""
+        """Add one new partition in `row`."""
         self.know_topics(topic_row + 1)
         self._put_known(*(np.array([each], np.int32) for each in (topic_row, partition, row)))
 
     def put(self, topic_rows: Int32s, partitions: Int32s, rows: Int32s) -> None:
-        """Add new partitions in those rows."""
+        """Add new partitions, each in the row given for it."""
         self.know_topics(int(topic_rows.max(initial=-1)) + 1)
         self._put_known(topic_rows, partitions, rows)
 

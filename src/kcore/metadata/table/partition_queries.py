@@ -143,7 +143,7 @@ class PartitionQueries(PartitionRows):
         return np.minimum(wanted, _sizes(self.replicas__ps))
 
     def not_led_by_preferred(self) -> Int32s:
-        """Partitions whose leader is not their first replica, also those without a leader."""
+        """Partitions whose leader is not their first replica, and partitions without a leader."""
         return self._rows(self.leader__p != self._preferred())
 
     def leaders_by_broker(self) -> dict[int, int]:

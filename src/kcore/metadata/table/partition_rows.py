@@ -62,7 +62,7 @@ class PartitionRows(PartitionColumns):
 
     @property
     def partition_count(self) -> int:
-        """The number of partitions: rows less free ones."""
+        """The number of partitions: of rows that are not free."""
         return len(self) - len(self._free)
 
     def rows_of(self, topic_rows: npt.ArrayLike, partitions: npt.ArrayLike) -> Int32s:
@@ -237,7 +237,7 @@ class PartitionRows(PartitionColumns):
         self.topics.remove_all(topic_rows)
 
     def _freeing_partitions(self, topic_rows: Int32s) -> Iterator[None]:
-        """Free all partitions of these topics, in parts, each topic's last ones first."""
+        """Free all partitions of these topics, in parts, from each topic's last partition on."""
         rows = self._lookup.rows_of_topics(topic_rows)[0]
         while len(rows):
             rows, gone = rows[:-FREED_AT_ONCE], np.sort(rows[-FREED_AT_ONCE:])

@@ -136,8 +136,8 @@ class PartitionTable(PartitionQueries):
 
         KRaft's changes may also name replicas, directories and ELRs; they have no controller epoch. Everything is
         checked before anything changes. TableError for unknown rows or brokers, wrong lengths or ranges, and changes
-        that ZooKeeper has not written yet (`UnwrittenChanges.written`). Also for changes that were decided on another
-        state: partition epochs must be one above the table's, leader epochs the table's or above.
+        that ZooKeeper has not written yet (`UnwrittenChanges.written`). TableError for changes decided on another
+        state, too: partition epochs must be one above the table's, leader epochs the table's or above.
         `check_epochs=False` accepts states with any epochs, such as those read from ZooKeeper.
         """
         if not isinstance(changes, PartitionChanges):

@@ -90,7 +90,7 @@ class PartitionCreations:
 
     names: Sequence[str]  # t
     topic_ids: Sequence[Uuid]  # t
-    is_new: npt.ArrayLike  # t: whether the topic is new, too
+    is_new: npt.ArrayLike  # t: True if the topic itself is new
     topics: npt.ArrayLike  # c, indexes of `names`, ascending
     partitions: npt.ArrayLike  # c, their numbers
     replicas: npt.ArrayLike  # c by slot
@@ -148,7 +148,7 @@ def records_of_creation(
 def _with_further(
     created: EncodedRecords, topics: "TopicSlice", further: Mapping[int, Sequence[bytes]]
 ) -> EncodedRecords:
-    """Insert further values after the records of their topics, before those of partitions."""
+    """Insert the further values of each topic after its TopicRecord, before its PartitionRecords."""
     behind__t = np.cumsum(topics.writes_topic) + topics.starts[:-1]
     parts: list[EncodedRecords] = []
     begin = 0

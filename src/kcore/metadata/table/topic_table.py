@@ -13,7 +13,7 @@ from kcore.metadata.table.uuid_index import UuidIndex
 from kcore.types import ZERO_UUID, Int32s, UInt8s, Uuid
 from kcore.wire.same import counted
 
-_ALWAYS_SPARE = 1 << 10  # Free rows beyond those in use, up to which `run_for` appends instead of reusing single rows.
+_ALWAYS_SPARE = 1 << 10  # `run_for` appends rows while at most this many more rows are free than in use.
 
 
 class TopicTable:

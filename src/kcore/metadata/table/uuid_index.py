@@ -43,7 +43,7 @@ class UuidIndex:
 
     @property
     def ids(self) -> UInt8s:
-        """16 bytes a row; there is room after the last row."""
+        """The Uuids, 16 bytes for each row; the array is longer than the rows in use."""
         return self._room
 
     def row(self, uuid: bytes) -> int:

@@ -92,7 +92,7 @@ def decode_states(
 ) -> StateColumns:
     """Decodes states: state c is `text[begins[c]:ends[c]]`, and `path(c)` is its znode's path for errors.
 
-    With `on_error` no TableError is raised: it gets each unreadable state; its leader and epochs are then -1.
+    With `on_error`, which gets each error, no TableError is raised; an unreadable state has leader and epochs -1.
     """
     count = len(begins)
     text = np.frombuffer(text, np.uint8)

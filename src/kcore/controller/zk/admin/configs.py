@@ -118,7 +118,7 @@ Resource: TypeAlias = (
 
 
 def is_of_all_brokers(request: Message) -> bool:
-    """Whether a request describes or alters settings of all brokers.
+    """True if a request describes or alters settings of all brokers.
 
     A Kafka broker serves these requests better: a kcore node has only the replication throttles.
     """
@@ -183,7 +183,7 @@ def replace_configs(node: ConfigNode, request: AlterConfigsRequest) -> Steps[Alt
 def _changes(
     node: ConfigNode, resource: AlterConfigsRequestAlterConfigsResource, known: dict[str, Known]
 ) -> list[IncrementalAlterConfigsRequestAlterableConfig]:
-    """The operations that replace a resource's settings by those in the request."""
+    """The operations that replace a resource's settings by the settings in the request."""
     change = IncrementalAlterConfigsRequestAlterableConfig
     entity = _entity_of(node, resource)
     before = known[entity].configs if entity is not None else {}

@@ -54,7 +54,7 @@ Configs: TypeAlias = dict[str, str]
 
 
 class Found(NamedTuple):
-    """An entity's znode under /config, and what is in it."""
+    """An entity with a znode under /config, and the settings in it."""
 
     entity: Entity
     configs: Configs

@@ -1,6 +1,6 @@
 """CreateTopics and DeleteTopics: the controller checks them, writes to ZooKeeper, and handles the change at once.
 
-If several checks fail, the response has the error of the one that Kafka makes first. Source: KafkaApis,
+If several checks fail, the response has the error of Kafka's first failing check. Source: KafkaApis,
 ZkAdminManager and AdminZkClient of 3.9.1.
 """
 

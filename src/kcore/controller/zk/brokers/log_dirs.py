@@ -97,7 +97,7 @@ def on_replicas_become_offline(context: ControllerContext, broker_id: int, rows:
 
 
 def _names_lost(response: Columns) -> bool:
-    """A fast check whether any partition has KAFKA_STORAGE_ERROR; in most responses none has."""
+    """A fast check: True if any partition has KAFKA_STORAGE_ERROR, which is rare."""
     by_name, topics = response.column("partition_errors"), response.column("topics")  # Each version has one of the two.
     found = [by_name, None if topics is None else topics.column("partition_errors")]
     return any((each.error_code == Errors.KAFKA_STORAGE_ERROR).any() for each in found if each is not None)

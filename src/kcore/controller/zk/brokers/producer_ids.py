@@ -14,7 +14,7 @@ from kcore.protocol_errors import Errors
 from kcore.schema import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kcore.schema.structure import Message
 
-MAX_ATTEMPTS: Final = 10  # To write a block: brokers from before 2.8 allocate blocks themselves, and writes conflict.
+MAX_ATTEMPTS: Final = 10  # Attempts to write a block, because brokers from before 2.8 write blocks, too.
 
 
 def on_allocate_producer_ids(

@@ -51,7 +51,7 @@ class IsrRequest(NamedTuple):
     leader_epochs: Int32s
     partition_epochs: Int32s
     recovery: Int8s
-    isr_offsets: Int32s  # c + 1; an impossible ISR is empty.
+    isr_offsets: Int32s  # c + 1; an invalid requested ISR is stored as empty.
     isr: Int32s  # broker ids
     isr_epochs: Int64s  # the members' broker epochs, -1 unknown
 
@@ -170,7 +170,7 @@ def _judge(table: PartitionTable, event: AlterPartitionReceived, request: IsrReq
         (unchanged, Errors.NONE),
         (request.partition_epochs < partition_epochs, Errors.INVALID_UPDATE_VERSION),
         (~is_leader | (sizes == 0), Errors.INVALID_REQUEST),
-        # A leader that recovers from an unclean election is alone in its ISR until it is RECOVERED (KIP-704).
+        # A leader that recovers from an unclean election is the only ISR member until it is RECOVERED (KIP-704).
         ((request.recovery == RECOVERING) & (sizes > 1), Errors.INVALID_REQUEST),
         ((request.recovery == RECOVERING) & (recovery == RECOVERED), Errors.INVALID_REQUEST),
         (_has_ineligible(table, request), ineligible),

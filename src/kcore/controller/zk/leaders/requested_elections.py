@@ -1,4 +1,4 @@
-"""Elections that a client requests, and those that move leaders back to their preferred replicas.
+"""Elections that a client requests, and elections that move leaders back to their preferred replicas.
 
 Source: KafkaController.processReplicaLeaderElection and checkAndTriggerAutoLeaderRebalance of 3.9.1 (KIP-460).
 """
@@ -42,7 +42,7 @@ FAILURES: Final[Mapping[int, tuple[Errors, str]]] = {
 
 
 def on_elect_leaders(context: ControllerContext, event: RequestEvent[ElectLeadersRequest]) -> Steps[Message]:
-    """Elects leaders of the named partitions, or of all. For all, the response omits those that need no election.
+    """Elects leaders of the named partitions, or of all. For all, the response omits partitions that need none.
 
     All partitions are those in a broker's metadata cache, which KafkaApis uses: they have a state, and their topic is
     not being deleted.

@@ -108,7 +108,7 @@ def begin(context: ControllerContext, moves: Moves) -> Steps[set[int]]:
 
 
 def complete(context: ControllerContext, rows: Int32s) -> Steps[None]:
-    """The ISRs of these partitions changed: schedules a ReassignmentStep for those that are being reassigned.
+    """The ISRs of these partitions changed: schedules a ReassignmentStep if any is being reassigned.
 
     3.9.1 completes each in the event of its AlterPartition (maybeCompleteReassignment). When a broker is emptied, all
     brokers send AlterPartition at the same time; one later event completes many reassignments with few requests.
@@ -170,7 +170,7 @@ def on_zk_partition_reassignment(context: ControllerContext, event: ZkPartitionR
 
 
 def take_up(context: ControllerContext) -> Steps[set[int]]:
-    """Begins the reassignments in `/admin/reassign_partitions`, and returns their rows; deletes impossible ones."""
+    """Begins the reassignments in `/admin/reassign_partitions`, and deletes impossible ones; returns the rows begun."""
     table = context.table
     wanted = yield from _requested_in_zookeeper(watch=True)
     moves, unknown = {}, set()
