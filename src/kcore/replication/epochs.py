@@ -219,6 +219,6 @@ def check_rows(epochs: Int32s, starts: Int64s, row_offsets: Int64s, log_ends: In
     if len(starts) != len(epochs):
         raise TableError(f"{len(starts)} starts for {len(epochs)} epochs")
     if len(row_offsets) != len(log_ends) + 1:
-        raise TableError(f"{len(row_offsets)} row offsets for {len(log_ends)} rows, which need one more than they are")
+        raise TableError(f"{len(row_offsets)} row offsets for {len(log_ends)} rows, not {len(log_ends) + 1}")
     if row_offsets[0] != 0 or row_offsets[-1] != len(epochs) or (row_offsets[1:] < row_offsets[:-1]).any():
         raise TableError(f"row offsets must ascend from 0 to {len(epochs)}")

@@ -63,11 +63,11 @@ def place(
             raise PlacementError("striped placement takes a seed, not a start")
         return place_striped(ids, rack_of, is_fenced, partitions, replication_factor, JavaRandom(seed or 0))
     if is_fenced.any():
-        raise PlacementError(f"{kind} placement knows no fenced brokers: leave them out")
+        raise PlacementError(f"{kind} placement does not support fenced brokers: leave them out")
     if kind == "kafka-3.9":
         return _kafka_39(ids, rack_of, partitions, replication_factor, start, JavaRandom(seed or 0), start_partition)
     if seed is not None or any(rack is not None for rack in rack_of):
-        raise PlacementError("article placement knows neither seed nor racks")
+        raise PlacementError("article placement supports neither a seed nor racks")
     return _article(ids, partitions, replication_factor, (start or 0) + start_partition)
 
 

@@ -98,7 +98,7 @@ class PartitionRows(PartitionColumns):
         return known
 
     def moves(self, part: str) -> dict[int, tuple[int, ...]]:
-        """`adding` or `removing`."""
+        """The dict `adding` or `removing`, by its name."""
         found: dict[int, tuple[int, ...]] = getattr(self, part)
         return found
 
