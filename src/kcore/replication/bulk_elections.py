@@ -23,7 +23,7 @@ ALWAYS: Final = np.ones(1, np.uint8)
 _PAGE: Final = 1024
 _STAGGER: Final = 144
 _KERNEL: Final[Callable[..., tuple[int, int, int]]] = kernels.zookeeper
-_FEW: Final = 16  # If fewer than one partition in this many is on the brokers, sorting is faster than a mask.
+_FEW: Final = 16  # If fewer than one partition in this many has a replica there, sorting is faster.
 
 
 @dataclass(slots=True, eq=False, repr=False)

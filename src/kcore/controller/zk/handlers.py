@@ -1,4 +1,4 @@
-"""The tables that ActiveController reads: handlers of requests and events, ends of a failover, and hooks."""
+"""The tables that ActiveController reads: handlers of requests and events, last steps of a failover, hooks."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias

@@ -137,7 +137,7 @@ class Known(NamedTuple):
 def controller_node(context: ControllerContext, event: RequestEvent[Message]) -> ConfigNode:
     """The controller as the node that alters and describes settings.
 
-    A proxied request may alter the settings of any broker, because no broker alters them itself.
+    A proxied request may alter the settings of any broker: brokers that proxy requests do not alter their own.
     """
     config, topics = context.config, context.table.topics
     names = {str(each) for each in context.table.brokers.ids.tolist()} if event.is_proxied else set[str]()

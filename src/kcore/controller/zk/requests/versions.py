@@ -18,7 +18,7 @@ class RequestVersions(NamedTuple):
 
     @property
     def leader_recovery_supported(self) -> bool:
-        """Whether unclean leaders are marked as recovering: from 3.2-IV0 on (KIP-704)."""
+        """True if unclean leaders are marked as recovering: from 3.2-IV0 on (KIP-704)."""
         return self.leader_and_isr >= 6
 
 
