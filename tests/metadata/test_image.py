@@ -205,7 +205,10 @@ def test_a_transaction_shows_when_it_ends_and_never_if_it_is_aborted():
         (s.FenceBrokerRecord(id=2, epoch=1), "broker 2 is not registered"),
         (s.UnfenceBrokerRecord(id=1, epoch=9), "registered under epoch 10, not 9"),
         (s.UnregisterBrokerRecord(broker_id=1, broker_epoch=9), "registered under epoch 10, not 9"),
-        (s.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=10, fenced=2), "no change is 2, 0"),
+        (
+            s.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=10, fenced=2),
+            "fenced 2, in_controlled_shutdown 0",
+        ),
         (s.RemoveAccessControlEntryRecord(id=A), "unknown ACL"),
         (s.EndTransactionRecord(), "ends that never began"),
         (s.AbortTransactionRecord(), "ends that never began"),

@@ -177,7 +177,7 @@ def test_what_is_committed_stays() -> None:
         image.begin(offset)
         image.apply(s.ProducerIdsRecord(broker_id=1, broker_epoch=1, next_producer_id=offset), offset)
     image.commit(2)
-    with pytest.raises(TableError, match="committed, up to 2, cannot be taken back to 1"):
+    with pytest.raises(TableError, match="below 2 are committed: the image cannot be reverted to 1"):
         image.revert_to(1)
     assert image.next_producer_id == 2
     image.revert_to(2)

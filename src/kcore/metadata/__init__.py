@@ -1,13 +1,13 @@
 """The state of a cluster as columns, and the records and znodes that change it.
 
-Records of the metadata log or znodes of ZooKeeper go in; tables of partitions, topics, brokers and directories follow
-them in place. Decisions read these tables. Invariants: only methods change a table, they check everything before they
+Records of the metadata log or znodes of ZooKeeper go in, and change the tables of partitions, topics, brokers and
+directories in place. Decisions read these tables. Invariants: only methods change a table, they check all before they
 change anything, and a recorder sees each change first, so that uncommitted changes can be reverted.
 
 - `table`: the partition table with its topics, brokers and directories, and changes as columns.
 - `image`: the state of a KRaft cluster: records applied, reverted, and written as a snapshot.
 - `zookeeper`: the state of a ZooKeeper-mode cluster: contents of znodes.
 - `metadata_version`: Kafka's metadata versions, and which records each allows.
-- `topic_names`: valid names.
+- `topic_names`: checks names of topics.
 - `principal`, `acl_codes`: principals and delegation tokens, codes of ACLs.
 """

@@ -10,7 +10,7 @@ ALL: Final = 2
 READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS = range(3, 12)
 IDEMPOTENT_WRITE, CREATE_TOKENS, DESCRIBE_TOKENS = range(12, 15)
 
-WILDCARD: Final = "*"  # Any name, as the name of a literal pattern, as a principal's name and as a host.
+WILDCARD: Final = "*"  # Matches any name: of a literal pattern, of a principal, or of a host.
 WILDCARD_PRINCIPAL: Final = "User:*"
 CLUSTER_NAME: Final = "kafka-cluster"
 

@@ -41,14 +41,14 @@ RELEASES: Final = {
     "4.1.2": KnownVersions("3.3-IV3", "4.2-IV1", "4.1-IV1"),
     "4.3.1": KnownVersions("3.3-IV3", "4.4-IV0", "4.3-IV0"),
 }
-"""By release, oldest first."""
+"""The versions of each release, oldest release first."""
 
 OLD: Final = "3.9.1"
 _ELR_OF_3_9: Final = "4.0-IV0"  # 4.0 moved ELR one level up before it shipped.
 
 
 def name_of_level(level: int) -> str:
-    """The name of a feature level; the number if no release here has it."""
+    """The name of a feature level; the number as text if no known release has it."""
     place = PLACES[FIRST_KRAFT] + level - 1
     return VERSIONS[place] if level >= 1 and place < len(VERSIONS) else str(level)
 
@@ -155,7 +155,7 @@ class MetadataVersion:
 
     @cached_property
     def migration_supported(self) -> bool:
-        """ZkMigrationStateRecord exists, and brokers that migrate from ZooKeeper (KIP-866)."""
+        """ZkMigrationStateRecord exists, and a registration says if the broker migrates from ZooKeeper (KIP-866)."""
         return self.is_at_least("3.4-IV0")
 
     @cached_property
@@ -175,7 +175,7 @@ class MetadataVersion:
 
     @cached_property
     def delegation_tokens_supported(self) -> bool:
-        """Delegation tokens in KRaft."""
+        """Delegation tokens are in the log."""
         return self.is_at_least("3.6-IV2")
 
     @cached_property
@@ -190,7 +190,7 @@ class MetadataVersion:
 
     @cached_property
     def elr_supported(self) -> bool:
-        """KIP-966: partitions may have eligible leader replicas."""
+        """Partitions may have eligible leader replicas (KIP-966)."""
         return self.is_at_least(_ELR_OF_3_9 if self.release == "3.9.1" else "4.0-IV1")
 
     @cached_property

@@ -7,7 +7,7 @@ from kcore.schema.metadata_records_security import DelegationTokenRecord
 
 
 class KafkaPrincipal(NamedTuple):
-    """A type, of which Kafka has one, and a name; as text `User:alice`."""
+    """A name and a type, as text `User:alice`. Kafka's only type is User."""
 
     name: str
     principal_type: str = "User"

@@ -59,7 +59,7 @@ class Collisions:
         self._added.append(name)
 
     def of(self, name: str) -> Sequence[str]:
-        """The colliding topics, in their order."""
+        """The topics that collide with `name`, in the order in which they were given."""
         if not may_collide(name):
             return ()
         if self._by_metric is None:

@@ -5,13 +5,13 @@ the caller writes the changes as records or znodes and applies them. Kafka's rul
 has every difference. Rules for one partition are stated in plain Python, the same rules for many in kernels.
 
 - `levels`: the release whose rules a decision follows.
-- `elect`: the public function for elections in bulk; `elect_one` states the rules for one partition.
+- `elect`: the public functions for elections in bulk; `elect_one` states the rules for one partition.
 - `bulk_elections`, `zookeeper_elections`: candidates and brokers' flags; ZooKeeper mode's kinds of election.
 - `partition_change`: KRaft's PartitionChangeBuilder for one partition.
-- `kraft_changes`, `kraft_results`: the same for many partitions; its result.
+- `kraft_changes`, `kraft_results`: PartitionChangeBuilder for many partitions, and its result.
 - `kraft_events`, `kraft_moves`, `kraft_elections`: the KRaft controller's events, reassignments and kinds of election.
 - `topic_settings`: the topics' settings that elections need.
 - `placement`, `kraft_placement`, `java_random`: where new partitions go, with Java's random numbers and hash order.
-- `policy`: election rules of the user's own.
+- `policy`: election rules that users write.
 - `epochs`, `divergence`, `raft_log`: leader epochs, truncation, and the metadata log's answer to a fetch.
 """

@@ -1,4 +1,4 @@
-"""Shared by the bulk elections: candidates and brokers' flags; also ZooKeeper mode's result and kernel call."""
+"""The parts that bulk elections share: candidates and brokers' flags; also ZooKeeper mode's result and kernel call."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ from kcore.types import Int32s, Int64s, UInt8s
 NEVER: Final = np.zeros(1, np.uint8)
 ALWAYS: Final = np.ones(1, np.uint8)
 
-# Columns whose length is a multiple of a page begin at one offset within a page and slow each other's stores down.
+# In int32 elements. Columns at a distance of whole pages slow each other's stores down, so _STAGGER is added.
 _PAGE: Final = 1024
 _STAGGER: Final = 144
 _KERNEL: Final[Callable[..., tuple[int, int, int]]] = kernels.zookeeper
-_FEW: Final = 16  # Fewer than one partition in this many are sorted faster than marked.
+_FEW: Final = 16  # If fewer than one partition in this many has a replica there, sorting is faster.
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class ZooKeeperElections(UnwrittenChanges):
-    """The partitions that change, and those that need a leader and find none (which may change too).
+    """The partitions that change, and the partitions that need a leader and find none (these may change, too).
 
     `partition_epochs` are the versions that the writes of the states must find.
     """
@@ -38,15 +38,15 @@ class ZooKeeperElections(UnwrittenChanges):
 
 @dataclass(frozen=True, slots=True)
 class BrokerFlags:
-    """The kernel's flags of a broker for each of its states."""
+    """The flags that the kernel reads for a broker, by the broker's state."""
 
     down: int
     live: int
-    shutting_down: int  # Live or not: a broker is shutting down in Kafka until its registration ends.
+    shutting_down: int  # Also if it is not live: in Kafka a broker shuts down until its registration ends.
     without_leader: int = CALLS  # The flag of row -1, which stands for the leader of a partition without one.
 
     def of(self, brokers: BrokerTable, leaving: Sequence[int], leaving_flags: int) -> Int64s:
-        """Broker ids and flags as the kernels read them; `leaving` are rows."""
+        """Broker ids and flags in the kernels' form. `leaving`: the broker rows that have `leaving_flags`."""
         described = np.empty(len(brokers.ids) + 1, np.int64)
         by_state = self.down | self.live << 8 | self.shutting_down << 16 | self.shutting_down << 24
         states = brokers.ids, brokers.live, brokers.shutting_down, by_state, self.without_leader
@@ -61,7 +61,7 @@ def decide(columns: "kernels.Columns", brokers__b: Int64s, rows: Int32s, *rule: 
     count = len(rows)
     step = head_step(count)
     heads = np.empty((kernels.HEADS, step), np.int32)
-    isr = np.empty(count * max(columns[1].shape[1], 1) + 1, np.int32)  # An unclean leader is an ISR of its own.
+    isr = np.empty(count * max(columns[1].shape[1], 1) + 1, np.int32)  # An unclean leader is its whole ISR.
     recovery = np.empty(count, np.int8)
     changes, members, failures = _KERNEL(columns, brokers__b, rows, *rule, heads, step, isr, recovery)
     changed, leaders, leader_epochs, partition_epochs = heads[: kernels.ISR_OFFSETS, :changes]
@@ -95,7 +95,7 @@ def columns_of(table: PartitionTable) -> "kernels.Columns":
 
 
 def unclean_by_partition(unclean: bool | npt.ArrayLike | None, partitions: int) -> UInt8s:
-    """Whether a partition's topic allows unclean elections: one entry for all, or one for each."""
+    """1 if a partition's topic allows unclean elections, otherwise 0: one entry for all, or one for each partition."""
     if unclean is None or isinstance(unclean, bool):
         return ALWAYS if unclean else NEVER
     allowed = as_array("unclean", unclean)
@@ -132,7 +132,7 @@ def rows_of(table: PartitionTable, leaving: Sequence[int]) -> Int32s:
 
 
 def rows_that_call(table: PartitionTable, brokers__b: Int64s) -> Int32s:
-    """The partitions whose leader, or lack of one, calls an election."""
+    """The partitions that need an election, because of the leader's state or because they have no leader."""
     rows = np.empty(len(table) + 1, np.int32)
     return rows[: kernels.rows_that_call(table.replicas__ps, table.leader__p, brokers__b, rows)]
 

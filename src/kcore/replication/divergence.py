@@ -1,7 +1,6 @@
 """Computes where a follower's log diverges from its leader's (KIP-101, KIP-279): epochs' ends and truncation offsets.
 
-The bulk functions work on many partitions at once; `exchange` plays the rounds of one partition so that one can read
-them.
+The bulk functions work on many partitions at once; `exchange` records each round of one partition, for readers.
 """
 
 from dataclasses import dataclass, field
@@ -48,7 +47,7 @@ def end_offset_for_epoch(
     log_ends: npt.ArrayLike,
     requested: npt.ArrayLike,
 ) -> tuple[Int32s, Int64s]:
-    """Where each row's requested epoch, or else the last epoch below it, ends: (epochs, end offsets), one a row.
+    """The end of each row's requested epoch, or of the last epoch below it: (epochs, end offsets), one a row.
 
     Row r's epochs are `epochs[row_offsets[r]:row_offsets[r + 1]]` with their start offsets. Both must ascend, as in an
     EpochTables; this function does not check it. Both results are -1 if the log has no such epoch. Raises TableError
@@ -67,9 +66,9 @@ def end_offset_for_epoch(
 
 
 def truncation_offsets(leader: EpochTables, follower: EpochTables) -> Truncations:
-    """Where each follower truncates its log, after its whole exchange of epochs with its leader, round by round.
+    """The offset to which each follower truncates its log after all rounds of its exchange of epochs with the leader.
 
-    Row r of `leader` and of `follower`, which needs its high watermarks, are the same partition. Raises TableError.
+    Row r of `leader` and row r of `follower` are the same partition. TableError if `follower` has no high watermarks.
     Source: AbstractFetcherThread (KIP-101, KIP-279).
     """
     for tables in (leader, follower):
@@ -87,7 +86,7 @@ def truncation_offsets(leader: EpochTables, follower: EpochTables) -> Truncation
 def exchange(
     leader: EpochCache, leader_end_offset: int, follower: EpochCache, follower_end_offset: int, high_watermark: int
 ) -> Exchange:
-    """Play one partition's exchange; does not change `follower`."""
+    """Simulate and record the rounds of one partition's exchange; does not change `follower`."""
     seen = Exchange(log_end_offset=follower_end_offset, cache=EpochCache(follower.entries))
     fetch_offset = high_watermark
     while not (seen.truncations and seen.truncations[-1].truncation_completed):
@@ -110,10 +109,10 @@ def offset_truncation_state(
 ) -> OffsetTruncationState:
     """The follower's conclusion from the leader's answer (AbstractFetcherThread.getOffsetTruncationState)."""
     if answer.end_offset == UNDEFINED_EPOCH_OFFSET:
-        # Before any epoch, truncate to the high watermark: all below it is safe.
+        # The leader has no end for this epoch: truncate to `fetch_offset`, which is the high watermark at first.
         return OffsetTruncationState(fetch_offset, True)
     own = follower.end_offset_for(answer.epoch, log_end_offset)
     if own.epoch == answer.epoch:
         return OffsetTruncationState(min(own.end_offset, answer.end_offset, log_end_offset), True)
-    # The logs share no epoch here: truncate to the last own epoch below the answer's and ask again (KIP-279).
+    # The follower has no such epoch: truncate to the end of its last epoch below, and ask again (KIP-279).
     return OffsetTruncationState(min(own.end_offset, log_end_offset), False)

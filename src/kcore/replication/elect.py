@@ -2,17 +2,17 @@
 
 `elect_one.py` states the same rules for one partition, without the columns. The table is never changed here.
 
-Which partitions elect where no rows are given:
+Without `rows`, these partitions elect:
 
 - "offline" with `leaving`, as KafkaController.onBrokerFailure does: partitions without an online leader elect. Where no
   election succeeds, and in all other partitions with a replica on these brokers, the brokers leave the ISR.
 - "controlled-shutdown" in ZooKeeper mode, as doControlledShutdown does, for one broker: partitions that it leads elect.
-  Other partitions take it out of the ISR, unless they have a single replica.
+  Other partitions remove the broker from the ISR, unless they have a single replica.
 - "online" with `leaving` and KRaft's "controlled-shutdown", as ReplicationControlManager.handleBrokerFenced does.
-  Kafka fences one broker after the other. Several brokers at once make one change a partition, which elects none of
-  them. An ISR of these brokers alone stays, without a leader; with `elr` it becomes the ELR.
-- "offline" and "online" without: every partition whose leader is not online. "unclean": every one without a leader.
-- "preferred": every partition whose leader is not its first replica. "reassign": every one being reassigned.
+  Kafka fences one broker after the other. Several brokers at once cause one change for each partition, and none of them
+  is elected. An ISR of only these brokers stays, and the partition has no leader; with `elr` it becomes the ELR.
+- "offline" and "online" without `leaving`: partitions whose leader is not online. "unclean": those without a leader.
+- "preferred": partitions whose leader is not their first replica. "reassign": partitions that are being reassigned.
 """
 
 from collections.abc import Iterable
@@ -59,8 +59,7 @@ def zookeeper_elect(
     """The changes that an election of ZooKeeper mode makes; changed rows only, and the table stays as it is.
 
     - `kind`: "offline", "reassign", "preferred", "controlled-shutdown", or an election policy in place of "offline".
-    - `rows`: partition rows, ascending: exactly these elect. Without them those elect on which Kafka's controller acts;
-      the docstring of this module lists them.
+    - `rows`: partition rows, ascending: exactly these elect. Without `rows`, those that the module's docstring lists.
     - `leaving`: ids of the brokers that fail ("offline") or ask to shut down ("controlled-shutdown").
     - `unclean`: whether topics allow unclean elections: one bool, or one a partition (p); by default no.
     - `level`: a release of ZooKeeper mode, see `levels.py`.
@@ -99,8 +98,7 @@ def kraft_elect(
     For a ClusterImage `level`, `elr`, `min_isr` and `unclean` are the image's own unless they are given.
 
     - `kind`: "online", "unclean", "preferred" or "controlled-shutdown".
-    - `rows`: partition rows, ascending: exactly these elect. Without them those elect on which Kafka's controller acts;
-      the docstring of this module lists them.
+    - `rows`: partition rows, ascending: exactly these elect. Without `rows`, those that the module's docstring lists.
     - `leaving`: ids of the brokers that are fenced.
     - `unclean`: whether topics allow unclean elections: one bool, or one a partition (p); for a table no.
     - `level`: a release or a metadata.version of KRaft, see `levels.py`; for a table the newest release.
@@ -144,8 +142,8 @@ def elect(
 ) -> ZooKeeperElections | KraftElections:
     """Deprecated: `zookeeper_elect` or `kraft_elect`, by the level, the kind, and the type of `table`.
 
-    Without a level, an image elects at its own, and kinds of KRaft alone elect at the newest release. Everything else
-    elects at 3.9.1 in ZooKeeper mode.
+    Without a level, an image elects at its own level, and a kind that only KRaft has elects at the newest release.
+    Everything else elects at 3.9.1 in ZooKeeper mode.
     """
     _check(kind, level)
     if level is None:
@@ -192,7 +190,7 @@ def _broker_rows(table: PartitionTable, leaving: Iterable[int]) -> list[int]:
 
 @lru_cache(maxsize=512)
 def _rules_of(kind: str, level: Level | str, leaving: int) -> tuple[str, Level]:
-    """The kind and the level; LevelError where controllers of that level know no such election."""
+    """The kind and the level; LevelError if controllers of that level have no election of that kind."""
     rules = level_of(level)
     kinds = zookeeper_elections.KINDS if rules.zookeeper else kraft_elections.KINDS
     if kind not in kinds:
@@ -204,7 +202,7 @@ def _rules_of(kind: str, level: Level | str, leaving: int) -> tuple[str, Level]:
 
 
 def _level_of(image: "ClusterImage") -> Level | str:
-    from kcore.replication.topic_settings import level_of_image  # What an image needs loads with the first image.
+    from kcore.replication.topic_settings import level_of_image  # Modules for images are loaded with the first image.
 
     return level_of_image(image) or _NEWEST
 
@@ -216,7 +214,7 @@ def _settings_of(
     min_isr: int | npt.ArrayLike | None,
     elr: bool | None,
 ) -> KraftSettings:
-    """As given; what is left out is the image's."""
+    """The given settings; settings that are left out are the image's."""
     from kcore.replication.topic_settings import settings_of_image
 
     known = settings_of_image(image, rules, elr)
@@ -231,15 +229,15 @@ def _settings_of(
 
 
 def _warm_up() -> None:
-    """Elect of one partition: a process whose first election is a failed broker's is not slow then of all times.
+    """Elect a leader of one partition at import, so that the first real election of a process is fast.
 
-    Python specialises code in its first dozen passes; they are paid here, with the rules of all levels some 3 ms.
+    Python specialises code in its first dozen passes. With the rules of all levels this takes some 3 ms.
     """
     table = PartitionTable.from_arrays([[0, 1]])
     for _ in range(_PASSES):
         zookeeper_elect(table, leaving=[0])
         kraft_elect(table, leaving=[0])
-    for rules in LEVELS:  # 30 us each, which the first election at that level would take longer.
+    for rules in LEVELS:  # Caches the features: 30 us that the first election at that level saves.
         if not rules.zookeeper:
             _ = kraft_elections.settings_of(table, rules, None, 1, False).features
 

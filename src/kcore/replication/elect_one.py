@@ -1,7 +1,7 @@
-"""Elects one partition at a time, for reading and as the tests' reference; `elect.py` has the same rules in bulk.
+"""Elects the leader of one partition, for readers and as the tests' reference; `elect.py` has the same rules in bulk.
 
-Brokers are ids here. ZooKeeper mode follows kafka.controller.Election and ReplicaStateMachine. KRaft's elections are
-those of `partition_change.py`, for partitions without directories, eligible leader replicas or a reassignment.
+Brokers are given by id. ZooKeeper mode follows kafka.controller.Election and ReplicaStateMachine. KRaft's elections
+use `partition_change.py`, for partitions without directories, eligible leader replicas or a reassignment.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,7 +22,7 @@ class LeaderAndIsr:
     leader: int
     isr: tuple[int, ...]
     leader_epoch: int
-    # ZooKeeper mode: the state node's version; the write of a decision advances it, not the decision.
+    # ZooKeeper mode: the state znode's version. A decision keeps it; the write of the decision raises it.
     partition_epoch: int
     leader_recovery_state: int = RECOVERED
 
@@ -40,9 +40,9 @@ def elect_one(
 ) -> LeaderAndIsr | None:
     """The partition's next state by one election, or None if nothing changes.
 
-    `replicas` in assignment order; `live` the registered brokers that have this partition's log directory online, with
-    those that shut down; `removing` the replicas that a reassignment removes. A partition that never had a state (None)
-    gets none here. `unclean` turns "online" into "unclean". LevelError for a kind that the level lacks. Source:
+    `replicas`: in assignment order. `live`: registered brokers, even shutting down, that have this partition's log
+    directory online. `removing`: replicas that a reassignment removes. A partition that never had a state (None) keeps
+    None. `unclean` allows "offline" and "online" to elect uncleanly. LevelError for unknown kinds. Source:
     kafka.controller.Election of 3.9.1, and PartitionChangeBuilder for KRaft.
     """
     rules = level_of(level)

@@ -51,8 +51,8 @@ class EpochCache:
             self.assign(epoch, start_offset)
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Let `epoch` begin at `start_offset`, in place of every later entry; False if the epoch already began at or
-        before it.
+        """Let `epoch` begin at `start_offset`, and remove entries with the same or a later epoch or offset. False, and
+        no change, if the last entry is this epoch and begins there or before.
         """
         if epoch < 0 or start_offset < 0:
             raise TableError(f"neither epoch {epoch} nor start offset {start_offset} may be negative")
@@ -85,7 +85,7 @@ class EpochCache:
         return next((entry for entry in self.entries if entry.epoch > epoch), None)
 
     def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> EpochEndOffset:
-        """The end of the epoch, or else of the last one below it; UNDEFINED if the log has neither (KIP-101)."""
+        """The end of the epoch, or of the last epoch below if the log lacks it; UNDEFINED without either (KIP-101)."""
         if requested_epoch == UNDEFINED_EPOCH:
             return UNDEFINED
         if requested_epoch == self.latest_epoch:
@@ -119,7 +119,7 @@ class EpochCache:
 
 
 def _ascend(entries: Sequence[EpochEntry]) -> bool:
-    """True if each entry ascends from the one before, as in a log: then none evicts another."""
+    """True if each entry ascends from the one before, as in a log: then no entry evicts another."""
     if not entries:
         return True
     epochs, starts = zip(*entries, strict=True)
@@ -184,7 +184,7 @@ class EpochTables:
         log_ends: Sequence[int],
         high_watermarks: Sequence[int] | None = None,
     ) -> "EpochTables":
-        """Make them from one sequence of (epoch, start offset) a partition."""
+        """Make the tables from one sequence of (epoch, start offset) for each partition."""
         try:
             entries = [entry for table in tables for entry in table]
             epochs, starts = [epoch for epoch, _ in entries], [start for _, start in entries]
@@ -219,6 +219,6 @@ def check_rows(epochs: Int32s, starts: Int64s, row_offsets: Int64s, log_ends: In
     if len(starts) != len(epochs):
         raise TableError(f"{len(starts)} starts for {len(epochs)} epochs")
     if len(row_offsets) != len(log_ends) + 1:
-        raise TableError(f"{len(row_offsets)} row offsets for {len(log_ends)} rows, which need one more than they are")
+        raise TableError(f"{len(row_offsets)} row offsets for {len(log_ends)} rows, not {len(log_ends) + 1}")
     if row_offsets[0] != 0 or row_offsets[-1] != len(epochs) or (row_offsets[1:] < row_offsets[:-1]).any():
         raise TableError(f"row offsets must ascend from 0 to {len(epochs)}")

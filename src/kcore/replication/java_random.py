@@ -8,7 +8,7 @@ INCREMENT: Final = 0xB
 MASK: Final = (1 << 48) - 1
 
 _INITIAL_BUCKETS: Final = 16
-_LONGEST_CHAIN: Final = 8  # A longer chain of a bucket makes a small table grow, and a larger one treeify the bucket.
+_LONGEST_CHAIN: Final = 8  # Keys in a bucket. One more makes a small table grow; a larger table makes it a tree.
 _SMALL_TABLE: Final = 64  # A table of fewer buckets is small.
 
 
@@ -32,7 +32,7 @@ class JavaRandom:
             return bound * self.next(31) >> 31
         while True:
             drawn = self.next(31)
-            if drawn - drawn % bound + bound - 1 < 2**31:  # The last, incomplete stretch would favour low numbers.
+            if drawn - drawn % bound + bound - 1 < 2**31:  # The last, incomplete range would favour low numbers.
                 return drawn % bound
 
     def shuffle(self, items: list[int]) -> None:
@@ -59,7 +59,7 @@ def string_hash(text: str) -> int:
 def hash_map_order(hashes: Iterable[int]) -> list[int]:
     """The order in which a `java.util.HashMap` iterates over keys put in this order, given each key's unsigned hash.
 
-    Chains that became trees (nine keys in one of 64 buckets or more) are also in insertion order.
+    Keys of a bucket that became a tree (nine keys, in a table of 64 buckets or more) are also in insertion order.
     """
     spread = [value ^ value >> 16 for value in hashes]
     buckets = _INITIAL_BUCKETS

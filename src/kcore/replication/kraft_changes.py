@@ -23,7 +23,7 @@ from kcore.replication.levels import Level
 from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s
 
 ONLINE, UNCLEAN, PREFERRED, CONFIGURED = range(4)  # Configured: online or unclean, by the topic's configuration.
-AS_IS: Final = -2  # First in a row of targets: keep the partition's list.
+AS_IS: Final = -2  # The first item of a row of targets: the partition keeps its list.
 
 _ALL, _BY_PARTITION, _BY_TOPIC = range(3)
 _ACTIVE: Final = BrokerFlags(down=CALLS, live=MAY_LEAD, shutting_down=CALLS)  # ClusterControlManager.isActive
@@ -64,7 +64,7 @@ class KraftSettings:
 
     @cached_property
     def features(self) -> int:
-        """The kernel's feature flags, or-ed."""
+        """The kernel's feature flags, combined by bitwise or."""
         level = self.level
         flags = {
             kernels.ELR_ENABLED: self.elr_enabled,
@@ -79,7 +79,7 @@ class KraftSettings:
         return sum(flag for flag, is_on in flags.items() if is_on)
 
     def allows_unclean(self, table: PartitionTable, rows: Int32s) -> Bools:
-        """Whether the topics of those partitions allow unclean elections."""
+        """True for each partition whose topic allows unclean elections."""
         values, by = self.unclean
         if by == _ALL:
             return np.full(len(rows), bool(values[0]))
@@ -89,7 +89,7 @@ class KraftSettings:
 
 @dataclass(frozen=True, slots=True)
 class BulkTargets:
-    """The targets of the candidates, a row each (r), brokers as rows, padded with -1; None: no target of that kind.
+    """The targets of r candidates, a row for each: broker rows, padded with -1. None: no target of that kind.
 
     A row that begins with AS_IS keeps that list of its partition.
     """
@@ -127,7 +127,7 @@ def decide(
     """The changes of the partitions `rows`, ascending, by PartitionChangeBuilder.
 
     `described_brokers` makes `brokers__b`; leaving brokers are removed from the ISRs that have no target. `leaving`:
-    LEAVING_ISR_ONLY or LEAVING_ONLY, to skip the other partitions. Targets must be valid: brokers are rows of the
+    LEAVING_ISR_ONLY or LEAVING_ONLY, to skip partitions without them. Targets must be valid: brokers are rows of the
     table, and ISRs and replicas name each once. `owner__d`: which broker has each directory online, if not as in the
     table.
     """
@@ -185,7 +185,7 @@ def _lists_of(table: PartitionTable, rows: Int32s) -> "kernels.Lists":
 
 
 def moves_by_candidate(moves: Mapping[int, tuple[int, ...]], rows: Int32s) -> Int16s | None:
-    """The lists of those rows, padded; None if none of them has a list."""
+    """The lists of these partition rows, padded; None if no row has a list."""
     if not moves or not len(rows):
         return None
     moving = np.sort(np.fromiter(moves, np.int32, len(moves)))
@@ -203,7 +203,7 @@ def moves_by_candidate(moves: Mapping[int, tuple[int, ...]], rows: Int32s) -> In
 
 
 def _isr_width(table: PartitionTable, targets: BulkTargets | None) -> int:
-    """Size of the widest ISR that a change can name: an unclean leader is an ISR of its own."""
+    """The size of the widest ISR that a change can name; at least 1, for an unclean leader."""
     target = None if targets is None else targets.isr
     return max(1, _width(table.isr__pi), _width(target))
 
@@ -221,7 +221,7 @@ def _width(lists: Int16s | None) -> int:
 
 
 def _sparse_lists(sparse: Int32s, count: int, sizes: Sequence[tuple[int, int]]) -> dict[str, SparseLists]:
-    """Copies, so that the memory for lists that did not change is freed."""
+    """The lists that changed, as copies, so that the memory reserved for all lists is freed."""
     found: dict[str, SparseLists] = {}
     for name, row, (lists, values) in zip(LISTS, sparse, sizes, strict=True):
         if lists:

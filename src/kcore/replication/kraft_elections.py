@@ -1,4 +1,4 @@
-"""The KRaft controller's elections in bulk, as `elect` offers them: kinds in place of events."""
+"""The KRaft controller's elections in bulk for `kraft_elect`, by kind of election instead of by event."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -38,7 +38,7 @@ def elect_kraft(
     leaving: Sequence[int],
     settings: KraftSettings,
 ) -> KraftElections:
-    """Elections of one kind; without `rows`, for the partitions that the controller would look at."""
+    """Elects by one kind; without `rows`, in the partitions that Kafka's controller would consider."""
     if kind == "controlled-shutdown" and not leaving and rows is None:
         raise LevelError("a controlled shutdown needs the broker that is leaving, or rows")
     fences = rows is None and len(leaving) > 0 and kind != "preferred"
@@ -59,7 +59,7 @@ def _candidates(kind: str, table: PartitionTable, leaving: Sequence[int], broker
 
 
 def _rows_without_active_leader(table: PartitionTable, brokers__b: Int64s) -> Int32s:
-    """The partitions whose leader may not lead, or that have none."""
+    """The partitions that have no leader, or whose leader may not lead."""
     rows = np.empty(len(table) + 1, np.int32)
     owner__d = None if table.directories__ps is None else table.directories.owner__d
     columns = (table.replicas__ps, table.leader__p, table.directories__ps, owner__d, brokers__b, rows)

@@ -2,7 +2,7 @@
 
 Each function takes the table, the settings and the event, reads the state before the event's records are replayed, and
 returns the changes; it changes nothing. Ids name the event's brokers, and rows of the DirectoryTable its directories;
-partitions are ascending rows. An event looks only at the partitions of its brokers.
+partitions are ascending rows. An event examines only partitions that it may change.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,8 +32,8 @@ _LEAVES: Final = CALLS | LEAVES
 def brokers_fenced(table: PartitionTable, settings: KraftSettings, broker_ids: Sequence[int]) -> KraftElections:
     """Decide for brokers that are fenced, or begin a controlled shutdown: they leave every ISR and lead no partition.
 
-    Kafka handles one broker at a time. Several at once go in one change a partition: none of them is elected, and an
-    ISR without any other member stays as it is, without a leader. Source: handleBrokerFenced,
+    Kafka handles one broker at a time. Several at once cause one change for each partition: none of them is elected. An
+    ISR without any other member stays, and the partition has no leader. Source: handleBrokerFenced,
     handleBrokerInControlledShutdown.
     """
     [changes] = brokers_fenced_in_parts(table, settings, broker_ids, at_once=MAX_PARTITIONS)
@@ -43,7 +43,7 @@ def brokers_fenced(table: PartitionTable, settings: KraftSettings, broker_ids: S
 def brokers_fenced_in_parts(
     table: PartitionTable, settings: KraftSettings, broker_ids: Sequence[int], *, at_once: int
 ) -> Iterator[KraftElections]:
-    """As `brokers_fenced`, in parts of that many partitions, at least one part; the parts are independent."""
+    """As `brokers_fenced`, in independent parts of at most `at_once` partitions; there is at least one part."""
     leaving = [table.brokers.row(broker) for broker in broker_ids]
     brokers__b = described_brokers(table, leaving, _LEAVES)
     rows = rows_of(table, leaving)
@@ -53,8 +53,8 @@ def brokers_fenced_in_parts(
 
 
 def broker_unregistered(table: PartitionTable, settings: KraftSettings, broker_id: int) -> KraftElections:
-    """Decide for a broker that is unregistered: it leaves every ISR. It stays in ELRs, as in Kafka's code (its comment
-    differs).
+    """Decide for a broker that is unregistered: it leaves every ISR. It stays in ELRs, as by Kafka's code (Kafka's
+    comment says otherwise).
 
     Source: handleBrokerUnregistered.
     """
@@ -106,7 +106,7 @@ def directories_failed(
 def leaders_elected(
     table: PartitionTable, settings: KraftSettings, rows: Int32s, *, unclean: bool = False
 ) -> KraftElections:
-    """Elect where needed among `rows`: the preferred leader if another leads, or uncleanly if none does.
+    """Elect among `rows`: the preferred replica where another one leads, or with `unclean` any where none leads.
 
     Source: ElectLeaders, electLeader.
     """
@@ -118,7 +118,7 @@ def leaders_elected(
 def isrs_altered(
     table: PartitionTable, settings: KraftSettings, rows: Int32s, isr__ri: Int16s, recovery__r: Int8s
 ) -> KraftElections:
-    """Decide leaders' requests for other ISRs (broker rows, padded), which may complete a reassignment.
+    """Decide leaders' requests for new ISRs (broker rows, padded); a new ISR may complete a reassignment.
 
     The requests also report recovery. The caller has made the checks of validateAlterPartitionData. Source:
     alterPartition.
@@ -128,7 +128,7 @@ def isrs_altered(
 
 
 def replicas_lost(table: PartitionTable, settings: KraftSettings, broker_id: int, rows: Int32s) -> KraftElections:
-    """Decide for partitions whose replica on the broker is in an offline directory: it leaves the ISR.
+    """Decide for partitions whose replica on the broker is in an offline directory: the replica leaves the ISR.
 
     Source: generateLeaderAndIsrUpdates with a broker to remove.
     """

@@ -32,22 +32,22 @@ _LAST: Final = np.iinfo(np.int64).max  # Sorts after every broker id.
 
 
 class Cancelled(NamedTuple):
-    """Cancelled reassignments, and those that cannot be cancelled."""
+    """The changes that cancel reassignments, and the reassignments that cannot be cancelled."""
 
     changes: KraftElections
-    refused: Int32s  # Rows that would keep no replica in sync, or none at all.
+    refused: Int32s  # Rows that would keep no in-sync replica, or no replica.
 
 
 def reassignments_begun(
     table: PartitionTable, settings: KraftSettings, rows: Int32s, replicas__rs: Int16s, *, keeps_earlier: bool = True
 ) -> KraftElections:
-    """Begin to move the partitions `rows` to these replicas (broker rows, padded): first they get both, old and new.
+    """Begin to move the partitions `rows` to these replicas (broker rows, padded): at first they have old and new ones.
 
-    `keeps_earlier`: as in Kafka, a move that adds no replica keeps what an earlier one adds, and one that removes none
-    keeps what an earlier one removes. Otherwise only the new move remains: it adds the target's replicas that were not
+    `keeps_earlier`: as in Kafka, a move that adds none keeps an earlier move's adding replicas, and a move that removes
+    none keeps its removing replicas. Otherwise only the new move remains: it adds the target's replicas that were not
     there before the earlier move (KIP-455), and removes those that the target lacks.
 
-    TableError if both are more than MAX_REPLICAS. Source: changePartitionReassignment.
+    TableError if old and new replicas are more than MAX_REPLICAS. Source: changePartitionReassignment.
     """
     current = table.replicas__ps[rows]
     earlier = None if keeps_earlier else moves_by_candidate(table.adding, rows)
@@ -91,7 +91,7 @@ def directories_assigned(
 ) -> KraftElections:
     """Decide a broker's report of the directory (row of the DirectoryTable) of its replica of each partition.
 
-    Kafka decides on the state before: the replica's old directory determines the leader of a partition without one.
+    As in Kafka, the replica's old directory decides whether it may lead a partition without a leader.
     `replicas_lost` decides the other effects of offline directories. Source: handleAssignReplicasToDirs.
     """
     return _assigned(table, settings, broker_id, rows, directories__r, described_brokers(table))
@@ -106,11 +106,10 @@ def directories_assigned_as_they_are(
     *,
     replaced_lead: bool = False,
 ) -> list[KraftElections]:
-    """As `directories_assigned`, but the replica's present directory, if online, gives a leaderless partition its
-    leader.
+    """As `directories_assigned`, but the reported directory decides if the replica may lead a leaderless partition.
 
-    Unless `replaced_lead`, a partition without ISR whose last known leader's disk was replaced forgets that leader: it
-    has lost its records, and the other replicas may have all.
+    Unless `replaced_lead`, a partition without ISR forgets its last known leader if the leader's disk was replaced. The
+    leader has lost its records, and other replicas may have all of them.
     """
     is_leaderless = table.leader__p[rows] == NO_BROKER_ROW
     if not is_leaderless.any():
@@ -136,7 +135,7 @@ def directories_assigned_as_they_are(
 
 
 def _were_replaced(table: PartitionTable, settings: KraftSettings, broker_id: int, rows: Int32s) -> Bools:
-    """Where the broker is the last known leader, there are other replicas, and its own was on a lost disk."""
+    """True where the broker is the last known leader, its replica was on a lost disk, and there are other replicas."""
     known, row = table.last_known_elr__pi, table.brokers.row(broker_id)
     if not settings.elr_enabled or known is None or table.directories__ps is None:
         return np.zeros(len(rows), np.bool_)
@@ -176,7 +175,7 @@ def _assigned(
 
 
 def are_online(table: PartitionTable, broker_id: int, directories__r: Int32s) -> Bools:
-    """Whether each directory is online at the broker."""
+    """True for each directory that is online at the broker."""
     brokers = table.brokers
     of_broker = np.full(len(directories__r), brokers.row(broker_id))
     online: Bools = brokers.directory_table.online(of_broker, directories__r, brokers.lists_directories__b)
@@ -184,7 +183,7 @@ def are_online(table: PartitionTable, broker_id: int, directories__r: Int32s) ->
 
 
 def default_directories(brokers: BrokerTable, level: Level) -> Int32s:
-    """The directory of new replicas by broker row: the only directory, else UNASSIGNED; MIGRATING without directories.
+    """The directory of a new replica, by broker row: the only one; UNASSIGNED if there are several; MIGRATING if none.
 
     Source: ClusterControlManager.defaultDir, KRaftClusterDescriber.defaultDir.
     """

@@ -25,7 +25,7 @@ class UsableBrokers(NamedTuple):
 
     ids: Int32s
     racks: Racks
-    fenced: Bools  # Fenced brokers get replicas only if the others do not suffice, and never the first one.
+    fenced: Bools  # Fenced brokers get replicas only if the others do not suffice, and never the first replica.
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,10 @@ class NewPartitions:
 def usable_brokers(
     brokers: BrokerTable, level: Level, *, shutting_down: Collection[int] | None = None
 ) -> UsableBrokers:
-    """Registered brokers that are not shutting down; from 4.3.1 on, without those whose directories are all cordoned.
+    """Registered brokers that are not shutting down; from 4.3.1 on, without brokers whose directories are all cordoned.
 
     Kafka's controller learns from heartbeats which brokers are `shutting_down` (ids). None: the unfenced brokers that
-    are shutting down in the log, which is the same for brokers that register again after a shutdown. Source: KIP-841,
-    KIP-1066.
+    are shutting down by the log; a broker that registers again after a shutdown is fenced. Source: KIP-841, KIP-1066.
     """
     if shutting_down is None:
         going = brokers.in_controlled_shutdown__b & ~brokers.fenced__b
@@ -65,7 +64,7 @@ def usable_brokers(
 
 
 def new_partitions(brokers: BrokerTable, level: Level, replicas__ps: Int32s) -> NewPartitions:
-    """New partitions on these brokers (ids, padded): the active ones are in sync, and the first of them leads.
+    """New partitions on these brokers (ids, padded): active brokers are in sync, and the first active one leads.
 
     Raises PlacementError for a partition without an active replica, TableError for an unknown broker.
     """

@@ -17,7 +17,7 @@ class ChangedFields(IntFlag):
     """Fields of a PartitionChangeRecord, each the bit of its tag."""
 
     ISR = 1 << 0
-    LEADER = 1 << 1  # Without another leader: only the leader epoch rises.
+    LEADER = 1 << 1  # If the leader stays, only the leader epoch rises.
     REPLICAS = 1 << 2
     REMOVING_REPLICAS = 1 << 3
     ADDING_REPLICAS = 1 << 4
@@ -29,7 +29,7 @@ class ChangedFields(IntFlag):
 
 @dataclass(slots=True, eq=False, repr=False)
 class SparseLists(Comparable):
-    """A list that few changes set: list k belongs to change `places[k]`: `values[offsets[k]:offsets[k + 1]]`."""
+    """A list field that few changes set. Change `places[k]` has `values[offsets[k]:offsets[k + 1]]`."""
 
     places: Int32s  # n, ascending
     offsets: Int32s  # n + 1
@@ -49,7 +49,7 @@ class SparseLists(Comparable):
 
 @dataclass(slots=True, eq=False, repr=False)
 class KraftElections(PartitionChanges):
-    """The KRaft controller's decision: c PartitionChangeRecords as columns. Both epochs are those after the change.
+    """The KRaft controller's decision: c PartitionChangeRecords as columns, with both epochs after the change.
 
     The columns of PartitionChanges hold the state after the change, changed or not; `fields` lists the fields that the
     record sets. A list that no change sets is None.
@@ -65,7 +65,7 @@ class KraftElections(PartitionChanges):
     directories: SparseLists | None = None
 
     def wider(self) -> KraftChanges | None:
-        """The records with their lists, if any of them names a list besides the ISR; else None."""
+        """`records()` if any record sets a list besides the ISR; otherwise None."""
         return None if all(getattr(self, name) is None for name in LISTS) else self.records()
 
     def records(self) -> KraftChanges:

@@ -1,11 +1,11 @@
 """Feature levels: the release whose rules a decision follows.
 
-Kafka changed its rules between versions, so every decision takes a level. As text:
+Kafka changed its rules between versions, so every decision takes a level. A level as text:
 
-- `"3.9.1"`: the ZooKeeper-mode controller of that release; `"zookeeper:3.1-IV0"`: the same at that
-  inter.broker.protocol.version (a release alone means its newest).
-- `"3.6-IV0"`: the KRaft controller at that metadata.version, decided as by the newest release that has it;
-  `"3.6-IV0@3.9.1"` names the release; `"4.1.2"` is KRaft at the newest metadata.version of that release.
+- `"3.9.1"`: the ZooKeeper-mode controller of that release, at its default inter.broker.protocol.version;
+  `"zookeeper:3.1-IV0"`: the same controller at this inter.broker.protocol.version.
+- `"3.6-IV0"`: the KRaft controller at this metadata.version, by the rules of the newest release that has it;
+  `"3.6-IV0@3.9.1"`: by the rules of 3.9.1; `"4.1.2"`: KRaft at the default metadata.version of that release.
 """
 
 from contextlib import suppress
@@ -18,7 +18,7 @@ from kcore.metadata.metadata_version import PLACES, VERSIONS, MetadataVersion
 from kcore.metadata.metadata_version import RELEASES as METADATA_RELEASES
 
 RELEASES: Final = METADATA_RELEASES
-"""The releases whose rules are here: the oldest and the newest metadata.version that each supports, and its own."""
+"""The releases whose rules kcore has, with the oldest, the newest and the default metadata.version of each."""
 
 ZOOKEEPER_RELEASE: Final = "3.9.1"  # The last release with a ZooKeeper-mode controller.
 
@@ -63,7 +63,7 @@ class Level:
         raise LevelError(f"{release or 'no release'} has no KRaft controller at metadata.version {version}")
 
     def is_at_least(self, version: str) -> bool:
-        """Whether this level's version is `version` or newer."""
+        """True if this level's version is `version` or newer."""
         return PLACES[self.version] >= PLACES[version]
 
     @cached_property
@@ -117,7 +117,7 @@ class Level:
 
     @cached_property
     def reassignment_awaits_all_replicas(self) -> bool:
-        """KRaft: a reassignment completes when all its replicas are in sync; for 4.3.1 the added ones suffice."""
+        """KRaft: a reassignment completes when all its replicas are in sync; in 4.3.1, when all added replicas are."""
         return self.release in ("3.9.1", "4.1.2")
 
 
@@ -134,7 +134,7 @@ _parse: Final = cache(Level.parse)
 
 
 def _parsed() -> tuple[Level, ...]:
-    """Every level with a name; parsed at import, so that the first election need not."""
+    """Every level that has a name, parsed at import to save time in the first election."""
     forms = ("{}", "zookeeper:{}", *("{}@" + release for release in RELEASES))
     texts = [form.format(name) for name in VERSIONS for form in forms]
     levels: dict[Level, None] = {}

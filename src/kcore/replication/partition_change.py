@@ -13,7 +13,7 @@ PartitionChangeRecord, or None. The steps come in Kafka's order, and the order m
 
 5. fields that differ from the partition are set.
 
-`_ext/elections/partition_change.pyx` states the same rules for many partitions. Brokers are ids here.
+`_ext/elections/partition_change.pyx` states the same rules for many partitions. Brokers are given by id.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -100,7 +100,7 @@ class KraftRules:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Complete targets, and the resulting ELR."""
+    """The targets, with the partition's values where there is no target, and the resulting ELRs."""
 
     isr: Brokers
     replicas: Brokers
@@ -142,7 +142,7 @@ def partition_change(
             if partition.leader_recovery_state != RECOVERING and rules.level.leader_recovery_supported:
                 change = replace(change, leader_recovery_state=RECOVERING)
     if change.leader == NO_LEADER_CHANGE and not set(partition.replicas) <= set(target.replicas):
-        change = replace(change, leader=partition.leader)  # A replica is removed: the others must fence it.
+        change = replace(change, leader=partition.leader)  # A replica is removed: the new leader epoch fences it.
     change = _with_elr(change, partition, target, rules)
     if change.isr is None and (target.isr or rules.elr_enabled) and target.isr != partition.isr:
         change = replace(change, isr=target.isr)  # Without ELR the ISR never becomes empty.
@@ -190,7 +190,7 @@ def _completed(target: _Target, level: Level) -> _Target:
 def _with_eligible_leaders(
     partition: PartitionRegistration, target: _Target, rules: KraftRules, unclean_shutdown: Collection[int]
 ) -> _Target:
-    """ISR members that leave it while it is below the minimum still have every acknowledged record: they may lead.
+    """If the ISR is below the minimum, replicas that left it have every acknowledged record: they become eligible.
 
     Java keeps both lists in the order of a HashSet. Source: PartitionChangeBuilder.maybePopulateTargetElr.
     """
@@ -239,7 +239,7 @@ def _elected(
 def _last_known_leader_may_lead(
     partition: PartitionRegistration, target: _Target, may_lead: Callable[[int], bool], rules: KraftRules
 ) -> bool:
-    """Source: PartitionChangeBuilder.canElectLastKnownLeader."""
+    """True if the last known leader may be elected (PartitionChangeBuilder.canElectLastKnownLeader)."""
     if not rules.elr_enabled or not rules.use_last_known_leader or target.isr or target.elr:
         return False
     if len(partition.last_known_elr) != 1:
@@ -250,8 +250,8 @@ def _last_known_leader_may_lead(
 def _with_elr(
     change: PartitionChange, partition: PartitionRegistration, target: _Target, rules: KraftRules
 ) -> PartitionChange:
-    """Source: PartitionChangeBuilder.maybeUpdateRecordElr."""
-    is_clean = change.isr is None  # At this step only an unclean election has set it.
+    """Set the ELRs (PartitionChangeBuilder.maybeUpdateRecordElr)."""
+    is_clean = change.isr is None  # At this step only an unclean election has set the ISR.
     keeps = is_clean and rules.elr_enabled
     elr, last_known_elr = (target.elr, target.last_known_elr) if keeps else ((), ())
     if elr != partition.elr:
@@ -274,7 +274,7 @@ def _with_epoch_for_shrunk_isr(
 def _with_last_known_leader(
     change: PartitionChange, partition: PartitionRegistration, rules: KraftRules
 ) -> PartitionChange:
-    """The last known ELR holds the last leader of a partition without one. Source: maybeUpdateLastKnownLeader."""
+    """Store the last leader of a leaderless partition in its last known ELR. Source: maybeUpdateLastKnownLeader."""
     if not rules.elr_enabled or not rules.use_last_known_leader:
         return change
     known = partition.last_known_elr
@@ -321,7 +321,7 @@ def reassignment_targets(partition: PartitionRegistration, replicas: Sequence[in
     """
     removing = tuple(sorted(set(partition.replicas) - set(replicas)))
     adding = tuple(sorted(set(replicas) - set(partition.replicas)))
-    # An empty list is not a target: a move that adds nothing keeps what an earlier one adds.
+    # An empty list is no target: a move that adds no replica keeps the adding replicas of an earlier move.
     return Targets(replicas=(*replicas, *removing), removing_replicas=removing or None, adding_replicas=adding or None)
 
 

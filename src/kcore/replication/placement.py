@@ -63,11 +63,11 @@ def place(
             raise PlacementError("striped placement takes a seed, not a start")
         return place_striped(ids, rack_of, is_fenced, partitions, replication_factor, JavaRandom(seed or 0))
     if is_fenced.any():
-        raise PlacementError(f"{kind} placement knows no fenced brokers: leave them out")
+        raise PlacementError(f"{kind} placement does not support fenced brokers: leave them out")
     if kind == "kafka-3.9":
         return _kafka_39(ids, rack_of, partitions, replication_factor, start, JavaRandom(seed or 0), start_partition)
     if seed is not None or any(rack is not None for rack in rack_of):
-        raise PlacementError("article placement knows neither seed nor racks")
+        raise PlacementError("article placement supports neither a seed nor racks")
     return _article(ids, partitions, replication_factor, (start or 0) + start_partition)
 
 
@@ -90,7 +90,7 @@ def _kafka_39(
     _check_counts(partitions, replication_factor, len(ids))
     names = sorted({rack for rack in racks if rack is not None}, key=utf16_order)
     row_of: dict[str | None, int] = {name: row for row, name in enumerate(names)}
-    racks__b = np.array([row_of.get(rack, 0) for rack in racks], np.int32)  # Without racks, all brokers are in one.
+    racks__b = np.array([row_of.get(rack, 0) for rack in racks], np.int32)  # Without racks, all are in one rack.
     if names:
         if None in racks:
             raise PlacementError("a rack-aware placement needs the rack of every broker; some have none")
@@ -115,7 +115,7 @@ def _alternate_racks(ids: Int32s, racks__b: Int32s) -> npt.NDArray[np.intp]:
 
 
 class Stripes(NamedTuple):
-    """Brokers for "striped": rack r has list 2r of its unfenced brokers, and list 2r + 1 of its fenced ones."""
+    """Brokers for "striped", in lists: list 2r has the unfenced brokers of rack r, list 2r + 1 its fenced brokers."""
 
     brokers__b: Int32s  # Ids, list after list.
     starts__l: Int32s
@@ -134,7 +134,7 @@ class Stripes(NamedTuple):
 
 
 def striped(ids: Int32s, racks: Racks, is_fenced: Bools) -> Stripes:
-    """The input of `place_in_stripes`, for valid arrays; the same for all topics of a request."""
+    """The input of `place_in_stripes`, for valid arrays; all topics of a request share it."""
     names = list(dict.fromkeys(racks))  # In the order of their first brokers, as in Kafka's map.
     row_of = {name: row for row, name in enumerate(names)}
     lists__b = np.array([2 * row_of[rack] for rack in racks], np.int32) + is_fenced
@@ -157,7 +157,7 @@ def place_striped(
 
 
 def place_in_stripes(stripes: Stripes, partitions: int, replication_factor: int, random: JavaRandom) -> Int32s:
-    """As `place_striped`, for brokers that are `striped` already."""
+    """As `place_striped`, for brokers in the form that `striped` returns."""
     offsets__l, first_rack = stripes.drawn(random)  # Kafka draws before it checks whether there are enough brokers.
     brokers = len(stripes.brokers__b)
     if replication_factor <= 0:

@@ -1,4 +1,4 @@
-"""Election rules of the user's own, compiled by Numba and applied in bulk."""
+"""Election rules that users write, compiled by Numba and applied in bulk."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from kcore.types import Int8s, Int16s, Int32s, Int64s
 
 
 class ElectionPolicy:
-    """A rule that picks a partition's new leader. `election_policy` makes it; it is a kind for `elect`."""
+    """A rule that picks a partition's new leader. `election_policy` makes it; `elect` takes it as a kind."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         # Numba takes half a second to import, so it is imported with the first policy.
@@ -29,7 +29,7 @@ class ElectionPolicy:
             raise PolicyError(f"Numba takes no {type(function).__name__} as an election policy: {error}") from None
 
     def choose(self, columns: "kernels.Columns", brokers__b: Int64s, rows: Int32s) -> Int8s:
-        """The slot that the policy picks for each of `rows` whose leader calls an election, -1 for none."""
+        """The slot that the policy picks for each of `rows` whose leader's state needs an election, -1 for none."""
         from numba.core.errors import NumbaError
 
         from kcore._ext.elections import policies

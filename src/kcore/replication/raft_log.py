@@ -48,7 +48,7 @@ class RaftLog:
 
     @property
     def last_fetched_epoch(self) -> int:
-        """The latest epoch; the snapshot's if the log is only a snapshot; 0 for an empty log."""
+        """The log's latest epoch; the snapshot's epoch if the log has only a snapshot; 0 for an empty log."""
         if self.cache.latest_epoch is not None:
             return self.cache.latest_epoch
         if self.latest_snapshot is None:
@@ -58,12 +58,12 @@ class RaftLog:
         return self.latest_snapshot.epoch
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """The end of `epoch`, or else of the last epoch below it; the end of the log if it has neither."""
+        """The end of `epoch`, or of the last epoch below if the log lacks it; the end of the log without either."""
         found, end_offset = self.cache.end_offset_for(epoch, self.end_offset)
         if end_offset == UNDEFINED_EPOCH_OFFSET:
             return OffsetAndEpoch(self.end_offset, self.last_fetched_epoch)
         if self.earliest_snapshot and (end_offset, found) == (self.earliest_snapshot.offset, epoch):
-            return self.earliest_snapshot  # Only the snapshot shows epochs below the log's first one.
+            return self.earliest_snapshot  # Only the snapshot has epochs below the log's first epoch.
         return OffsetAndEpoch(end_offset, found)
 
     def validate_offset_and_epoch(self, offset: int, epoch: int) -> ValidOffsetAndEpoch:
@@ -78,7 +78,7 @@ class RaftLog:
         return ValidOffsetAndEpoch("VALID", OffsetAndEpoch(offset, epoch))
 
     def truncation_offset(self, leader_end: OffsetAndEpoch) -> int:
-        """The offset up to which the log may equal its leader's, which has `leader_end` for the requested epoch.
+        """The offset to truncate to: below it, the log may equal the leader's. `leader_end`: of the requested epoch.
 
         Source: ReplicatedLog.truncateToEndOffset.
         """
@@ -97,9 +97,9 @@ class RaftLog:
     def why_no_snapshot(
         self, snapshot: OffsetAndEpoch, high_watermark: int, batch_starts: Sequence[int], level: Level
     ) -> str | None:
-        """Why no snapshot may be made that ends at `snapshot`, or None; `batch_starts` are the log's base offsets.
+        """The reason why no snapshot may end at `snapshot`, or None; `batch_starts` are the log's base offsets.
 
-        A snapshot from before the log's start is not an error: Kafka makes none.
+        A snapshot before the log's start is no error: Kafka then makes no snapshot.
         """
         if snapshot.offset < self.start_offset:
             return None

@@ -21,10 +21,10 @@ _INT32_MAX: Final = 2**31 - 1
 
 
 def settings_of_image(image: ClusterImage, level: Level, elr: bool | None) -> KraftSettings:
-    """The settings in the image: of topics, and the default of all brokers; otherwise Kafka's own default.
+    """The settings in the image: a topic's own, otherwise the default of all brokers, otherwise Kafka's default.
 
-    The metadata log does not have the settings of a controller's server.properties. `elr`: None is the image's own
-    feature.
+    The metadata log does not have the settings of a controller's server.properties. `elr`: whether ELR is enabled;
+    None: as the image's feature says.
     """
     of_all = image.configs.get((ConfigResourceType.BROKER, ""), {})
     of_topics = {name: values for (kind, name), values in image.configs.items() if kind == ConfigResourceType.TOPIC}
@@ -43,7 +43,7 @@ def kraft_settings(
     of_nodes: list[Mapping[str, str]],
     overrides: Mapping[str, Mapping[str, str]],
 ) -> KraftSettings:
-    """Settings from those of nodes, in the order of precedence, and of topics: by setting, then by topic."""
+    """Settings from `of_nodes`, in the order of precedence, and from the topics' `overrides`, by setting and topic."""
     min_isr = next(numbers(each.get(MIN_ISR) for each in of_nodes), 1)
     unclean = next((is_true(each[UNCLEAN_ELECTION]) for each in of_nodes if UNCLEAN_ELECTION in each), False)
     wanted = {topic: next(numbers([value]), min_isr) for topic, value in overrides[MIN_ISR].items()}
@@ -68,7 +68,7 @@ def is_true(text: str) -> bool:
 
 
 def numbers(texts: Iterable[str | None]) -> Iterator[int]:
-    """The texts that are numbers: nothing checks the settings of another broker (Kafka's controller throws)."""
+    """The numbers among the texts, at least 0. Others are skipped: nothing checks brokers' settings (Kafka throws)."""
     for text in texts:
         try:
             value = int(text or "")

@@ -34,7 +34,7 @@ _NO_CHOICES: Final = np.empty(0, np.int8)
 
 # Partitions without an online leader elect; offline replicas leave the ISR.
 _OFFLINE: Final = BrokerFlags(down=CALLS, live=MAY_LEAD | STAYS, shutting_down=CALLS)
-# Elect whoever the leader is.
+# All given partitions elect, whatever their leader is.
 _OFFLINE_ROWS: Final = BrokerFlags(down=CALLS, live=CALLS | MAY_LEAD | STAYS, shutting_down=CALLS)
 _KEEP_ISR: Final = BrokerFlags(down=CALLS | STAYS, live=CALLS | STAYS | MAY_LEAD, shutting_down=CALLS | STAYS)
 # A broker that is down stays in the ISR here: only brokers that shut down leave.
@@ -52,7 +52,8 @@ def offline(
     policy: ElectionPolicy | None = None,
 ) -> ZooKeeperElections:
     """leaderForOffline, or the policy in its place; without `rows`, all actions of KafkaController.onBrokerFailure."""
-    # Kafka's controller begins no unclean election while an ISR member is live (collectUncleanLeaderElectionState).
+    # Without `rows` this is onBrokerFailure, which begins no unclean election while an ISR member is live
+    # (collectUncleanLeaderElectionState). leaderForOffline alone has no such check.
     spares_live_isr = rows is None
     if rows is not None:
         brokers = _OFFLINE_ROWS.of(table.brokers, leaving, CALLS)

@@ -1,6 +1,6 @@
 """A node's copy of the ACLs in ZooKeeper, and the authorizer that decides by it. Source: AclAuthorizer of 3.9.1.
 
-The node reads all ACLs when it starts, and those of a resource when a notification names the resource. A node that
+The node reads all ACLs when it starts, and the ACLs of a resource when a notification names the resource. A node that
 writes the entries of a resource updates its copy at once. Elections do not change the copy.
 """
 
@@ -26,7 +26,7 @@ AUTHORIZER_NAMES: Final = ("authorizer.class.name", "super.users", "allow.everyo
 
 
 def acl_authorizer_settings(given: Mapping[str, str]) -> AclAuthorizerSettings | None:
-    """The settings in a server.properties; None without an authorizer. InvalidConfigurationException for wrong ones."""
+    """The settings in a server.properties; None without an authorizer. InvalidConfigurationException if invalid."""
     kind = given.get("authorizer.class.name", "").strip()
     if not kind:
         return None
@@ -42,7 +42,7 @@ def acl_authorizer_settings(given: Mapping[str, str]) -> AclAuthorizerSettings |
 
 
 class ZkAcls(AclsByResource[AclBinding, AclBinding]):
-    """The ACL entries by resource."""
+    """A node's copy of the ACL entries, by resource."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class ZkAcls(AclsByResource[AclBinding, AclBinding]):
         return {*self._by_resource}
 
     def update(self, resource: Resource, bindings: Sequence[AclBinding] | None) -> None:
-        """Sets all entries of a resource. None: its znode is unreadable, so only super users may use the resource."""
+        """Sets all entries of a resource. None: the znode is unreadable, so only super users may use the resource."""
         for each in [*self.of_pattern(resource)]:
             self.remove(each, each)
         self._unreadable.discard(resource)
@@ -77,7 +77,7 @@ class ZkAcls(AclsByResource[AclBinding, AclBinding]):
 
 
 class AclAuthorizer(Authorizer):
-    """Decides by the ACLs in ZooKeeper."""
+    """Allows or denies operations by the node's copy of the ACLs in ZooKeeper."""
 
     def __init__(self, settings: AclAuthorizerSettings, acls: ZkAcls) -> None:
         super().__init__(settings, lambda: acls if acls.is_read else None, is_standard=False)

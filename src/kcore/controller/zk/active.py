@@ -147,7 +147,7 @@ class ActiveController(ControllerContext):
         super().__init__(config, new_uuid, HOOKS, acls)
 
     def handle(self, event: events.Event, now_ms: int) -> Steps[None]:
-        """The effects of an event. Every request is answered exactly once, also if the controller resigns."""
+        """The effects of an event. Every request is answered exactly once, even if the controller resigns."""
         self.now_ms = now_ms
         if isinstance(event, events.RequestEvent):
             self.waiting[event.request_id] = event

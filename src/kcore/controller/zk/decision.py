@@ -1,8 +1,8 @@
-"""A controller's decision about an event: data, of which each part takes effect after the one before it.
+"""A controller's decision about an event, as data. It takes effect in three steps:
 
-1. `changes` are conditional writes of partition states, which ZooKeeper must accept first.
+1. ZooKeeper must accept `changes`, the conditional writes of partition states.
 2. `ZkController.replay(decision)` applies the decision to the controller's table.
-3. `ZkController.requests(decision)` are the control requests that may be sent then.
+3. `ZkController.requests(decision)` builds the control requests, which may be sent only then.
 """
 
 from collections.abc import Iterator
@@ -30,8 +30,8 @@ class Decision:
     failed: tuple[int, ...] = ()  # broker ids
     started: tuple[BrokerStarted, ...] = ()
     shutting_down: tuple[int, ...] = ()  # broker ids
-    stopped: Int32s = field(default_factory=no_rows)  # Partition rows whose replica on `shutting_down` must stop,
-    stopped_epochs: Int32s = field(default_factory=no_rows)  # and their leader epochs before the changes.
+    stopped: Int32s = field(default_factory=no_rows)  # Partition rows whose replica on `shutting_down` must stop.
+    stopped_epochs: Int32s = field(default_factory=no_rows)  # Leader epochs of `stopped` before the changes.
     response: ControlledShutdownResponse | None = None
 
     @property

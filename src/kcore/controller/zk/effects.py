@@ -54,7 +54,7 @@ class SendResponse:
 
 @dataclass(frozen=True, slots=True)
 class HandleLater:
-    """Handle this event after all queued events; long work is split by such events. No result."""
+    """Handle this event after all queued events; handlers split long work into such events. No result."""
 
     event: Event
 
@@ -67,7 +67,7 @@ class LogNotice:
 
 
 Effect: TypeAlias = Reading | Writing | Send | SendResponse | HandleLater | LogNotice
-Steps: TypeAlias = Generator[Effect, Any, T]  # `yield from` one of the functions below is typed; a bare yield is not.
+Steps: TypeAlias = Generator[Effect, Any, T]  # `yield from` a function below has a type; a bare yield has none.
 
 
 def read_nodes(paths: Sequence[str], *, watch: bool = False) -> Steps[list[Node | None]]:
@@ -95,7 +95,7 @@ def read_states(rows: Int32s) -> Steps[States]:
 
 
 def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> Steps[list[OperationResult]]:
-    """The result of each operation. One that is too large is not tried: ZooKeeper would close the session."""
+    """The result of each operation. An operation with too much data is not sent: ZooKeeper would close the session."""
     tried = [each for each in operations if isinstance(each, Delete) or len(each.data) <= MOST_BYTES]
     outcomes: list[OperationResult]
     if len(tried) == len(operations):

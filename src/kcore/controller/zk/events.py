@@ -66,7 +66,7 @@ class PreferredElection:
 
 @dataclass(frozen=True)
 class Event:
-    """An event that `ActiveController.handle` takes. Events of a kind without data are equal."""
+    """An event that `ActiveController.handle` takes. Two events of the same kind without data are equal."""
 
     @property
     def name(self) -> str:
@@ -75,11 +75,11 @@ class Event:
 
 
 class Requester(NamedTuple):
-    """The client of a request: its quotas count it, and rights to delegation tokens depend on it."""
+    """The client that sent a request: its quotas count the request, and its principal has rights to tokens."""
 
     principal: KafkaPrincipal = ANONYMOUS
     client_id: str | None = ""
-    wall_ms: int = 0  # When the request came, in ms since 1970: time stamps of tokens.
+    wall_ms: int = 0  # When the request arrived, in ms since 1970; for the time stamps of tokens.
     may_describe_token: tokens.MayDescribe = lambda token_id, owner: True
 
 
@@ -98,11 +98,11 @@ class RequestEvent(Event, Generic[Request]):
 
     @property
     def name(self) -> str:
-        """The API."""
+        """The API of the request, such as CreateTopics."""
         return type(self.request).__name__.removesuffix("Request")
 
     def refused(self, error: Errors) -> Message:
-        """The error response. For reassignments KafkaController names no partitions in it."""
+        """The response with this error. For reassignments it names no partitions, as in KafkaController."""
         match self.request:
             case AlterPartitionReassignmentsRequest():
                 return AlterPartitionReassignmentsResponse(error_code=error, error_message=None)
@@ -115,7 +115,7 @@ class RequestEvent(Event, Generic[Request]):
 
 @dataclass(frozen=True, slots=True)
 class Elected(Event):
-    """This node wrote `/controller` and the next epoch to `/controller_epoch`, which then had `epoch_version`."""
+    """This node wrote `/controller`, and the next epoch to `/controller_epoch`, whose version is `epoch_version`."""
 
     epoch: int
     epoch_version: int
@@ -138,7 +138,7 @@ class BrokerChange(Event):
 
 @dataclass(frozen=True, slots=True)
 class BrokerModifications(Event):
-    """The znode of a broker changed: its endpoints may be others."""
+    """The znode of a broker changed: the broker may have new endpoints."""
 
     broker_id: int
 
@@ -155,7 +155,7 @@ class PartitionModifications(Event):
 
 
 class LogDirEventNotification(Event):
-    """Brokers wrote notifications to ZooKeeper: log directories failed."""
+    """Brokers notified the controller, through ZooKeeper, of failed log directories."""
 
 
 class ConfigChange(Event):
@@ -179,7 +179,7 @@ class LeaderAndIsrResponseReceived(Event):
 
 
 class IsrChangeNotification(Event):
-    """Leaders from before 2.7 wrote notifications to ZooKeeper: they changed ISRs in the state znodes."""
+    """Leaders from before 2.7 changed ISRs in state znodes, and notified the controller through ZooKeeper."""
 
 
 class ZkPartitionReassignment(Event):

@@ -1,4 +1,4 @@
-"""The tables that ActiveController reads: the handler of each request and event, and what continues after others."""
+"""The tables that ActiveController reads: handlers of requests and events, last steps of a failover, hooks."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
@@ -16,7 +16,7 @@ from kcore.controller.zk.zk_context import ControllerContext, Hooks
 from kcore.schema.structure import Message
 
 RequestHandler: TypeAlias = Callable[[ControllerContext, Any], Steps[Message | None]]
-"""Returns the response, or None if it has sent it or sends it later (once topics have leaders or are deleted)."""
+"""Returns the response; None if the handler has sent it, or sends it once topics have leaders or are deleted."""
 Handler: TypeAlias = Callable[[ControllerContext, Any], Steps[None]]
 
 

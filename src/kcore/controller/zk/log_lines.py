@@ -22,7 +22,7 @@ from kcore.types import Bools, Int16s, Int32s
 # detail: logged only with --verbose. warning: the controller skips something that an operator must repair.
 Level: TypeAlias = Literal["detail", "info", "warning"]
 NEW_PARTITIONS: Final = "new partitions"
-MOST_NAMED: Final = 10  # Topics or partitions that a line names; the lines of `details` name all.
+MOST_NAMED: Final = 10  # The most topics or partitions that a line names; `details` names all.
 
 
 class Notice:
@@ -70,12 +70,12 @@ class TextNotice(Notice):
 
 @dataclass(frozen=True, slots=True)
 class BrokersChanged(Notice):
-    """Brokers registered or left in `/brokers/ids`; each is a broker id and an epoch."""
+    """Brokers registered in `/brokers/ids` or left; each pair is a broker id and a broker epoch."""
 
     registered: Sequence[tuple[int, int]]
     bounced: Sequence[tuple[int, int]]  # Restarted before the controller saw that they had left; the new epochs.
     died: Sequence[tuple[int, int]]
-    live: Sequence[int]  # afterwards
+    live: Sequence[int]  # Ids of the live brokers after the change.
 
     def __str__(self) -> str:
         kinds = {"registered": self.registered, "bounced": self.bounced, "died": self.died}
@@ -143,7 +143,7 @@ class PartitionsChanged(Notice):
     topic_rows: Int32s  # p
     indexes: Int32s  # p
     leaders_before: Int32s  # p, broker ids
-    is_new: Bools  # p: they had no state
+    is_new: Bools  # p: the partition had no state
     is_unclean: Bools  # p: the new leader was not in the ISR (unclean.leader.election.enable)
     has_other_isr: Bools  # p
     changes: PartitionChanges

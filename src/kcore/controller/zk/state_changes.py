@@ -1,8 +1,8 @@
 """Performs decisions: writes states to ZooKeeper and replays them; after a refused write it decides again.
 
 Partition states are not stored but computed from the partition table; every decision that takes effect is checked
-against the tables of legal transitions (003.10). Source: validPreviousStates and the retry loops of
-PartitionStateMachine and ReplicaStateMachine of 3.9.1, here for all partitions at once.
+against the table of legal transitions. Source: validPreviousStates and the retry loops of
+PartitionStateMachine and ReplicaStateMachine of 3.9.1; this module handles all partitions at once.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ PARTITION_TRANSITIONS: Final[dict[PartitionState, frozenset[PartitionState]]] = 
     _P.OFFLINE_PARTITION: frozenset({_P.NEW_PARTITION, _P.ONLINE_PARTITION, _P.OFFLINE_PARTITION}),
     _P.NON_EXISTENT_PARTITION: frozenset({_P.OFFLINE_PARTITION}),
 }
-# [from, to] for whole columns at once.
+# PARTITION_TRANSITIONS as an array [from, to], to check whole columns at once.
 _LEGAL: Final = np.array([[before in PARTITION_TRANSITIONS[after] for after in _P] for before in _P])
 
 
@@ -69,7 +69,7 @@ def check_partitions(table: PartitionTable, rows: Int32s, before: Int8s, after: 
         raise IllegalTransitionError(f"{table.state(int(rows[first]))}: {change}; {count} illegal transitions in all")
 
 
-MAX_ATTEMPTS: Final = 10  # Below inter.broker.protocol 2.7 leaders write states, too, so that writes conflict.
+MAX_ATTEMPTS: Final = 10  # Attempts to write states, because leaders write them, too, below inter.broker.protocol 2.7.
 
 
 def carry_out(

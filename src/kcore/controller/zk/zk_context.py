@@ -134,8 +134,8 @@ class ControllerContext:
     def unfit_for(self, topic: str) -> set[int]:
         """Brokers that must not have replicas of the topic.
 
-        They are this controller, unless its id is also a live broker's, and for internal topics the brokers without
-        coordinators: the leader of such a partition coordinates groups or transactions.
+        These are this controller, unless a live broker has its id, and for internal topics also brokers without
+        coordinators. The leader of an internal topic's partition coordinates groups or transactions.
         """
         brokers, own = self.table.brokers, self.config.broker_id
         is_broker = own in brokers and bool(brokers.live[brokers.row(own)])
@@ -165,9 +165,9 @@ class ControllerContext:
     def answer_when_led(
         self, request_id: int, names: Collection[str], timeout_ms: int, response: Callable[[Collection[str]], Message]
     ) -> Message | None:
-        """Delays a response until all new partitions of the topics have leaders, or the time-out; None: it comes later.
+        """Delays a response until all partitions of the topics have leaders or the time-out ends, and returns None.
 
-        With a time-out of 0 the response at once, in which all topics lack leaders. Source: DelayedCreatePartitions.
+        With a time-out of 0, returns the response, in which all topics lack leaders. Source: DelayedCreatePartitions.
         """
         if timeout_ms <= 0:
             return response(names)
@@ -183,7 +183,7 @@ class ControllerContext:
                 yield from self.answer(request_id, awaited.response(leaderless))
 
     def _is_led(self, name: str) -> bool:
-        """Whether the topic exists and each of its partitions has a leader."""
+        """True if the topic exists and each of its partitions has a leader."""
         table = self.table
         return name in table.topics and bool((table.leader__p[table.rows_of_topic(name)] >= 0).all())
 
@@ -208,7 +208,7 @@ class ControllerContext:
             yield Send(requests)
 
     def send_decision(self, decision: Decision) -> Steps[None]:
-        """The control requests for a decision that has been written and replayed."""
+        """Sends the control requests for a decision that has been written and replayed."""
         batch = self.batch()
         add_decision(batch, self.table, decision)
         yield from self.send(batch)

@@ -34,7 +34,7 @@ class ZkController:
     """Decides how events change the partitions of `table`, and which brokers must be sent the changes.
 
     Every `on_...` returns a Decision and changes nothing; `replay` is the only mutator, called once ZooKeeper has
-    accepted the decision's writes; `requests` builds what may be sent after that.
+    accepted the decision's writes; `requests` builds the control requests to send after that.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ZkController:
         self.offline_dirs: dict[int, set[int]] = {}  # Replicas on failed log directories: rows by broker id.
         self.topics_to_be_deleted: set[str] = set()  # Decisions leave these topics as they are.
         self.places = BrokerPlaces()  # The brokers' endpoints, for requests.
-        # The only rule of 3.9.1's elections that depends on the protocol version.
+        # Whether unclean leaders are marked as recovering: the only rule of elections that depends on the protocol.
         self._level = "3.9.1" if self.versions.leader_recovery_supported else "zookeeper:3.1-IV0"
 
     def situation(self) -> ReplicaAvailability:
@@ -106,7 +106,7 @@ class ZkController:
         return Decision(self._elect("offline", leaving=dead) if dead else no_changes())
 
     def on_offline_partitions(self, rows: Int32s | None = None) -> Decision:
-        """Elect leaders for partitions without one (PartitionStateMachine.triggerOnlinePartitionStateChange)."""
+        """Elect leaders for partitions without a leader (PartitionStateMachine.triggerOnlinePartitionStateChange)."""
         return Decision(self._elect("offline", rows=None if rows is None else _led_by_nobody(self.table, rows)))
 
     def on_new_partitions(self, rows: Int32s) -> Decision:
@@ -181,7 +181,7 @@ class ZkController:
         return changes
 
     def state_writes(self, decision: Decision) -> list[StateWrite]:
-        """The conditional writes that ZooKeeper must take before `replay`."""
+        """The conditional writes that ZooKeeper must accept before `replay`."""
         return list(state_writes(self.table, decision.changes, self.controller_epoch))
 
     def replay(self, decision: Decision) -> None:
@@ -196,7 +196,7 @@ class ZkController:
         self.table.apply(decision.changes.written(), controller_epoch=self.controller_epoch, check_epochs=False)
 
     def requests(self, decision: Decision) -> list[ControlRequest]:
-        """The requests for a replayed decision, UpdateMetadata first (KAFKA-4443), one of each kind a broker."""
+        """The requests for a replayed decision, UpdateMetadata first (KAFKA-4443), one of each kind for a broker."""
         head = self.controller_id, self.controller_epoch
         batch = RequestBatch(*head, self.table, self.versions, places=self.places)
         add_decision(batch, self.table, decision)
@@ -208,7 +208,7 @@ class ZkController:
             return Errors.BROKER_NOT_AVAILABLE
         known = brokers.epochs[brokers.row(event.broker_id)]
         if event.broker_epoch != UNKNOWN_BROKER_EPOCH and event.broker_epoch < known:
-            return Errors.STALE_BROKER_EPOCH  # Sent before the bounce, arrived after it (KIP-380).
+            return Errors.STALE_BROKER_EPOCH  # The broker sent it before it bounced (KIP-380).
         return Errors.NONE
 
     def _replicated(self, rows: Int32s) -> Int32s:
@@ -229,7 +229,7 @@ class ZkController:
 
 
 def _led_by_nobody(table: PartitionTable, rows: Int32s) -> Int32s:
-    """The partitions that have a state, and no leader or one that is not live."""
+    """The partitions that have a state, and no leader or a leader that is not live."""
     leaders = table.leader__p[rows]
     led_by_nobody: Int32s = rows[(table.leader_epoch__p[rows] >= 0) & ((leaders < 0) | ~table.brokers.live[leaders])]
     return led_by_nobody

@@ -34,8 +34,8 @@ class ControllerConfig:
     delegation_token_max_lifetime_ms: int = MAX_LIFETIME_MS
     delegation_token_expiry_time_ms: int = EXPIRY_TIME_MS
     delegation_token_expiry_check_interval_ms: int = 3600 * 1000
-    controller_quota_window_num: int = 11  # A burst may use the mutation quota of so many windows at once.
+    controller_quota_window_num: int = 11  # A burst may use the mutation quota of this many windows at once.
     controller_quota_window_size_seconds: int = 1
-    quota_window_num: int = 11  # Request times are averaged over so many windows.
+    quota_window_num: int = 11  # Request times are averaged over this many windows.
     quota_window_size_seconds: int = 1
     acknowledgement_timeout_ms: int = 30_000  # A LeaderAndIsr without a response for longer raises an alarm.

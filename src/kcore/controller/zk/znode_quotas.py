@@ -12,7 +12,7 @@ from kcore.metadata.image.image_state import QuotaEntity
 
 
 class ZnodeQuotas:
-    """The values of one quota; the quota rules read `of`."""
+    """The values of one quota; the quota rules read them by entity from `of`."""
 
     def __init__(self, key: str) -> None:
         self._key = key

@@ -1,10 +1,10 @@
 """Checks znodes that other nodes wrote: the controller skips unreadable ones, and logs each once.
 
-Anyone with a ZooKeeper shell can write anything. A znode that Kafka would not write may cost the cluster that topic,
-partition or broker, but not its controller. A controller that starts refuses a cluster with unreadable znodes
+Anyone with a ZooKeeper shell can write any data. An unreadable znode may make that topic, partition or broker
+unavailable, but not the controller. A controller that starts refuses a cluster with unreadable znodes
 (`server/zk_controller/eligibility.py`), because an operator then reads the error.
 
-Source: TopicZNode, BrokerIdZNode and TopicPartitionStateZNode of 3.9.1, which take data that is not JSON for empty.
+Source: TopicZNode, BrokerIdZNode and TopicPartitionStateZNode of 3.9.1, which treat data that is not JSON as empty.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,8 +29,8 @@ from kcore.metadata.zookeeper.znode_topics import TopicAssignments, decode_topic
 from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.types import Bools, Int32s
 
-MOST_REMEMBERED: Final = 10_000  # Skipped znodes that are not logged again.
-REMEMBERED_BYTES: Final = 1_024  # Larger registrations are not cached; those of Kafka's brokers have 200 to 400 bytes.
+MOST_REMEMBERED: Final = 10_000  # The most errors that are remembered, so that they are logged once.
+REMEMBERED_BYTES: Final = 1_024  # Larger registrations are not cached; Kafka's brokers write 200 to 400 bytes.
 
 
 def pass_over(passed_over: set[str], errors: Iterable[Exception]) -> Steps[None]:
@@ -74,13 +74,13 @@ def read_topic(name: str, data: bytes) -> TopicAssignment:
 
 
 def are_replicas(broker_ids: Sequence[int]) -> bool:
-    """Whether these can be a partition's replicas; or none at all, as Kafka's tools write while they create a topic."""
+    """True if these can be a partition's replicas. Kafka's tools write an empty list while they create a topic."""
     distinct = {*broker_ids}
     return len(distinct) == len(broker_ids) <= MAX_REPLICAS and min(distinct, default=0) >= 0
 
 
 def read_topics(data: Mapping[str, bytes]) -> tuple[TopicAssignments, list[TableError]]:
-    """Decodes all readable topics; also returns the errors of the unreadable ones."""
+    """Decodes all readable topics; also returns the errors of unreadable topics."""
     try:
         topics = decode_topics(data)
         if _are_sound(topics):

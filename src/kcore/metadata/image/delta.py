@@ -10,7 +10,7 @@ import numpy as np
 
 from kcore.types import Int16s, Int32s, Int64s, Uuid
 
-MOST_CHANGES: Final = 1 << 20  # Rows and keys that are kept by default.
+MOST_CHANGES: Final = 1 << 20  # The most rows and keys that a DeltaLog keeps by default.
 ROWS: Final = "rows"
 CREATED_TOPICS: Final = "created topics"  # Keys: id and name.
 DELETED_TOPICS: Final = "deleted topics"
@@ -23,7 +23,7 @@ class _Brokers(Protocol):
 
 
 class Partitions(Protocol):
-    """The part of the partition table that a delta reads; the table itself is built on this file."""
+    """The part of the partition table that a delta reads; the table's module imports this one."""
 
     @property
     def topic_row__p(self) -> Int32s: ...
@@ -39,16 +39,16 @@ class Partitions(Protocol):
 
 @dataclass(slots=True, eq=False)
 class MetadataDelta:
-    """The rows and keys that records in [from_offset, to_offset) changed. Values are the image's, which may be newer.
+    """The rows and keys that records in [from_offset, to_offset) changed. Their values are in the image.
 
-    If they are newer, `rows` also has rows that another partition has taken since.
+    If the image is newer, `rows` may also have rows that another partition has taken since.
     """
 
     from_offset: int
     to_offset: int
     rows: Int32s  # Partitions that were created or changed and still exist, ascending.
-    created_topics: dict[Uuid, str] = field(default_factory=dict)  # Only those that still exist.
-    deleted_topics: dict[Uuid, str] = field(default_factory=dict)  # Only those that existed before.
+    created_topics: dict[Uuid, str] = field(default_factory=dict)  # Only topics that still exist.
+    deleted_topics: dict[Uuid, str] = field(default_factory=dict)  # Only topics that existed before.
     keys: dict[str, set[Any]] = field(default_factory=dict)  # By part of the image: "brokers", "configs", "acls" ...
 
     def add(self, part: str, key: Any) -> None:
@@ -75,7 +75,7 @@ class MetadataDelta:
 class _Touched(NamedTuple):
     """One entry of the log: a key, or rows with the offset of each, ascending."""
 
-    first: int  # Offsets.
+    first: int  # The offset of the first record that made the changes.
     last: int
     part: str
     key: Any
@@ -93,16 +93,16 @@ class DeltaLog:
         """Keep changes from `offset` on, up to `most` rows and keys."""
         self.offset = offset  # Offset of the record that is being applied.
         self._start, self._most, self._count = offset, most, 0
-        self._touched: deque[_Touched] = deque()  # By the last offset.
+        self._touched: deque[_Touched] = deque()  # Ascending by `last`.
         self._held: list[_Touched] | None = None
 
     @property
     def start(self) -> int:
-        """Set the first offset from which `between` works."""
+        """The first offset from which `between` works."""
         return self._start
 
     def add_rows(self, rows: Int32s, offsets: Int64s | None = None) -> None:
-        """Add changed partition rows: each by the record at its offset, or all by the one at `self.offset`."""
+        """Add changed partition rows: row k by the record at `offsets[k]`, or all by the record at `self.offset`."""
         if offsets is None:
             offsets = np.full(len(rows), self.offset, np.int64)
         if len(rows):
@@ -134,7 +134,7 @@ class DeltaLog:
             self._start = gone.last + 1
 
     def revert_to(self, offset: int) -> None:
-        """Drop the records from `offset` on."""
+        """Drop the changes of records from `offset` on."""
         while self._touched and self._touched[-1].last >= offset:
             gone = self._touched.pop()
             self._count -= gone.size
@@ -145,7 +145,7 @@ class DeltaLog:
         self.offset = min(self.offset, offset)
 
     def between(self, table: Partitions, from_offset: int, to_offset: int) -> MetadataDelta | None:
-        """The changes of [from_offset, to_offset); None if some of them were dropped."""
+        """The changes of [from_offset, to_offset); None if some of these changes were dropped."""
         if from_offset < self._start:
             return None
         since = list(takewhile(lambda touched: touched.last >= from_offset, reversed(self._touched)))

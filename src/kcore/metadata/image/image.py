@@ -1,8 +1,8 @@
 """The state of a cluster: brokers, topics, partitions, and all configuration (Kafka's MetadataImage).
 
 Records are applied in the log's order, as Kafka's MetadataDelta replays them, directly to the tables. Records of a
-transaction (KIP-868) are applied only when it ends. A controller keeps a journal, to revert what the quorum does not
-commit; a reader that follows the image keeps a log of deltas.
+transaction (KIP-868) are applied only when it ends. A controller keeps a journal, to revert records that the quorum
+does not commit; a reader that follows the image keeps a log of deltas.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -165,7 +165,7 @@ _ENDS: Final = (_begin, _end, _abort)
 
 
 def _in_order(controllers: Mapping[int, RegisterControllerRecord]) -> dict[int, tuple[object, ...]]:
-    """Registrations without the orders of endpoints and features, which have no meaning."""
+    """Registrations in a form that compares equal for any order of endpoints and features."""
     return {
         controller_id: (
             *(each.incarnation_id, each.zk_migration_ready),

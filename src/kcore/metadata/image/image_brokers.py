@@ -61,7 +61,8 @@ def _unfence_broker(image: ImageState, record: records.UnfenceBrokerRecord) -> N
 def _change_registration(image: ImageState, record: records.BrokerRegistrationChangeRecord) -> None:
     broker = image.brokers[_registered(image, record.broker_id, record.broker_epoch)]
     if record.fenced not in (0, *_FENCING) or record.in_controlled_shutdown not in (0, *_SHUTDOWN):
-        raise TableError(f"broker {broker.id}: no change is {record.fenced}, {record.in_controlled_shutdown}")
+        change = f"fenced {record.fenced}, in_controlled_shutdown {record.in_controlled_shutdown}"
+        raise TableError(f"broker {broker.id}: invalid change of its registration: {change}")
     cordoned = record.cordoned_log_dirs
     after = replace(
         broker,

@@ -1,4 +1,4 @@
-"""Writes the small parts of an image as records, in the order and version of Kafka's images."""
+"""Writes all parts of an image but the topics as records, in the order and version of Kafka's images."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -39,7 +39,7 @@ def features(image: ClusterImage, level: MetadataVersion, on_loss: OnLoss) -> Wr
 
 
 def brokers(image: ClusterImage, level: MetadataVersion, on_loss: OnLoss) -> Written:
-    """ClusterImage.write and BrokerRegistration.toRecord."""
+    """The registrations of brokers (ClusterImage.write, BrokerRegistration.toRecord)."""
     for broker_id in sorted(image.brokers):
         yield _registration(image.brokers[broker_id], level, on_loss), level.register_broker_record_version
 
@@ -80,12 +80,12 @@ _LOST: Final = {
 def _set(record: RegisterBrokerRecord, field: str, value: Any, is_supported: bool, on_loss: OnLoss) -> None:
     if is_supported:
         setattr(record, field, value)
-    elif value or field == "cordoned_log_dirs":  # An empty list differs from None here.
+    elif value or field == "cordoned_log_dirs":  # An empty list of these differs from None.
         on_loss(f"{_LOST[field]} of one or more brokers")
 
 
 def controllers(image: ClusterImage, level: MetadataVersion, on_loss: OnLoss) -> Written:
-    """ClusterImage.write, its second half (KIP-919)."""
+    """The registrations of controllers (ClusterImage.write; KIP-919)."""
     if level.controller_registration_supported:
         for _, record in sorted(image.controllers.items()):
             yield record, 0
@@ -94,7 +94,7 @@ def controllers(image: ClusterImage, level: MetadataVersion, on_loss: OnLoss) ->
 
 
 def settings(image: ClusterImage) -> Written:
-    """Write ConfigurationsImage, ClientQuotasImage and ProducerIdsImage."""
+    """Settings, quotas and the next producer id (ConfigurationsImage, ClientQuotasImage and ProducerIdsImage)."""
     for (kind, resource), values in sorted(image.configs.items()):
         for name, value in sorted(values.items()):
             yield (
@@ -115,7 +115,7 @@ def _none_first(item: tuple[Any, Any]) -> list[tuple[str, bool, str]]:
 
 
 def security(image: ClusterImage, level: MetadataVersion, on_loss: OnLoss) -> Written:
-    """Write AclsImage, ScramImage and DelegationTokenImage."""
+    """ACLs, SCRAM credentials and delegation tokens (AclsImage, ScramImage and DelegationTokenImage)."""
     for _, acl in sorted(image.acls.items()):
         yield acl, 0
     if level.scram_supported:

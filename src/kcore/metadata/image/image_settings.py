@@ -33,7 +33,7 @@ def _config(image: ImageState, record: setting_records.ConfigRecord) -> None:
 
 
 def set_configs(image: ImageState, records: Iterable[tuple[int, str, str, str | None, int]]) -> None:
-    """Apply ConfigRecords: type and name of the resource, name and value of the setting, offset in the log.
+    """Apply ConfigRecords: each has type and name of the resource, name and value of the setting, and its offset.
 
     Consecutive records of one resource are one change of the image, recorded at each of their offsets.
     """

@@ -1,6 +1,6 @@
 """The state of an image, and the recording of its changes so that they can be reverted.
 
-The records change it: by type in image_topics.py, image_brokers.py and image_settings.py, all together in image.py.
+Handlers of records change it: image_topics.py, image_brokers.py and image_settings.py have them, image.py joins them.
 """
 
 from collections import deque
@@ -32,7 +32,7 @@ MOST_KEYS: Final = 1024
 
 
 class RecentKeys:
-    """A count of all changes of a dict, and the last MOST_KEYS changed keys; derived values are updated on demand."""
+    """A count of all changes of a dict, and the last MOST_KEYS changed keys, by which derived values are updated."""
 
     __slots__ = ("_keys", "count")
 
@@ -46,7 +46,7 @@ class RecentKeys:
         self._keys.append(key)
 
     def since(self, count: int) -> set[Any] | None:
-        """The keys that changed since `count` was read; None if there were too many since."""
+        """The keys that changed since `count` was read; None if these are more than MOST_KEYS."""
         missed = self.count - count
         return set(islice(reversed(self._keys), missed)) if missed <= len(self._keys) else None
 
@@ -68,7 +68,7 @@ class KeyChanges:
     def __init__(self, part: str) -> None:
         self._part = part
         self._image: ImageState | None = None
-        self._count = 0  # The number of changes of the image that were returned.
+        self._count = 0  # The image's count of changes at the last call.
 
     def since_last(self, image: "ImageState") -> tuple[Collection[Any], bool]:
         """The keys that changed since the last call; all keys, and True, for another image or after many changes."""
@@ -85,7 +85,7 @@ class ImageState:
     """The tables and dicts of an image, with the recorder that sees every change before it is made.
 
     `table` has the partitions, with the tables of topics, brokers and log directories, which the image exposes as its
-    own. It is never replaced: rows change in place. Dicts are for reading; only methods change them.
+    own. The table is never replaced: rows change in place. Dicts are for reading; only methods change them.
     """
 
     table: PartitionTable = field(default_factory=_new_table)
@@ -102,7 +102,7 @@ class ImageState:
     written_kraft_version: int = 0
     registered_at: dict[int, int] = field(default_factory=dict)  # The offset of each broker's RegisterBrokerRecord.
     feature_records: int = field(default=0, compare=False)  # Number of applied feature records, reverted or not.
-    end_offset: int = 0  # All records below it are applied, if `apply` got their offsets.
+    end_offset: int = 0  # All records below this offset are applied, if `apply` was called with offsets.
     epoch: int = -1  # Epoch of the last batch, or of the snapshot.
     _recorder: Recorder | None = None
     _changed_keys: dict[str, RecentKeys] = field(default_factory=dict)
@@ -188,7 +188,7 @@ class ImageState:
         setattr(self, name, value)
 
     def set_registered_at(self, broker_id: int, offset: int | None) -> None:
-        """Set the offset of its RegisterBrokerRecord; for a snapshot's record, the snapshot's last offset."""
+        """Set the offset of a broker's RegisterBrokerRecord; for a snapshot's record, the snapshot's last offset."""
         self._undo(ImageState._put_registered_at, broker_id, self.registered_at.get(broker_id))
         self._put_registered_at(broker_id, offset)
 
@@ -215,14 +215,12 @@ class ImageState:
         return self._recorder
 
     def add_topics(self, names: Sequence[str], ids: UInt8s, first: int, offsets: Int64s) -> None:
-        """Add topics for which TopicTable.can_add is true, in the rows from `first` on, by the records at those
-        offsets.
-        """
+        """Add topics for which TopicTable.can_add is true, in the rows from `first` on. `offsets`: of their records."""
         self.topics.add_all(names, ids, first)
         self._record_topics(CREATED_TOPICS, range(first, first + len(names)), offsets)
 
     def removing_topics(self, rows: Int32s, offsets: Int64s) -> Iterator[None]:
-        """Remove topics with ids in parts, with partitions and settings: each row once, by the records there."""
+        """Remove topics that have ids, in parts, with partitions and settings; row k by the record at `offsets[k]`."""
         names = [self.topics.names[row] for row in rows.tolist()]
         self._record_topics(DELETED_TOPICS, rows.tolist(), offsets)
         yield from self.table.removing_topic_rows(np.sort(rows))
@@ -254,7 +252,7 @@ class ImageState:
             deltas.release()
 
     def _record(self) -> Recorder:
-        """Call the recorder before all changes from now on."""
+        """The recorder, which from now on is called before all changes."""
         if self._recorder is None:
             self._recorder = Recorder()
             for table in self._recorded():
@@ -286,7 +284,7 @@ class ImageState:
         return self._recorder.journal if self._recorder is not None else None
 
     def begin(self, offset: int, epoch: int | None = None) -> None:
-        """Begin a batch whose first record has this offset, of a leader of that epoch if it is given."""
+        """Begin a batch whose first record has this offset. `epoch`: of the leader that wrote it, if known."""
         self._at(offset)
         self.end_offset = offset
         if self.journal is not None:
@@ -304,10 +302,10 @@ class ImageState:
         deque(self.reverting_to(offset), 0)
 
     def reverting_to(self, offset: int) -> Iterator[None]:
-        """As `revert_to` in steps of at most a part of a batch; between steps the image is no state of the log."""
+        """As `revert_to` in steps of at most a part of a batch; between steps the image is at no offset of the log."""
         recorder, journal = self._recorder, self.journal
         if recorder is None or journal is None:
-            raise TableError("nothing can be taken back: no journal is kept")
+            raise TableError("nothing can be reverted: no journal is kept")
         for undo, *arguments in journal.taken_back(offset):
             with recorder.silenced():
                 undo(self, *arguments)
@@ -329,7 +327,7 @@ class ImageState:
         return None if deltas is None else deltas.between(self.table, from_offset, to_offset)
 
     def memory_bytes(self) -> dict[str, int]:
-        """As PartitionTable's; dicts, names and registrations are Python objects and are not counted."""
+        """`PartitionTable.memory_bytes`; dicts, names and registrations are Python objects and are not counted."""
         return self.table.memory_bytes()
 
 

@@ -33,7 +33,7 @@ from kcore.types import ZERO_UUID, Uuid
 
 
 def check_new_topic(image: ImageState, name: str, topic_id: Uuid) -> None:
-    """TableError if the name or the id is a topic's already."""
+    """TableError if the name or the id is missing, or belongs to another topic."""
     if not name or name in image.topics:
         raise TableError(f"topic {name!r} exists" if name else "a topic needs a name")
     if topic_id == ZERO_UUID:
@@ -96,15 +96,15 @@ _LISTS: Final = {
     "elr__pi": "eligible_leader_replicas",
     "last_known_elr__pi": "last_known_elr",
 }
-"""Columns and moves of the table, and the fields of both records that hold them."""
+"""The table's lists (columns, `adding` and `removing`), and the field of both records that has each."""
 
 
 def put_partition(table: PartitionTable, topic_row: int, record: PartitionRecord) -> None:
-    """Add a partition, or overwrite it. TableError for values that no table holds."""
+    """Add a partition, or overwrite it. TableError for values outside their range."""
     if not record.replicas:
         raise _fault(record, "has no replicas")
     if not 0 <= record.partition_id < MAX_PARTITIONS:
-        raise _fault(record, "has no such number")
+        raise _fault(record, "has an invalid number")
     if min(record.leader_epoch, record.partition_epoch) < NO_EPOCH:
         raise _fault(record, f"has epochs {record.leader_epoch} and {record.partition_epoch}")
     if not RECOVERED <= record.leader_recovery_state <= RECOVERING:
@@ -164,7 +164,7 @@ def _check_lists(record: PartitionRecord | PartitionChangeRecord) -> None:
 
 
 def _members(record: PartitionRecord | PartitionChangeRecord, column: str, field: str) -> list[int] | None:
-    """One of the lists. Broker -1 in Kafka's last known ELR (there was no leader) is left out."""
+    """A list of the record, without broker -1: Kafka writes -1 into the last known ELR if there was no leader."""
     ids: list[int] | None = getattr(record, field)
     return [each for each in ids if each != NO_LEADER] if ids and column == "last_known_elr__pi" else ids
 

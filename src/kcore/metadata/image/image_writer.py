@@ -34,8 +34,8 @@ _PAGE: Final = 4096
 class Freezer:
     """Memory for the columns of an image, and the image copied into it.
 
-    Copying the columns of a million partitions takes a few milliseconds if their memory is allocated and touched. That
-    takes longer, so it is done beforehand, in steps.
+    Copying the columns of a million partitions takes a few milliseconds if their memory is allocated and touched.
+    Allocating and touching it takes longer, so this is done beforehand, in steps.
     """
 
     def __init__(self, image: ClusterImage) -> None:
@@ -53,10 +53,10 @@ class Freezer:
             self._room[name] = room
 
     def freeze(self, offset: int | None = None) -> Generator[None, None, ClusterImage]:
-        """Copy the image as it is at the first step, or as it was before the batch at `offset`, by its journal.
+        """Copy the image at the first step; with `offset`, revert the copy to before the batch at `offset`.
 
-        The later records are reverted in steps. The copy is read-only. TableError if the journal does not reach back
-        that far.
+        The image's journal reverts the later records, in steps. The copy is read-only. TableError if the journal does
+        not reach back that far.
         """
         image = self._image
         twin = image.copy(self._room)
@@ -70,7 +70,7 @@ class Freezer:
         return twin
 
 
-AT_ONCE: Final = 500  # Records that are made one by one in a slice.
+AT_ONCE: Final = 500  # Records in a slice, where each record is encoded by itself.
 PARTITIONS_AT_ONCE: Final = 1 << 14
 TOPICS_AT_ONCE: Final = 1 << 11
 _NOTHING: Final = EncodedRecords.of([])
@@ -93,9 +93,9 @@ def records_of(
 ) -> Iterator[EncodedRecords]:
     """Slices of records; replaying all of them gives the image, without the losses that `on_loss` accepted.
 
-    `version`: as for MetadataVersion.parse, by default the image's own at `offset`, as `release` writes it, by default
-    the newest one. `offset`: write the image as it was before the batch at this offset, by its journal; by default as
-    it is after the first slices, which are empty. An open transaction is left out. LevelError without a
+    `version`: as for MetadataVersion.parse; by default the image's own at `offset`, by the rules of `release` (default:
+    the newest). `offset`: write the image as it was before the batch at this offset, by its journal; by default as it
+    is after the first slices, which are empty. Records of an open transaction are left out. LevelError without a
     metadata.version, UnwritableMetadataError by default for a loss.
     """
     freezer = Freezer(image)

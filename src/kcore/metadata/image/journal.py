@@ -1,9 +1,9 @@
 """The undo journal of an image: the state before each change, batch by batch.
 
-A controller applies its records as soon as it has decided them, and must be able to revert those that the quorum never
-commits. Before a change, the journal saves the values that the change overwrites: rows of partitions as packed images,
-everything else by key. `commit` drops the entries of committed batches; `revert_to` writes saved values back, newest
-first.
+A controller applies its records as soon as it has decided them, and must be able to revert records that are never
+committed. Before a change, the journal saves the values that the change overwrites: rows of partitions as packed
+images, everything else by key. `commit` drops the entries of committed batches; `revert_to` writes saved values back,
+newest first.
 """
 
 from bisect import bisect_left
@@ -50,13 +50,13 @@ class RowImages:
             self.rows, self.images = grown(self.rows[: self.count], room), grown(self.images[: self.count], room)
 
     def as_it_is(self) -> "RowImages":
-        """The same rows, closed to further ones."""
+        """A copy with the rows saved so far; later calls of `save` do not change it."""
         twin = copy(self)
         twin.rows, twin.images = self.rows[: self.count], self.images[: self.count]
         return twin
 
     def save(self, table: Columns, rows: Int32s) -> None:
-        """Save the present rows."""
+        """Save the present values of these rows."""
         self.reserve(len(rows))
         kernels.save(table.column_arrays(), rows, self.images, self.count)
         self.rows[self.count : self.count + len(rows)] = rows
@@ -67,7 +67,7 @@ Undo = tuple[Any, ...]  # A function of the image and its further arguments.
 
 
 class Journal:
-    """Undo entries by batch. Offsets are those of the metadata log."""
+    """Undo entries by batch. Offsets are offsets of the metadata log."""
 
     def __init__(self) -> None:
         self._entries: list[Undo] = []
@@ -101,7 +101,7 @@ class Journal:
         self.images_of(table).save(table, rows)
 
     def images_of(self, table: Columns) -> RowImages:
-        """Where the next rows are saved: the last entry if it has the same layout, or a new one."""
+        """Where the next rows are saved: the last entry if it is of this batch and layout, or a new entry."""
         begins_batch = bool(self._begins) and self._begins[-1] == self._dropped + len(self._entries)
         if self._entries and not begins_batch and self._entries[-1][0] is _restore_rows:
             last: RowImages = self._entries[-1][1]
@@ -122,19 +122,19 @@ class Journal:
     def revert_copy(self, twin: object, offset: int) -> Iterator[None]:
         """Revert a copy of the image to its state before the batch at `offset`; the journal does not change.
 
-        It works entry by entry on the state at the call, even if the image and the journal change meanwhile.
+        Each step reverts one of the entries at the time of the call; the image and the journal may change meanwhile.
         """
         self._check_is_kept(offset)
         first = bisect_left(self._offsets, offset)
         begin = self._begins[first] - self._dropped if first < len(self._begins) else len(self._entries)
         entries = self._entries[begin:]
-        if entries and entries[-1][0] is _restore_rows:  # More rows may be added to it.
+        if entries and entries[-1][0] is _restore_rows:  # The journal may add rows to this entry.
             entries[-1] = (_restore_rows, entries[-1][1].as_it_is())
         return _reverted(twin, entries)
 
     def _check_is_kept(self, offset: int) -> None:
         if offset < self._committed:
-            raise TableError(f"what is committed, up to {self._committed}, cannot be taken back to {offset}")
+            raise TableError(f"records below {self._committed} are committed: the image cannot be reverted to {offset}")
 
     def taken_back(self, offset: int) -> Iterator[Undo]:
         """Undo entries that revert all batches from `offset` on, one by one; TableError if one of them is committed."""

@@ -12,7 +12,7 @@ MISSING: Final = object()  # Stands for the absent value of a new key.
 
 
 class Recorder:
-    """One for an image and its tables if journal or deltas are kept; tables without a recorder change unrecorded."""
+    """Records the changes of an image and its tables in the journal and the log of deltas, if these are kept."""
 
     def __init__(self) -> None:
         self.journal: Journal | None = None
@@ -20,7 +20,7 @@ class Recorder:
 
     @contextmanager
     def silenced(self) -> Iterator[None]:
-        """Record nothing meanwhile: for reverting changes."""
+        """Record nothing within this context, in which changes are reverted."""
         kept = self.journal, self.deltas
         self.journal = self.deltas = None
         try:
@@ -29,7 +29,7 @@ class Recorder:
             self.journal, self.deltas = kept
 
     def rows(self, table: Columns, rows: Int32s) -> None:
-        """Record rows that are about to be written; new rows are free rows of the table before."""
+        """Record rows that are about to be written; rows of new partitions are recorded as free rows."""
         if self.journal is not None:
             self.journal.save_rows(table, rows)
         if self.deltas is not None:
@@ -47,7 +47,7 @@ class Recorder:
             self.journal.add(undo, *arguments)
 
     def delta_key(self, part: str, key: Any) -> None:
-        """Record a changing key, only for deltas."""
+        """Record a key that is about to change, only in the log of deltas."""
         if self.deltas is not None:
             self.deltas.add_key(part, key)
 

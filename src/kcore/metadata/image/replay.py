@@ -38,41 +38,41 @@ from kcore.wire.encoded_records import EncodedRecords
 from kcore.wire.metadata_frames import FRAME_BYTES, decode_metadata_record
 from kcore.wire.records import Records
 
-AT_ONCE: Final = 1 << 14  # Records: their bytes and the kernel's results stay in the caches.
-ONE_BY_ONE_AT_ONCE: Final = 256  # Records without a kernel.
-BATCHES_AT_ONCE: Final = 32  # Each costs 0.1 to 0.2 ms, however small it is.
-IN_BATCHES_AT_ONCE: Final = 512  # Records of several batches: those without a kernel cost 10 to 50 us each.
-SETTINGS_AT_ONCE: Final = 1_024  # ConfigRecords: some milliseconds.
-IN_TRANSACTION_AT_ONCE: Final = 2_048  # Records: some milliseconds.
-REMOVED_AT_ONCE: Final = 4_096  # Topics: each part reads the lists of all brokers once.
-FEW_TOPICS: Final = 4  # Up to this many topics are faster one by one.
+AT_ONCE: Final = 1 << 14  # Records in a part: their bytes and the kernel's results stay in the CPU's caches.
+ONE_BY_ONE_AT_ONCE: Final = 256  # Records in a part that no kernel replays.
+BATCHES_AT_ONCE: Final = 32  # Batches in a part: each costs 0.1 to 0.2 ms, however small it is.
+IN_BATCHES_AT_ONCE: Final = 512  # Records in a part of several batches: 10 to 50 us for each that no kernel replays.
+SETTINGS_AT_ONCE: Final = 1_024  # ConfigRecords in a part: some milliseconds.
+IN_TRANSACTION_AT_ONCE: Final = 2_048  # Records of a transaction in a part: some milliseconds.
+REMOVED_AT_ONCE: Final = 4_096  # Topics that a part removes; a part reads the lists of all brokers once.
+FEW_TOPICS: Final = 4  # Up to this many topics are added faster one by one.
 _APART: Final = (
     *(RemoveTopicRecord, ClearElrRecord),
     *(BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord),
 )
 _IN_BULK: Final = [each.api_key for each in (NoOpRecord, TopicRecord, PartitionRecord, PartitionChangeRecord)]
 _OF_TRANSACTIONS: Final = [each.api_key for each in _APART[2:]]
-_UNUSUAL: Final = -1  # A frame header that is not three bytes long, valid or not.
+_UNUSUAL: Final = -1  # The type of a record whose frame header is not three bytes long, valid or not.
 _APART_TYPES: Final = [_UNUSUAL, *(record.api_key for record in _APART)]  # These records depend on which topics exist.
 _READ_TOGETHER: Final = (TopicRecord, PartitionRecord, PartitionChangeRecord, RemoveTopicRecord, ConfigRecord)
 _WIDENING: Final = {PartitionRecord.api_key: PartitionRecord, PartitionChangeRecord.api_key: PartitionChangeRecord}
 _LISTS: Final = {"replicas__ps": "replicas", "isr__pi": "isr"}  # Columns that all partitions have, and their fields.
-_MOVED_ROOM: Final = 1 << 10  # Partitions whose replicas change in one call of the kernel.
+_MOVED_ROOM: Final = 1 << 10  # The most partitions whose replicas change in one call of the kernel.
 _MOVES_ROOM: Final = 1 << 13
 
 
 def replay(image: ClusterImage, records: Records, start_offset: int = 0) -> None:
-    """Replay the records of data from `start_offset` on, in order: of a log, a snapshot, a Fetch response.
+    """Replay the data records of a log, a snapshot or a Fetch response in order, from `start_offset` on.
 
-    With a journal, each batch of the log can be reverted. DecodeError (its offset counts as in `records`) or
+    With a journal, each batch of the log can be reverted. DecodeError (with an offset into `records`) or
     TableError, both with the record's offset, for the first invalid record. The image then
-    holds the records before it, and perhaps topics after it.
+    has the records before it, and perhaps topics of later records.
     """
     deque(replaying(image, records, start_offset), 0)
 
 
 def replaying(image: ClusterImage, records: Records, start_offset: int = 0) -> Iterator[None]:
-    """As `replay`, part by part; between parts the image is no state of the log."""
+    """As `replay`, part by part; between parts the image is at no offset of the log."""
     rows = np.flatnonzero(~records.is_control & (records.offset >= start_offset))
     plain = len(records.data)
     inside = records.value_offset[rows] < plain
@@ -105,7 +105,7 @@ def replaying(image: ClusterImage, records: Records, start_offset: int = 0) -> I
 
 
 def replaying_values(image: ClusterImage, values: EncodedRecords, offsets: Int64s) -> Iterator[None]:
-    """Replay records without batches, part by part; offsets and errors are those of `replay`."""
+    """Replay records without batches, part by part; errors are as for `replay`."""
     buffer = np.ascontiguousarray(values.values).data
     with image.deltas_in_log_order():
         yield from _Replay(image, buffer, offsets, values.offsets[:-1], values.offsets[1:]).parts()
@@ -118,7 +118,7 @@ def _runs_of(values: np.ndarray, count: int) -> Iterator[tuple[int, int]]:
 
 
 def _batches_of(records: Records, rows: Int64s, start_offset: int) -> Iterator[tuple[int, int, int, int]]:
-    """Offset, epoch and place in `rows` of each batch that reaches `start_offset`, also of control batches."""
+    """Offset, epoch, begin and end in `rows` of each batch with offsets from `start_offset` on, control batches too."""
     batches = records.batches
     first = int(np.searchsorted(batches.last_offset, start_offset))
     bounds = np.searchsorted(records.batch[rows], np.arange(first, len(batches) + 1)).tolist()
@@ -142,7 +142,7 @@ class _Replay:
         self._moved_rows = np.empty(_MOVED_ROOM, np.int32)
 
     def parts(self) -> Iterator[None]:
-        """Replay all of them, AT_ONCE or fewer in a part."""
+        """Replay all records, AT_ONCE or fewer in a part."""
         begin = 0
         for place, behind in self._apart():
             yield from self._between(begin, place)
@@ -158,7 +158,7 @@ class _Replay:
         yield from self._between(begin, len(self.types))
 
     def _apart(self) -> Iterator[tuple[int, int]]:
-        """Places of records that depend on which topics exist: one each; consecutive RemoveTopicRecords together."""
+        """Spans of records that depend on which topics exist: single records, or consecutive RemoveTopicRecords."""
         places = np.flatnonzero(np.isin(self.types, _APART_TYPES))
         goes_on = np.zeros(len(places), np.bool_)
         goes_on[1:] = np.diff(places) == 1
@@ -179,7 +179,7 @@ class _Replay:
                 yield from self._together(at, min(at + AT_ONCE, end))
 
     def _together(self, place: int, end: int) -> Iterator[None]:
-        """Replay one stretch of records by the kernel: the cost of a call depends on the stretch's length."""
+        """Replay records by the kernel where it can. The cost of a call grows with the number of records."""
         left = self._create_topics(place, end)
         others = np.flatnonzero(~np.isin(self.types[place:end], _IN_BULK)) + place
         for number, stop in enumerate([*np.union1d(left, others).tolist(), end], 1):
@@ -233,7 +233,7 @@ class _Replay:
         self.image.wait(values, int(self.offsets[end - 1]))
 
     def _can_read(self, begin: int, end: int) -> bool:
-        """True if all these records can be decoded, many of one kind together; False if that is unknown."""
+        """True if a fast check decodes all these records, type by type; False: unknown, decode them one by one."""
         types = self.types[begin:end]
         if not np.isin(types, [each.api_key for each in _READ_TOGETHER]).all():
             return False
@@ -260,7 +260,7 @@ class _Replay:
         return found
 
     def _rows(self, record: type[MetadataRecord], places: Int64s, version: int = 0) -> Rows:
-        """Check that each record can be decoded; DecodeError for the first that cannot."""
+        """The decoded fields of records of one type; DecodeError for the first that cannot be decoded."""
         spans__mx = np.stack([self.begins[places] + FRAME_BYTES, self.ends[places]], axis=1)
         return decode_rows(record, version, self.buffer, spans__mx)
 
@@ -283,7 +283,7 @@ class _Replay:
     # Topics.
 
     def _remove_topics(self, begin: int, end: int) -> Iterator[None]:
-        """Apply consecutive RemoveTopicRecords, part by part; if one does not fit, those before it stay applied."""
+        """Apply consecutive RemoveTopicRecords, part by part; if one does not fit, earlier ones stay applied."""
         try:
             ids = Uuid.many(self._rows(RemoveTopicRecord, np.arange(begin, end)).topic_id.tobytes())
         except DecodeError:
@@ -302,7 +302,7 @@ class _Replay:
                 self._one_by_one(place)
 
     def _create_topics(self, begin: int, end: int) -> Int64s:
-        """Add the topics of these records; returns the places of those that must be applied on their own."""
+        """Add the topics of these records; returns the places of records that must be applied one by one."""
         topics, table = self.image.topics, self.image.table
         self._fresh_topics = len(topics), 0, 0
         places = np.flatnonzero(self.types[begin:end] == TopicRecord.api_key) + begin

@@ -14,7 +14,7 @@ def atomic(
     name: str | None = None,
     max_bytes: int = MAX_BATCH_BYTES,
 ) -> EncodedRecords:
-    """The records as one append: unchanged if they fit into one batch, else within a metadata transaction.
+    """The records for one append: unchanged if they fit into one batch, otherwise within a metadata transaction.
 
     `name`: the transaction's name, for readers of the log. LevelError if they need a transaction and the level has
     none.

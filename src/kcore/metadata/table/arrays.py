@@ -11,7 +11,7 @@ from kcore.errors import KcoreError, TableError
 from kcore.types import Int32s, Int64s
 
 Array = npt.NDArray[Any]
-FEWEST_SLOTS: Final = 16  # Slots of a hash table; a power of two.
+FEWEST_SLOTS: Final = 16  # The fewest slots of a hash table; a power of two.
 
 
 def as_array(name: str, values: npt.ArrayLike, error: type[KcoreError] = TableError) -> Array:
@@ -84,7 +84,7 @@ def distinct_brokers(ids: Array) -> Int64s:
 
 
 def numbered(groups: Array) -> Int32s:
-    """0, 1, 2 ... within each group, in the order of the array."""
+    """The number of each item within its group: 0, 1, 2 ... in the order of the array."""
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
@@ -98,10 +98,10 @@ _NUMPY_ASKS_FROM: Final = 1 << 22  # Size in bytes from which NumPy asks the ker
 
 
 def together(columns: Mapping[str, Array]) -> dict[str, Array]:
-    """The columns in one allocation with huge pages, if they are too small to have any separately.
+    """The columns in one allocation with huge pages, if they are too small to get huge pages separately.
 
     A decision about a few partitions in a hundred touches every page of every column; with small pages the look-up of a
-    page costs as much as the memory. Each column begins at another place of a page, so that stores do not collide.
+    page takes as long as the access. Each column begins at another place of a page, so that stores do not collide.
     """
     sizes = {name: -(-array.nbytes // 64) * 64 + 320 for name, array in columns.items()}
     total = sum(sizes.values())

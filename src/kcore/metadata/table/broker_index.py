@@ -1,7 +1,7 @@
 """Lists the partitions that each broker replicates: for each broker row, the ascending partition rows.
 
-A failed broker's partitions are found without a look at the others. Kafka's own controller is limited by work in
-proportion to the cluster for a local event.
+So a failed broker's partitions are found without a scan of all partitions. Kafka's own controller is limited by work in
+proportion to the whole cluster for the failure of one broker.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,11 +20,11 @@ from kcore.wire.buffers import read_only
 class BrokerIndex:
     """One list of partition rows a broker, four bytes an entry and a sixteenth of room to grow.
 
-    All lists begin in one arena; a list that outgrows its place there moves to an array of its own.
+    All lists begin in one shared array; a list that outgrows its part of it moves to a separate array.
     """
 
     def __init__(self, replicas__ps: Int16s, brokers: int) -> None:
-        """Built by a counting sort over valid rows of brokers below `brokers`, without a copy of their size."""
+        """Sorts `replicas__ps` by counting, without a copy; its broker rows must be valid and below `brokers`."""
         sizes = np.zeros(brokers, np.int64)
         kernels.count(replicas__ps, sizes)
         bounds = np.concatenate([[0], np.cumsum(sizes + sizes // 16 + 4)])
@@ -43,12 +43,12 @@ class BrokerIndex:
         return self._views[broker_row][: self._sizes[broker_row]]
 
     def add(self, rows: Int32s, replicas__ps: Int16s) -> None:
-        """Add these new replicas to the partitions `rows`, ascending; c rows by s."""
+        """Add the partitions `rows` (c, ascending) to the lists of the brokers in `replicas__ps` (c by slot)."""
         for broker_row, fresh in _by_broker(rows, replicas__ps):
             self._merge(broker_row, fresh)
 
     def remove(self, rows: Int32s, replicas__ps: Int16s) -> None:
-        """Remove these present replicas from the partitions `rows`, ascending; c rows by s."""
+        """Remove the partitions `rows` (c, ascending) from the lists of the brokers in `replicas__ps` (c by slot)."""
         for broker_row, gone in _by_broker(rows, replicas__ps):
             self._drop(broker_row, gone)
 
@@ -89,7 +89,7 @@ class BrokerIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arena and of the lists that have left it."""
+        """Bytes of the shared array and of the lists that have left it."""
         return self._arena.nbytes + sum(each.nbytes for each in self._lists if each.base is not self._arena)
 
     def copy(self) -> "BrokerIndex":
@@ -102,7 +102,7 @@ class BrokerIndex:
 
 
 def _without(these__ps: Int16s, those__ps: Int16s) -> Int16s:
-    """`these` with -1 in place of every broker that is in the same row of `those`."""
+    """`these__ps` with -1 in place of every broker that is in the same row of `those__ps`."""
     in_both = (these__ps[:, :, None] == those__ps[:, None, :]).any(axis=2)
     return np.where(in_both, np.int16(NO_BROKER_ROW), these__ps)
 

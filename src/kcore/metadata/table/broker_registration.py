@@ -16,7 +16,7 @@ class Endpoint(NamedTuple):
 
 
 class LiveBroker(NamedTuple):
-    """A live broker that is not in the table: a controller, or the broker itself."""
+    """A live broker that is not in the table: a controller, or the broker that owns the table."""
 
     id: int
     endpoints: tuple[Endpoint, ...]

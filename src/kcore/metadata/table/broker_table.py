@@ -54,7 +54,7 @@ class BrokerTable:
 
     ids: Int32s  # b
     registered__b: Bools  # In ZooKeeper, or with the KRaft controller.
-    # KRaft: has not caught up or sends no heartbeats, so it leads nothing. In ZooKeeper mode only `set_lost` sets it.
+    # KRaft: the broker is not caught up or sends no heartbeats; it leads nothing. ZooKeeper mode: set by `set_lost`.
     fenced__b: Bools
     in_controlled_shutdown__b: Bools  # Has asked for controlled shutdown.
     is_migrating_zk_broker__b: Bools  # KIP-866.
@@ -131,7 +131,7 @@ class BrokerTable:
 
     @property
     def dense(self) -> Int16s:
-        """For kernels: the row by id, -2 for none. It lacks larger ids; the last entry is for id -1."""
+        """For kernels: the row by id, -2 for none. Large ids are beyond its end; the last entry is for id -1."""
         return self._by_id.dense
 
     def __len__(self) -> int:
@@ -247,7 +247,7 @@ class BrokerTable:
         return row
 
     def add(self, broker_ids: Sequence[int]) -> None:
-        """Add rows for unregistered brokers that have none, all at once. TableError changes nothing."""
+        """Add rows for unregistered brokers that have none, all at once. After a TableError nothing has changed."""
         self._by_id.check_new(broker_ids)
         self.name_each(broker_ids)
 
@@ -257,7 +257,7 @@ class BrokerTable:
         return [self.name(each) if row is None else row for row, each in zip(rows, broker_ids, strict=True)]
 
     def unregister(self, broker_id: int) -> None:
-        """KRaft: unregister the broker; its row stays, as for a broker that is only named."""
+        """KRaft: unregister the broker; its row stays, because partitions may name the broker."""
         row = self._changing(self.row(broker_id))
         self._write_details(row, _Details())
         for name, array in self._room.items():
@@ -270,7 +270,7 @@ class BrokerTable:
             self._room[name][row] = False
 
     def set_live(self, broker_ids: npt.ArrayLike) -> None:
-        """ZooKeeper mode: exactly these brokers are live, by an UpdateMetadata."""
+        """ZooKeeper mode: exactly these brokers are live, as in an UpdateMetadata."""
         rows = self.rows(broker_ids)
         for row in range(len(self)):
             self._changing(row)
@@ -287,7 +287,7 @@ class BrokerTable:
         self._room["live"][row] = self.registered__b[row] and not fenced
 
     def set_lost(self, broker_ids: Iterable[int], lost: bool = True) -> None:
-        """Mark brokers as failed or fenced: no later election makes them leaders. `lost=False` ends that.
+        """Mark brokers as failed or fenced: no later election makes them leaders. `lost=False` removes the mark.
 
         TableError for unknown brokers, with nothing changed.
         """
@@ -318,7 +318,7 @@ class BrokerTable:
         return row
 
     def restore(self, row: int, flags: dict[str, Any], details: tuple[Any, ...]) -> None:
-        """Restore the row before a change. Owners of directories have undo entries of their own."""
+        """Restore a row to its values before a change. Owners of directories have undo entries of their own."""
         for name, value in flags.items():
             self._room[name][row] = value
         for each, value in zip(self._lists(), details, strict=True):

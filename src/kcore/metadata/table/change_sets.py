@@ -18,7 +18,7 @@ def no_changes() -> UnwrittenChanges:
 
 
 def _kind_of(changes: Changes) -> type[Changes]:
-    """The type without the columns that only elections have."""
+    """The base type of `changes`, which lacks the columns of elections."""
     # mypy does not narrow `type[Changes]`.
     return PartitionChanges if isinstance(changes, PartitionChanges) else UnwrittenChanges  # type: ignore[return-value]
 
@@ -42,7 +42,7 @@ def part(changes: Changes, chosen: Bools) -> Changes:
 
 
 def in_order(changes: Changes, order: Int32s) -> Changes:
-    """The changes `order[0]`, `order[1]` ... of these."""
+    """The changes with the indexes `order[0]`, `order[1]` ..., in this order."""
     begins, lengths = changes.isr_offsets[:-1][order], np.diff(changes.isr_offsets)[order]
     offsets = np.zeros(len(order) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
@@ -59,7 +59,7 @@ def in_order(changes: Changes, order: Int32s) -> Changes:
 
 
 def joined(several: Sequence[UnwrittenChanges]) -> UnwrittenChanges:
-    """All changes, ascending by row; no row may be in two."""
+    """All changes of `several`, ascending by row; a row may be in only one of them."""
     some = [each for each in several if len(each)]
     if len(some) < 2:
         return some[0] if some else no_changes()
@@ -79,7 +79,7 @@ def joined(several: Sequence[UnwrittenChanges]) -> UnwrittenChanges:
 
 
 def same(these: PartitionChanges, those: PartitionChanges) -> Bools:
-    """Which of `these` states equal those in `those`, which has all their rows."""
+    """True for each state in `these` that equals the state of the same row in `those`, which has all these rows."""
     if not len(these):
         return np.empty(0, np.bool_)
     other = in_order(those, np.searchsorted(those.rows, these.rows).astype(np.int32))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False, repr=False)  # Not frozen: that would make a decision two microseconds slower.
 class ChangeColumns(Comparable):
-    """New state of the partitions in `rows`; c changes. Brokers are ids, not rows, for the caller.
+    """New state of the partitions in `rows`; c changes. Brokers are ids, not rows.
 
     The ISR of change k is `isr[isr_offsets[k]:isr_offsets[k + 1]]`, in Kafka's order.
     """
@@ -86,18 +86,18 @@ class KraftChanges(Comparable):
 
 
 class PartitionChanges(ChangeColumns):
-    """State after the change: `partition_epochs` are those after the change."""
+    """The state after the change, with the partition epochs after the change."""
 
     __slots__ = ()
 
     def wider(self) -> KraftChanges | None:
-        """The same changes as KraftChanges if they set replicas, directories or ELRs, which are no columns here; else
-        None.
+        """The same changes as KraftChanges if they set replicas, directories or ELRs, which have no columns here;
+        otherwise None.
         """
         return None
 
     def written(self) -> Self:
-        """Returns these changes: none of them waits for a write."""
+        """Returns these changes, which are not waiting for a write."""
         return self
 
 

@@ -33,7 +33,7 @@ PARTITION_COLUMNS: Final = (
     _column("replicas__ps", np.int16, "assigned brokers by row, in assignment order, packed, padded with -1", -1),
     _column("isr__pi", np.int16, "in-sync brokers by row, in Kafka's order (it is on the wire), packed, -1", -1),
     _column("leader__p", np.int16, "the leader by broker row, -1 for none", -1),
-    _column("leader_epoch__p", np.int32, "one higher at every new leader or ISR that Kafka fences, -1 at first"),
+    _column("leader_epoch__p", np.int32, "raised by new leaders, and by ISR changes that Kafka fences; -1 at first"),
     _column("partition_epoch__p", np.int32, "ZooKeeper: version of the state node; KRaft: partitionEpoch"),
     _column("controller_epoch__p", np.int32, "the controller epoch that wrote the state; KRaft: 0"),
     _column("leader_recovery_state__p", np.int8, "0 recovered, 1 recovering after an unclean election"),
@@ -42,7 +42,7 @@ PARTITION_COLUMNS: Final = (
 ON_DEMAND_COLUMNS: Final = (
     _column("directories__ps", np.int32, "by replica slot, its log directory (KIP-858); MIGRATING, 0, in unused slots"),
     _column("elr__pi", np.int16, "eligible leader replicas by row (KIP-966), packed, -1", -1),
-    _column("last_known_elr__pi", np.int16, "what the ELR was when it became empty, likewise", -1),
+    _column("last_known_elr__pi", np.int16, "the ELR before it became empty, by row (KIP-966), packed", -1),
 )
 """Made when the first partition needs them. None before: all directories are MIGRATING, all ELRs empty.
 

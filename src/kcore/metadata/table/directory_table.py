@@ -30,7 +30,7 @@ def is_reserved_directory(directory: bytes) -> bool:
 
 
 class DirectoryTable:
-    """Directories by row: the three reserved ones first, then the others in the order of their first mention.
+    """Directories by row: first the three reserved directories, then others in the order of their first mention.
 
     A row is never reused. The broker's registration decides whether a directory is online. A replica of broker b in
     directory d is online if d is MIGRATING or UNASSIGNED, or `owner__d[d] == b`. It is also online if d is not LOST and
@@ -99,7 +99,7 @@ class DirectoryTable:
                 self.write_owner(row, broker_row)
 
     def disown(self, rows: Iterable[int], broker_row: int) -> None:
-        """Remove the owner of these directories."""
+        """Remove the broker as the owner of these directories."""
         for row in rows:
             if self._owner[row] == broker_row:
                 self.write_owner(row, NO_BROKER_ROW)

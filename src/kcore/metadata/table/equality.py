@@ -47,7 +47,7 @@ def _columns_in_order(
     rows = rows[order]
     columns: dict[str, Any] = {"topics": topics[order], "partitions": partitions[order]}
     columns |= {name: getattr(table, f"{name}__p")[rows] for name in _NUMBERS}
-    ids = np.append(table.brokers.ids, NO_BROKER_ROW)  # Row -1 is the last: no broker.
+    ids = np.append(table.brokers.ids, NO_BROKER_ROW)  # Row -1 indexes the last item: no broker.
     columns["leader"] = ids[table.leader__p[rows]]
     for name in _LISTS:
         lists: Array | None = getattr(table, name)

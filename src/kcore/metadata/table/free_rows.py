@@ -11,7 +11,7 @@ from kcore.types import Int32s
 class FreeRows:
     """Rows without a partition, below the table's length. Neighbouring runs are merged.
 
-    A run to take is found by a scan from the lowest one on, a single row at once; a run to add by bisection.
+    `take_run` scans the runs from the lowest on, and finds a single row at once. `add` finds its place by bisection.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class FreeRows:
         return sum(self._ends) - sum(self._firsts)
 
     def add(self, rows: Int32s) -> None:
-        """Add these rows, ascending and none of them free."""
+        """Add these rows, ascending and none of them free yet."""
         breaks = np.flatnonzero(np.diff(rows) != 1) + 1
         for run in np.split(rows, breaks) if len(rows) else ():
             self._join(int(run[0]), int(run[-1]) + 1)
@@ -44,7 +44,7 @@ class FreeRows:
         return first
 
     def first_of_run(self, count: int) -> int | None:
-        """The first row of that run, which stays free."""
+        """The first row of the first run of `count` free rows, which stay free; None if there is no such run."""
         runs = zip(self._firsts, self._ends, strict=True)
         return next((first for first, end in runs if end - first >= count), None)
 

@@ -17,7 +17,7 @@ from kcore.wire.buffers import read_only
 # Rows that are prepared ahead, so that partitions that come one by one do not write every column twice.
 _FREE_AHEAD: Final = 64
 _AHEAD: Final = 16  # A column grows when less than one row in this many is free.
-_WIDENED_AT_ONCE: Final = 1 << 18  # Rows copied at a time: first use of memory takes far longer than the copy.
+_WIDENED_AT_ONCE: Final = 1 << 18  # Rows that a part copies: the first use of memory takes far longer than the copy.
 _ON_REPLICAS: Final = {"replicas__ps": ("replicas__ps", "directories__ps")}  # Columns that must be equally wide.
 
 
@@ -42,7 +42,7 @@ class PartitionColumns:
     last_known_elr__pi: Int16s | None
 
     def __init__(self, columns: Mapping[str, Array]) -> None:
-        """Owns the arrays from now on, all of one length."""
+        """Takes ownership of the arrays, which must have the same length."""
         self._own(together(columns), len(columns["leader__p"]))
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -88,7 +88,7 @@ class PartitionColumns:
         self._show(length)
 
     def _make_room(self, length: int) -> None:
-        """Make room for that many rows in every column. Also grow one column a call that is nearly full.
+        """Make room for that many rows in every column. A call also grows one column that is nearly full.
 
         Copying a column of a million rows takes some milliseconds; copying all of them together would delay requests.
         """
@@ -102,7 +102,7 @@ class PartitionColumns:
             self._free_to = known
 
     def _make(self, name: str, width: int) -> None:
-        """Make a column on demand, and at least that wide."""
+        """Make a column of ON_DEMAND_COLUMNS, or widen it, so that it is at least `width` wide."""
         if name in self._room:
             self._widen(name, width)
             return
@@ -116,7 +116,7 @@ class PartitionColumns:
         self._set_room(name, array)
 
     def widening(self, name: str, width: int) -> Iterator[None]:
-        """Widen a 2-D column, and those that are always as wide, if needed.
+        """Widen a 2-D column, and the columns that must be equally wide, if needed.
 
         A part copies some rows of one column; the table changes after the last part. The rows must not change
         meanwhile.
@@ -138,7 +138,7 @@ class PartitionColumns:
         return [each for each in _ON_REPLICAS.get(name, (name,)) if each in self._room]
 
     def _widen(self, name: str, width: int, room: Mapping[str, Array] = MappingProxyType({})) -> None:
-        """`room`: the wide columns, if they are made already."""
+        """Widen a column and those that must be equally wide. `room`: the wide arrays, if they are made already."""
         if width <= self._room[name].shape[1]:
             return
         self.layout_version += 1
@@ -181,7 +181,7 @@ class PartitionColumns:
         return places
 
     def _restore_columns(self, images: RowImages) -> None:
-        """Restore rows; columns, or parts of them, that did not exist then become empty."""
+        """Restore saved rows; columns and parts of columns that did not exist when they were saved become empty."""
         layout = [(*images.layout.get(name, (0, 0)), ALL_COLUMNS[name].nothing & 0xFF) for name in self._room]
         rows, count = images.rows[: images.count], images.count
         kernels.restore(self.column_arrays(), rows, images.images[:count], np.array(layout, np.int64))
@@ -196,7 +196,7 @@ class PartitionColumns:
 
 
 def _copied(array: Array, room: Array | None) -> Array:
-    """A copy, in `room` if it has an array that is large enough."""
+    """A copy, in `room` if that array is large enough."""
     if room is None or room.shape[1:] != array.shape[1:] or len(room) < len(array):
         return array.copy()
     room[: len(array)] = array

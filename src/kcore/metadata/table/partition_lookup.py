@@ -18,7 +18,7 @@ class PartitionLookup:
     """The rows of each topic's partitions.
 
     Partitions 0, 1, 2 ... of topic t usually have the count__t[t] rows from first__t[t] on: two numbers a topic. All
-    others are strays, in a hash table; a table from a request, in Kafka's hash order, is mostly strays.
+    others are strays, in a hash table. If a table is made from a request, in Kafka's hash order, most are strays.
     """
 
     def __init__(self, topic_row__p: Int32s, partition_index__p: Int32s, topics: int) -> None:
@@ -45,7 +45,7 @@ class PartitionLookup:
         self._add_strays(topic_row__p[strays], partition_index__p[strays], strays)
 
     def _add_strays(self, topic_rows: Int32s, partitions: Int32s, rows: Int32s) -> None:
-        """TableError for a known partition."""
+        """Add strays; TableError for a partition that is known already."""
         keys = topic_rows.astype(np.int64) << 32 | partitions
         keys.sort()
         again = np.flatnonzero(keys[1:] == keys[:-1])
@@ -119,17 +119,17 @@ class PartitionLookup:
         return rows, starts
 
     def add(self, topic_row: int, first_partition: int, first_row: int, count: int) -> None:
-        """Add new partitions first_partition onwards of a topic, in rows first_row onwards."""
+        """Add `count` new partitions of a topic, from `first_partition` on, in the rows from `first_row` on."""
         fresh = np.arange(count, dtype=np.int32)
         self.put(np.full(count, topic_row, np.int32), fresh + np.int32(first_partition), fresh + np.int32(first_row))
 
     def put_one(self, topic_row: int, partition: int, row: int) -> None:
-        """Add a new partition in that row."""
+        """Add one new partition in `row`."""
         self.know_topics(topic_row + 1)
         self._put_known(*(np.array([each], np.int32) for each in (topic_row, partition, row)))
 
     def put(self, topic_rows: Int32s, partitions: Int32s, rows: Int32s) -> None:
-        """Add new partitions in those rows."""
+        """Add new partitions, each in the row given for it."""
         self.know_topics(int(topic_rows.max(initial=-1)) + 1)
         self._put_known(topic_rows, partitions, rows)
 

@@ -56,7 +56,7 @@ class PartitionQueries(PartitionRows):
         return self._states(wanted)
 
     def _states(self, rows: Int32s) -> Iterator[PartitionState]:
-        ids = [*self.brokers.ids.tolist(), NO_LEADER]  # Row -1 is the last: no broker.
+        ids = [*self.brokers.ids.tolist(), NO_LEADER]  # Row -1 indexes the last item: no broker.
         for first in range(0, len(rows), _AT_ONCE):
             part = rows[first : first + _AT_ONCE]
             columns: list[Any] = [getattr(self, name)[part].tolist() for name in ("topic_row__p", *_NUMBERS)]
@@ -110,11 +110,11 @@ class PartitionQueries(PartitionRows):
 
         Source: `kafka-topics.sh --unavailable-partitions`, KafkaController.offlinePartitionCount.
         """
-        is_live__b = np.append(self.brokers.live, False)  # Row -1 is the last: no leader.
+        is_live__b = np.append(self.brokers.live, False)  # Row -1 indexes the last item: no leader.
         return self._rows(~is_live__b[self.leader__p])
 
     def under_replicated(self) -> Int32s:
-        """Partitions whose ISR is smaller than their replicas, without those that a reassignment is adding.
+        """Partitions with fewer ISR members than replicas, not counting replicas that a reassignment is adding.
 
         Source: Partition.isUnderReplicated, `kafka-topics.sh --under-replicated-partitions`.
         """
@@ -143,15 +143,15 @@ class PartitionQueries(PartitionRows):
         return np.minimum(wanted, _sizes(self.replicas__ps))
 
     def not_led_by_preferred(self) -> Int32s:
-        """Partitions whose leader is not their first replica, also those without a leader."""
+        """Partitions whose leader is not their first replica, and partitions without a leader."""
         return self._rows(self.leader__p != self._preferred())
 
     def leaders_by_broker(self) -> dict[int, int]:
-        """How many partitions each broker leads, by id; all brokers of the table, in its order."""
+        """The number of partitions that each broker leads, by id, for all brokers of the table in its order."""
         return self._by_broker(self.leader__p)
 
     def replicas_by_broker(self) -> dict[int, int]:
-        """How many replicas each broker has, by id; all brokers of the table, in its order."""
+        """The number of replicas that each broker has, by id, for all brokers of the table in its order."""
         return self._by_broker(self.replicas__ps)
 
     def preferred_imbalance(self) -> dict[int, float]:

@@ -1,7 +1,7 @@
 """Manages the rows of a partition table: which are used, how they are found, and the index, lookup and free rows.
 
-`known_rows` checks rows from outside; the other methods check nothing. Each calls the recorder before it changes
-anything.
+`known_rows` checks rows from outside; the other methods check nothing. Every method calls the recorder before it
+changes anything.
 """
 
 from collections import deque
@@ -28,11 +28,11 @@ from kcore.metadata.table.validation import check_range
 from kcore.types import Int16s, Int32s
 
 MOVES: Final = ("adding", "removing")
-FREED_AT_ONCE: Final = 8_192  # Partitions of removed topics: some milliseconds.
+FREED_AT_ONCE: Final = 8_192  # Partitions of removed topics that a part frees: some milliseconds.
 
 
 class PartitionRows(PartitionColumns):
-    """The columns, with the brokers, the topics, and a broker index that follows.
+    """The columns, with the brokers, the topics, and a broker index that follows every change.
 
     A partition keeps its row until its topic is removed. Its row is then free: no replicas, no ISR, no leader, topic
     row -1. Decisions change nothing in free rows, and new partitions reuse them.
@@ -46,7 +46,7 @@ class PartitionRows(PartitionColumns):
     removing: dict[int, tuple[int, ...]]
 
     def __init__(self, columns: Mapping[str, Array], topics: TopicTable, brokers: BrokerTable) -> None:
-        """Owns these columns of broker and topic rows from now on, none of them free."""
+        """Takes ownership of the columns of broker and topic rows; no row may be free."""
         super().__init__(columns)
         self.topics, self.brokers, self.recorder = topics, brokers, None
         self.adding, self.removing = {}, {}
@@ -62,7 +62,7 @@ class PartitionRows(PartitionColumns):
 
     @property
     def partition_count(self) -> int:
-        """The number of partitions: rows less free ones."""
+        """The number of partitions: of rows that are not free."""
         return len(self) - len(self._free)
 
     def rows_of(self, topic_rows: npt.ArrayLike, partitions: npt.ArrayLike) -> Int32s:
@@ -83,7 +83,7 @@ class PartitionRows(PartitionColumns):
         return self._lookup.rows_of_topic(self.topics.row(name))
 
     def replica_count(self, row: int) -> int:
-        """How many replicas a partition has."""
+        """The number of a partition's replicas."""
         return int((self.replicas__ps[row] != NO_BROKER_ROW).sum())
 
     def known_rows(self, rows: npt.ArrayLike) -> Int32s:
@@ -98,7 +98,7 @@ class PartitionRows(PartitionColumns):
         return known
 
     def moves(self, part: str) -> dict[int, tuple[int, ...]]:
-        """`adding` or `removing`."""
+        """The dict `adding` or `removing`, by its name."""
         found: dict[int, tuple[int, ...]] = getattr(self, part)
         return found
 
@@ -113,7 +113,7 @@ class PartitionRows(PartitionColumns):
         return rows
 
     def _take_free_rows(self, count: int) -> int:
-        """Take the first of `count` free rows in a run, at the table's end if there is no such run."""
+        """Take a run of `count` free rows, or of new rows at the table's end; returns its first row."""
         if (first := self._free.take_run(count)) is not None:
             return first
         first = len(self)
@@ -127,7 +127,7 @@ class PartitionRows(PartitionColumns):
     def write_rows(
         self, rows: Int32s, values: Mapping[str, Any], moves: Mapping[str, Mapping[int, tuple[int, ...]]] | None = None
     ) -> None:
-        """Write partitions in `rows`, ascending: by column, an array or a number; by part of MOVES, rows."""
+        """Write `rows`, ascending. `values`: by column, array or number. `moves`: by part of MOVES, broker rows."""
         for column in ON_DEMAND_COLUMNS:
             given = values.get(column.name)
             if given is not None and column.name not in self._room and (given != column.nothing).any():
@@ -145,9 +145,7 @@ class PartitionRows(PartitionColumns):
             self._set_moves(part, given)
 
     def write_row(self, row: int, values: Mapping[str, Any]) -> None:
-        """As `write_rows` for one: by column, a number or a list of broker or directory rows; by `adding` and
-        `removing`.
-        """
+        """As `write_rows` for one. By column or part of MOVES, a number or a list of broker or directory rows."""
         if self.recorder is not None:
             self.recorder.rows(self, np.array([row], np.int32))
         before: list[int] | None = self.replicas__ps[row].tolist() if "replicas__ps" in values else None
@@ -165,7 +163,7 @@ class PartitionRows(PartitionColumns):
             self.index.replace_row(row, before, values["replicas__ps"])
 
     def offer_rows(self, count: int) -> Int32s:
-        """Rows for `count` new partitions: the lowest free ones, then some after the last. They stay free.
+        """Rows for `count` new partitions: the lowest free rows, then new rows after the last. They stay free.
 
         `settle_rows` must follow before any other change.
         """
@@ -196,7 +194,7 @@ class PartitionRows(PartitionColumns):
         self.index.replace(rows[old], before[first[old]], self.replicas__ps[rows[old]])
 
     def set_moves(self, moves: Int32s) -> None:
-        """Set the reassignments that a kernel found: row, place in MOVES, number of broker rows, those; and so on."""
+        """Set reassignments from a kernel, each: partition row, index in MOVES, number of broker rows, broker rows."""
         values, at = moves.tolist(), 0
         given: tuple[dict[int, tuple[int, ...]], ...] = tuple({} for _ in MOVES)
         while at < len(values):
@@ -232,14 +230,14 @@ class PartitionRows(PartitionColumns):
             self._lookup.remove(self.topics.remove(name))
 
     def removing_topic_rows(self, topic_rows: Int32s) -> Iterator[None]:
-        """As `remove_topics` in parts, by ascending rows of topics with ids; the caller records the deletion."""
+        """As `remove_topics`, in parts, for topics with ids by ascending row; the caller records the deletion."""
         yield from self._freeing_partitions(topic_rows)
         for topic_row in topic_rows.tolist():
             self._lookup.remove(topic_row)
         self.topics.remove_all(topic_rows)
 
     def _freeing_partitions(self, topic_rows: Int32s) -> Iterator[None]:
-        """Free all partitions of these topics, in parts, each topic's last ones first."""
+        """Free all partitions of these topics, in parts, from each topic's last partition on."""
         rows = self._lookup.rows_of_topics(topic_rows)[0]
         while len(rows):
             rows, gone = rows[:-FREED_AT_ONCE], np.sort(rows[-FREED_AT_ONCE:])
@@ -260,7 +258,7 @@ class PartitionRows(PartitionColumns):
         self._free.add(rows)
 
     def _set_moves(self, part: str, given: Mapping[int, tuple[int, ...]]) -> None:
-        """Set the replicas that are being added or removed, as broker rows by partition row: none ends the move."""
+        """Set the replicas that are being added or removed, as broker rows by partition row; () ends the move."""
         moves = self.moves(part)
         before = {row: moves.get(row, ()) for row, brokers in given.items() if brokers or row in moves}
         if not before:
@@ -293,7 +291,7 @@ class PartitionRows(PartitionColumns):
             self.recorder.rows(self, rows)
 
     def restore_rows(self, images: RowImages) -> None:
-        """Restore rows before a change; also the index, the lookup and the free rows."""
+        """Restore rows to their values before a change, and with them the index, the lookup and the free rows."""
         rows = np.unique(images.rows[: images.count])
         replicas, topics, partitions = self.replicas__ps[rows], self.topic_row__p[rows], self.partition_index__p[rows]
         self._restore_columns(images)
@@ -310,7 +308,7 @@ class PartitionRows(PartitionColumns):
         self._free.add(rows[was_used & ~is_used])
 
     def truncate(self, length: int) -> None:
-        """Shorten the table: the rows after them are free."""
+        """Shorten the table to `length` rows; the removed rows must be free."""
         self._free.truncate(length)
         self._set_length(length)
 

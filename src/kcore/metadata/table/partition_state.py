@@ -6,7 +6,7 @@ from kcore.types import Uuid
 
 
 class ReplicaAssignment(NamedTuple):
-    """The replicas of a partition; `replicas` includes those that are being added and removed (KIP-455)."""
+    """The replicas of a partition; `replicas` includes adding and removing replicas (KIP-455)."""
 
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...] = ()

@@ -48,14 +48,14 @@ __all__ = ["NO_TOPIC", "PartitionState", "PartitionTable"]
 
 
 class PartitionTable(PartitionQueries):
-    """The columns of `column_list.py`, with the brokers, the topics and a broker index that follows.
+    """The columns of `column_list.py`, with the brokers, the topics and a broker index that follows every change.
 
     Read the columns, which are read-only arrays, and change them only by the methods: kernels trust the broker rows in
     them. A table belongs to one thread at a time.
     """
 
     def __init__(self, columns: Mapping[str, Array], topics: TopicTable, brokers: BrokerTable) -> None:
-        """A table that owns these columns of broker and topic rows from now on; TableError if they are invalid."""
+        """Takes ownership of the columns of broker and topic rows; TableError if they are invalid."""
         check_columns(columns, brokers, len(topics))
         super().__init__(columns, topics, brokers)
 
@@ -83,15 +83,15 @@ class PartitionTable(PartitionQueries):
         """Make a table from arrays: `replicas`, `isr` and ELRs are 2-D broker ids, packed and padded with -1.
 
         `directories`: 2-D, by replica slot, rows of `brokers.directory_table`, 0 in unused slots. Defaults: the ISR is
-        the replicas, the leader the first of them, epochs are 0, all is one topic named "topic", partitions are
-        numbered in order. Brokers are those named as replicas, all live, directories are MIGRATING and ELRs empty. The
-        table owns `topics` and `brokers` from now on. TableError says what is wrong.
+        the replicas, the leader the first replica, epochs are 0, all partitions are of one topic named "topic" and are
+        numbered in order. Brokers are those that have replicas, all live; directories are MIGRATING and ELRs empty. The
+        table owns `topics` and `brokers` from now on. TableError for invalid arrays.
         """
         replica_ids = as_broker_lists("replicas", replicas)
         count = len(replica_ids)
         topics = _topics_of(topics, brokers)
         if topic_rows is None and len(topics) != 1:
-            raise TableError(f"there are {len(topics)} topics: topic_rows must say which partition is whose")
+            raise TableError(f"there are {len(topics)} topics: topic_rows must give each partition's topic")
         brokers = BrokerTable.from_arrays(distinct_brokers(replica_ids)) if brokers is None else brokers
         replicas__ps, topic_row__p = brokers.rows(replica_ids), _column("topic_rows", topic_rows, count)
         indexes = numbered(topic_row__p) if partition_indexes is None else partition_indexes
@@ -132,12 +132,12 @@ class PartitionTable(PartitionQueries):
         """Apply changes: leader, ISR, epochs and recovery state, under one controller epoch or one a row.
 
         `leaving`: the brokers of the decision, if they are lost. Later elections elect none of them until
-        `brokers.set_lost(ids, lost=False)`. Without it they may still be elected.
+        `brokers.set_lost(ids, lost=False)`. Without `leaving` they may still be elected.
 
         KRaft's changes may also name replicas, directories and ELRs; they have no controller epoch. Everything is
         checked before anything changes. TableError for unknown rows or brokers, wrong lengths or ranges, and changes
-        that ZooKeeper has not written yet (`UnwrittenChanges.written`). Also for changes that were decided on another
-        state: partition epochs must be one above the table's, leader epochs the table's or one above.
+        that ZooKeeper has not written yet (`UnwrittenChanges.written`). TableError for changes decided on another
+        state, too: partition epochs must be one above the table's, leader epochs the table's or above.
         `check_epochs=False` accepts states with any epochs, such as those read from ZooKeeper.
         """
         if not isinstance(changes, PartitionChanges):
@@ -178,7 +178,7 @@ class PartitionTable(PartitionQueries):
         """TableError unless the changes follow from the present states of their partitions."""
         steps = (
             ("partition", self.partition_epoch__p, changes.partition_epochs, 1, 1),
-            # If several brokers fail at once, each may be a leader.
+            # If several brokers fail at once, the leader epoch may rise several times.
             ("leader", self.leader_epoch__p, changes.leader_epochs, 0, MAX_EPOCH),
         )
         for name, column, given, least, most in steps:
@@ -261,7 +261,7 @@ class PartitionTable(PartitionQueries):
         return rows
 
     def _moves(self, rows: Iterable[int], moves: BrokerLists | None) -> dict[int, tuple[int, ...]]:
-        """`moves` by broker row; TableError unless they belong to `rows`."""
+        """`moves` with broker rows instead of ids; TableError unless they belong to `rows`."""
         moves = {} if moves is None else moves
         if not isinstance(moves, Mapping):
             raise TableError(f"replicas that move are lists of broker ids by row, not {type(moves).__name__}")

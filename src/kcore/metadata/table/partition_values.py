@@ -1,6 +1,6 @@
 """Encodes PartitionChangeRecords of decisions, and TopicRecords and PartitionRecords of new topics, from columns.
 
-No object a record is made. Values for which the level's records have no field are refused.
+No Python object is made for a record. Values for which the level's records have no field are refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,8 +22,8 @@ from kcore.types import Bools, Int16s, Int32s, Int64s, UInt8s, Uuid
 from kcore.wire.columns import Vectors
 from kcore.wire.encoded_records import EncodedRecords
 
-CHANGE_BYTES: Final = 3 + 4 + 16 + 1 + 6 + 3  # Frame, number, topic, number of tags, leader, recovery state.
-LIST_BYTES: Final = 1 + 5 + 5  # Tag, size and count of a list, at most.
+CHANGE_BYTES: Final = 3 + 4 + 16 + 1 + 6 + 3  # At most: frame, number, topic, count of tags, leader, recovery state.
+LIST_BYTES: Final = 1 + 5 + 5  # At most: tag, size and count of a list.
 PARTITION_BYTES: Final = 3 + 4 + 16 + 12 + 1 + 3 + 7 * LIST_BYTES
 TOPIC_BYTES: Final = 3 + 5 + 16 + 1
 NOTHING: Final[Mapping[int, Sequence[int]]] = {}
@@ -70,7 +70,7 @@ def _contiguous(values: Array | None, dtype: type[np.generic]) -> Any:
 
 
 def _ragged(lists: Vectors | None, count: int) -> tuple[Int32s, Int32s, UInt8s | None] | None:
-    """A list a row, as the kernel takes them; TableError if there are not `count` lists, or offsets are invalid."""
+    """The lists in the kernel's form; TableError if there are not `count` lists, or offsets are invalid."""
     if lists is None:
         return None
     # Copies: no other thread can change them between this check and the kernel.
@@ -90,7 +90,7 @@ class PartitionCreations:
 
     names: Sequence[str]  # t
     topic_ids: Sequence[Uuid]  # t
-    is_new: npt.ArrayLike  # t: whether the topic is new, too
+    is_new: npt.ArrayLike  # t: True if the topic itself is new
     topics: npt.ArrayLike  # c, indexes of `names`, ascending
     partitions: npt.ArrayLike  # c, their numbers
     replicas: npt.ArrayLike  # c by slot
@@ -148,7 +148,7 @@ def records_of_creation(
 def _with_further(
     created: EncodedRecords, topics: "TopicSlice", further: Mapping[int, Sequence[bytes]]
 ) -> EncodedRecords:
-    """Insert further values after the records of their topics, before those of partitions."""
+    """Insert the further values of each topic after its TopicRecord, before its PartitionRecords."""
     behind__t = np.cumsum(topics.writes_topic) + topics.starts[:-1]
     parts: list[EncodedRecords] = []
     begin = 0
@@ -162,7 +162,7 @@ def _with_further(
 
 
 class TopicSlice(NamedTuple):
-    """Topics and partitions to write: those of topic j are rows[starts[j]:starts[j + 1]]."""
+    """Topics and partitions to write; the partitions of topic j are in rows[starts[j]:starts[j + 1]]."""
 
     rows: Int32s  # rows of the columns
     starts: Int64s  # one more than topics
@@ -183,7 +183,7 @@ def encode_topics(
 
     `columns`: topic row, partition index, replicas, ISR, leader, leader epoch, partition epoch, recovery state,
     directories or None, ELR or None, last known ELR or None. `ids`: of brokers, topics and directories by row.
-    `adding`, `removing`: broker rows by row. All of these are a table's.
+    `adding`, `removing`: broker rows by partition row. All are in the form of a PartitionTable.
     """
     names = [name.encode() for name in topics.names]
     name_offsets = np.zeros(len(names) + 1, np.int64)

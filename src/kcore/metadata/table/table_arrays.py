@@ -16,7 +16,7 @@ class TableArrays(TypedDict, total=False):
 
     replicas: npt.ArrayLike  # p by slot
     isr: npt.ArrayLike | None  # p by position
-    leaders: npt.ArrayLike | None  # p, as all the next ones
+    leaders: npt.ArrayLike | None  # p, as the following arrays
     leader_epochs: npt.ArrayLike | None
     partition_epochs: npt.ArrayLike | None
     controller_epochs: npt.ArrayLike | None

@@ -34,7 +34,7 @@ SCHEMA = pa.schema(
 def partitions_as_arrow(table: PartitionQueries, start: int = 0, end: int | None = None) -> pa.Table:
     """Partition rows [start, end), a row each, with the columns of SCHEMA; free rows are left out."""
     rows = np.flatnonzero(table.topic_row__p[start:end] >= 0).astype(np.int32) + np.int32(start)
-    ids = np.append(table.brokers.ids, NO_BROKER_ROW)  # Row -1 is the last: no broker.
+    ids = np.append(table.brokers.ids, NO_BROKER_ROW)  # Row -1 indexes the last item: no broker.
 
     def lists(brokers: npt.NDArray[np.int16] | None) -> Any:
         if brokers is None:

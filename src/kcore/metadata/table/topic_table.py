@@ -13,7 +13,7 @@ from kcore.metadata.table.uuid_index import UuidIndex
 from kcore.types import ZERO_UUID, Int32s, UInt8s, Uuid
 from kcore.wire.same import counted
 
-_ALWAYS_SPARE = 1 << 10  # This many free rows are no reason to search for single ones.
+_ALWAYS_SPARE = 1 << 10  # `run_for` appends rows while at most this many more rows are free than in use.
 
 
 class TopicTable:
@@ -22,7 +22,7 @@ class TopicTable:
     names: list[str]
 
     def __init__(self, names: Sequence[str], ids: Sequence[Uuid] | None = None) -> None:
-        """Topics without ids (before KIP-516) have the zero Uuid. TableError for repeated names or other lengths."""
+        """Topics without ids (before KIP-516) have the zero Uuid. TableError for repeated names or missing ids."""
         self.names = list(names)
         self.recorder: Recorder | None = None
         uuids = [ZERO_UUID] * len(self.names) if ids is None else list(ids)
@@ -113,7 +113,7 @@ class TopicTable:
         )
 
     def run_for(self, count: int) -> int | None:
-        """The first of `count` rows in a run for new topics: of free rows, or after the last row.
+        """The first row of a run of `count` rows for new topics: free rows, or rows after the last.
 
         None if that would leave more rows free than in use: then single free rows must be taken.
         """
@@ -134,7 +134,7 @@ class TopicTable:
         self._by_id.put_run(first, ids)
 
     def remove_run(self, first: int, count: int, was_behind: bool) -> None:
-        """Revert an `add_all`, the last of all remaining changes."""
+        """Revert an `add_all`; every later change must be reverted already."""
         for name in self.names[first : first + count]:
             del self._rows[name]
         if was_behind:
@@ -172,13 +172,13 @@ class TopicTable:
         self._leave(rows)
 
     def add_all_again(self, rows: Int32s, names: Sequence[str], ids: UInt8s) -> None:
-        """Revert a `remove_all`, the last of all remaining changes."""
+        """Revert a `remove_all`; every later change must be reverted already."""
         self._free.take(rows.tolist())
         for row, name, topic_id in zip(rows.tolist(), names, Uuid.many(ids.tobytes()), strict=True):
             self.names[row], self._by_id[row], self._rows[name] = name, topic_id, row
 
     def remove_again(self, name: str, was_free: bool) -> None:
-        """Revert an `add`, the last of all remaining changes."""
+        """Revert an `add`; every later change must be reverted already."""
         row = self._rows.pop(name)
         if was_free:
             self.names[row], self._by_id[row] = "", ZERO_UUID
@@ -188,7 +188,7 @@ class TopicTable:
             self._by_id.pop()
 
     def add_again(self, row: int, name: str, topic_id: Uuid) -> None:
-        """Revert a `remove`, the last of all remaining changes."""
+        """Revert a `remove`; every later change must be reverted already."""
         self._free.take([row])
         self.names[row], self._by_id[row], self._rows[name] = name, topic_id, row
 

@@ -11,13 +11,13 @@ from kcore.types import ZERO_UUID, Int32s, UInt8s, Uuid
 
 
 class UuidIndex:
-    """A Uuid a row. The index leaves out rows without a searchable Uuid (a topic without an id).
+    """One Uuid for each row. The index leaves out rows with the Uuid `absent`, such as topics without an id.
 
-    If several rows have one Uuid, the last one that got it is found.
+    If several rows have the same Uuid, `row` returns the row that got it last.
     """
 
     def __init__(self, uuids: Iterable[Uuid] = (), absent: Uuid | None = None) -> None:
-        """Rows in the given order; those of the Uuid `absent` cannot be found by it."""
+        """Rows in the given order. `absent`: the Uuid that stands for none, by which no row is found."""
         self.uuids: list[Uuid] = list(uuids)
         self._absent = absent
         self._room = np.frombuffer(b"".join(chain(self.uuids, [ZERO_UUID])), np.uint8).reshape(-1, 16).copy()
@@ -43,7 +43,7 @@ class UuidIndex:
 
     @property
     def ids(self) -> UInt8s:
-        """16 bytes a row; there is room after the last row."""
+        """The Uuids, 16 bytes for each row; the array is longer than the rows in use."""
         return self._room
 
     def row(self, uuid: bytes) -> int:
@@ -51,7 +51,7 @@ class UuidIndex:
         return -1 if uuid == self._absent else kernels.find(self._slots, self._room, uuid)
 
     def append(self, uuid: Uuid) -> int:
-        """A new last row."""
+        """Add a last row and return it."""
         row = len(self.uuids)
         if row == len(self._room):
             self._room = grown(self._room, 2 * row)
@@ -60,8 +60,8 @@ class UuidIndex:
         return row
 
     def put_run(self, first: int, uuids: UInt8s) -> None:
-        """Set rows `first` onwards, uint8[n, 16], none of them absent: new last rows, or rows that have the absent
-        Uuid.
+        """Set the rows from `first` on to `uuids`, uint8[n, 16], none of them absent. The rows are new last rows, or
+        have the absent Uuid.
         """
         count, end = len(self.uuids), first + len(uuids)
         if end > len(self._room):

@@ -17,7 +17,7 @@ MAX_EPOCH: Final = 2**31 - 1
 
 
 def check_columns(columns: Mapping[str, Array], brokers: BrokerTable, topics: int) -> None:
-    """TableError unless `columns` are PARTITION_COLUMNS, and any on demand, of equal length, all values in range."""
+    """TableError unless `columns` are PARTITION_COLUMNS, and any of ON_DEMAND_COLUMNS, of equal length and valid."""
     partitions = len(columns["replicas__ps"])
     if partitions > MAX_PARTITIONS:
         raise TableError(f"{partitions} partitions; at most {MAX_PARTITIONS} fit")

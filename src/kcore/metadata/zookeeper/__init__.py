@@ -5,5 +5,5 @@
 - `znode_brokers.py`, `znode_acls.py`, `znode_tokens.py`, `znode_names.py`: the other subjects.
 - `znode_operations.py`: reads and conditional writes as data.
 - `zookeeper_dump.py`: a dump of the tree as a cluster.
-- `request_columns.py`, `merge.py`: UpdateMetadata and LeaderAndIsr as a cluster; a later request onto an earlier one.
+- `request_columns.py`: UpdateMetadata and LeaderAndIsr as a cluster. `merge.py`: merges an UpdateMetadata into a table.
 """

@@ -15,7 +15,7 @@ from kcore.types import Int32s, Int64s
 def merge(table: PartitionTable, columns: RequestColumns) -> list[str]:
     """Merges the live brokers and the partitions of a decoded UpdateMetadata, and removes topics being deleted.
 
-    Skips topics with invalid names, and returns those names. TableError, and no change, if the request is invalid or
+    Skips topics with invalid names, and returns these names. TableError, and no change, if the request is invalid or
     there are too many brokers.
     """
     received = PartitionTable.from_columns(columns)
@@ -44,7 +44,7 @@ def _merge_states(table: PartitionTable, received: PartitionTable, taken: Int64s
 
 
 def _merge_brokers(known: BrokerTable, received: BrokerTable) -> None:
-    """Adds and updates the received brokers; exactly those received as live are live.
+    """Adds and updates the received brokers; afterwards exactly the brokers that were received as live are live.
 
     TableError, before any change, for too many brokers.
     """

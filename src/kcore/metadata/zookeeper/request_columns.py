@@ -53,7 +53,7 @@ def _arrays_of_update_metadata(columns: RequestColumns) -> TableArrays:
     arrays["brokers"] = BrokerTable.from_arrays(
         np.array(ids, np.int64),
         live=np.array([broker in live for broker in ids], np.bool_),
-        racks=[live[broker][0] or None if broker in live else None for broker in ids],  # Versions 0 and 1 read as "".
+        racks=[live[broker][0] or None if broker in live else None for broker in ids],  # Versions 0 and 1 decode as "".
         endpoints=[live[broker][1] if broker in live else () for broker in ids],
     )
     return arrays

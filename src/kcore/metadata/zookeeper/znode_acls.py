@@ -30,7 +30,7 @@ class AclBinding(NamedTuple):
 
 
 def _pascal(name: str) -> str:
-    """SecurityUtils.toPascalCase"""
+    """CLUSTER_ACTION as ClusterAction (SecurityUtils.toPascalCase)."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 

@@ -11,7 +11,7 @@ from kcore.metadata.zookeeper.znodes import broker_path
 
 NEWEST_VERSION: Final = 5  # Since 2.7; 3.9 is the last release that registers in ZooKeeper.
 _ENDPOINT: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?\d{1,9})")  # As in SocketServerConfigs.
-COORDINATES: Final = "kcore.coordinates"  # Kafka ignores unknown fields.
+COORDINATES: Final = "kcore.coordinates"  # A field that only kcore writes; Kafka ignores it.
 _PROTOCOL_NAMES: Final = {number: name for name, number in SECURITY_PROTOCOLS.items()}
 
 

@@ -12,7 +12,7 @@ _IMPOSSIBLE: Final = re.compile("[\x00-\x1f\x7f-\x9f/\ud800-\uf8ff\ufff0-\U0010f
 
 
 def is_znode_name(name: str) -> bool:
-    """Whether ZooKeeper accepts the name as the last part of a path."""
+    """True if ZooKeeper accepts the name as the last part of a path."""
     return name not in ("", ".", "..") and _IMPOSSIBLE.search(name) is None
 
 

@@ -13,7 +13,7 @@ from kcore.errors import TableError
 from kcore.metadata.table.changes import PartitionChanges, UnwrittenChanges
 from kcore.types import Int32s
 
-MOST_BYTES: Final = 900_000  # Data of a znode; ZooKeeper closes the connection for a request above 1 MiB.
+MOST_BYTES: Final = 900_000  # The most data of a znode; ZooKeeper closes the connection for a request above 1 MiB.
 
 
 class Node(NamedTuple):
@@ -80,7 +80,7 @@ class ReadChildren:
 
 @dataclass(frozen=True, slots=True)
 class ReadStates:
-    """Read the state znodes of partitions, by row of the table: `States` of those that have one."""
+    """Read the state znodes of partitions, by row of the table. The result: `States` of partitions that have one."""
 
     rows: Int32s
 

@@ -12,7 +12,7 @@ from kcore.metadata.table.changes import UnwrittenChanges
 from kcore.metadata.zookeeper import znodes
 from kcore.types import Int8s, Int32s, Int64s, UInt8s
 
-_LONGEST_PATH_PART = 64  # Characters in the path of a state beside the topic's name.
+_LONGEST_PATH_PART = 64  # The most characters of a state's path beside the topic's name.
 _UNREADABLE: Final = znodes.PartitionStateNode(NO_LEADER, NO_EPOCH, (), NO_EPOCH)  # Stands for an unreadable state.
 
 
@@ -33,7 +33,7 @@ class Texts(NamedTuple):
 
 
 class StateColumns(NamedTuple):
-    """The states of c partitions; the ISR of c is `isr[isr_offsets[c]:isr_offsets[c + 1]]`."""
+    """The states of c partitions; the ISR of state k is `isr[isr_offsets[k]:isr_offsets[k + 1]]`."""
 
     leaders: Int32s
     leader_epochs: Int32s
@@ -92,7 +92,7 @@ def decode_states(
 ) -> StateColumns:
     """Decodes states: state c is `text[begins[c]:ends[c]]`, and `path(c)` is its znode's path for errors.
 
-    With `on_error` no TableError is raised: it is called for each unreadable state, whose columns are then undefined.
+    With `on_error`, which gets each error, no TableError is raised; an unreadable state has leader and epochs -1.
     """
     count = len(begins)
     text = np.frombuffer(text, np.uint8)

@@ -100,7 +100,7 @@ def _careful(name: str, data: bytes) -> _Topic:
 
 
 def _are_integers(replicas: Any) -> bool:
-    """Whether these are lists of integers."""
+    """True if `replicas` is a list of lists of integers."""
     try:
         kinds = {*map(type, chain.from_iterable(replicas))}
         return {*map(type, replicas)} <= {list} and kinds <= {int}

@@ -94,14 +94,14 @@ def delete_topic_path(topic: str) -> str:
 
 
 class Controller(NamedTuple):
-    """/controller"""
+    """The content of /controller."""
 
     broker_id: int
     kraft_controller_epoch: int | None  # None: written before 3.4; -1: not a KRaft controller
 
 
 def encode_controller(broker_id: int, timestamp_ms: int, kraft_controller_epoch: int = -1) -> bytes:
-    """ControllerZNode"""
+    """The data of /controller (ControllerZNode)."""
     return encode_json(
         {
             "version": 2,
@@ -113,30 +113,30 @@ def encode_controller(broker_id: int, timestamp_ms: int, kraft_controller_epoch:
 
 
 def decode_controller(data: bytes) -> Controller:
-    """ControllerZNode"""
+    """The content of /controller (ControllerZNode)."""
     fields = Fields.of(CONTROLLER, data)
     return Controller(fields.integer("brokerid"), fields.integer("kraftControllerEpoch", None))
 
 
 def encode_controller_epoch(epoch: int) -> bytes:
-    """ControllerEpochZNode"""
+    """The data of /controller_epoch (ControllerEpochZNode)."""
     return b"%d" % epoch
 
 
 def decode_controller_epoch(data: bytes) -> int:
-    """ControllerEpochZNode"""
+    """The controller epoch in /controller_epoch (ControllerEpochZNode)."""
     return parse_integer(CONTROLLER_EPOCH, data.decode(errors="replace"))
 
 
 class TopicAssignment(NamedTuple):
-    """/brokers/topics/<topic>"""
+    """The content of /brokers/topics/<topic>: the topic's id, and replicas by partition index."""
 
     topic_id: Uuid | None  # None before KIP-516
     partitions: dict[int, ReplicaAssignment]
 
 
 def encode_topic(assignment: TopicAssignment) -> bytes:
-    """TopicZNode, version 3."""
+    """The data of a topic's znode, in version 3 (TopicZNode)."""
     by_text = {str(partition): replicas for partition, replicas in assignment.partitions.items()}
     adding = mutable_order(text for text, replicas in by_text.items() if replicas.adding_replicas)
     removing = mutable_order(text for text, replicas in by_text.items() if replicas.removing_replicas)
@@ -152,7 +152,7 @@ def encode_topic(assignment: TopicAssignment) -> bytes:
 
 
 def decode_topic(topic: str, data: bytes) -> TopicAssignment:
-    """TopicZNode, any version; the partitions are in ascending order."""
+    """The content of a topic's znode of any version, partitions ascending (TopicZNode)."""
     path = topic_path(topic)
     fields = Fields.of(path, data)
     partitions, adding, removing = (
@@ -176,7 +176,7 @@ def _topic_id(path: str, fields: Fields) -> Uuid | None:
 
 
 class PartitionStateNode(NamedTuple):
-    """/brokers/topics/<topic>/partitions/<partition>/state; the znode's version is the partition epoch."""
+    """The content of a partition's state znode, `state_path`; the znode's version is the partition epoch."""
 
     leader: int  # -1 for none
     leader_epoch: int
@@ -186,7 +186,7 @@ class PartitionStateNode(NamedTuple):
 
 
 def encode_state(state: PartitionStateNode) -> bytes:
-    """TopicPartitionStateZNode; the recovery state is left out if it is RECOVERED."""
+    """The data of a state znode; the recovery state is left out if it is RECOVERED (TopicPartitionStateZNode)."""
     recovering = {"leader_recovery_state": state.leader_recovery_state} if state.leader_recovery_state else {}
     return encode_json(
         {
@@ -201,7 +201,7 @@ def encode_state(state: PartitionStateNode) -> bytes:
 
 
 def decode_state(path: str, data: bytes) -> PartitionStateNode:
-    """TopicPartitionStateZNode"""
+    """The content of a state znode (TopicPartitionStateZNode)."""
     fields = Fields.of(path, data)
     recovery = fields.integer("leader_recovery_state", RECOVERED)
     if recovery not in (RECOVERED, RECOVERING):
@@ -216,18 +216,21 @@ def decode_state(path: str, data: bytes) -> PartitionStateNode:
 
 
 def encode_config(config: Mapping[str, str]) -> bytes:
-    """ConfigEntityZNode"""
+    """The data of the znode of an entity's settings (ConfigEntityZNode)."""
     return encode_json({"version": 1, "config": {name: config[name] for name in properties_order(config)}})
 
 
 def decode_config(path: str, data: bytes) -> dict[str, str]:
-    """ConfigEntityZNode; a znode without data or without `config` has no settings."""
+    """An entity's settings; a znode without data or without `config` has none (ConfigEntityZNode)."""
     config = Fields.of(path, data or b"{}").object("config", {})
     return {name: config.text(name) for name in config}
 
 
 def encode_config_change(entity_path: str) -> bytes:
-    """ConfigEntityChangeNotificationSequenceZNode; `entity_path` is, for example, topics/<topic>."""
+    """A notification of changed settings. `entity_path` is, for example, topics/<topic>.
+
+    Source: ConfigEntityChangeNotificationSequenceZNode.
+    """
     return encode_json({"version": 2, "entity_path": entity_path})
 
 
@@ -245,17 +248,17 @@ TopicPartition = tuple[str, int]
 
 
 def encode_isr_change(partitions: Iterable[TopicPartition]) -> bytes:
-    """IsrChangeNotificationSequenceZNode"""
+    """A notification that the ISRs of these partitions changed (IsrChangeNotificationSequenceZNode)."""
     return _encode_partitions(partitions)
 
 
 def decode_isr_change(path: str, data: bytes) -> list[TopicPartition]:
-    """IsrChangeNotificationSequenceZNode"""
+    """The partitions in a notification of changed ISRs (IsrChangeNotificationSequenceZNode)."""
     return _decode_partitions(path, data)
 
 
 def decode_preferred_replica_election(data: bytes) -> list[TopicPartition]:
-    """PreferredReplicaElectionZNode"""
+    """The partitions in /admin/preferred_replica_election (PreferredReplicaElectionZNode)."""
     return _decode_partitions(PREFERRED_REPLICA_ELECTION, data)
 
 
@@ -270,18 +273,18 @@ def _decode_partitions(path: str, data: bytes) -> list[TopicPartition]:
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:
-    """LogDirEventNotificationSequenceZNode: a log directory failed."""
+    """A notification that a log directory of the broker failed (LogDirEventNotificationSequenceZNode)."""
     return encode_json({"version": 1, "broker": broker_id, "event": 1})
 
 
 def decode_log_dir_event(path: str, data: bytes) -> int:
-    """LogDirEventNotificationSequenceZNode: the id of the broker."""
+    """The id of the broker whose log directory failed (LogDirEventNotificationSequenceZNode)."""
     broker_id: int = Fields.of(path, data).integer("broker")
     return broker_id
 
 
 def encode_reassign_partitions(replicas: Mapping[TopicPartition, Iterable[int]]) -> bytes:
-    """ReassignPartitionsZNode"""
+    """The data of /admin/reassign_partitions (ReassignPartitionsZNode)."""
     partitions = [
         {"topic": topic, "partition": partition, "replicas": list(brokers)}
         for (topic, partition), brokers in replicas.items()
@@ -290,13 +293,13 @@ def encode_reassign_partitions(replicas: Mapping[TopicPartition, Iterable[int]])
 
 
 def decode_reassign_partitions(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
-    """ReassignPartitionsZNode; if a partition is named twice, the last entry counts."""
+    """The target replicas by partition; if a partition is named twice, the last counts (ReassignPartitionsZNode)."""
     listed = Fields.of(REASSIGN_PARTITIONS, data).objects("partitions")
     return {(each.text("topic"), each.integer("partition")): each.integers("replicas") for each in listed}
 
 
 class ProducerIdsBlock(NamedTuple):
-    """/latest_producer_id_block: the last allocated block of producer ids, and its broker."""
+    """The content of /latest_producer_id_block: the last allocated block of producer ids, and its broker."""
 
     broker_id: int
     first_producer_id: int
@@ -304,7 +307,7 @@ class ProducerIdsBlock(NamedTuple):
 
 
 def encode_producer_id_block(block: ProducerIdsBlock) -> bytes:
-    """ProducerIdBlockZNode"""
+    """The data of /latest_producer_id_block (ProducerIdBlockZNode)."""
     return encode_json(
         {
             "version": 1,
@@ -316,7 +319,7 @@ def encode_producer_id_block(block: ProducerIdsBlock) -> bytes:
 
 
 def decode_producer_id_block(data: bytes) -> ProducerIdsBlock | None:
-    """ProducerIdBlockZNode; None if no block is allocated yet."""
+    """The last allocated block; None if no block is allocated yet (ProducerIdBlockZNode)."""
     if not data:
         return None
     fields = Fields.of(LATEST_PRODUCER_ID_BLOCK, data)
@@ -325,18 +328,18 @@ def decode_producer_id_block(data: bytes) -> ProducerIdsBlock | None:
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
-    """ClusterIdZNode"""
+    """The data of /cluster/id (ClusterIdZNode)."""
     return encode_json({"version": "1", "id": cluster_id})
 
 
 def decode_cluster_id(data: bytes) -> str:
-    """ClusterIdZNode"""
+    """The cluster id in /cluster/id (ClusterIdZNode)."""
     cluster_id: str = Fields.of(CLUSTER_ID, data).text("id")
     return cluster_id
 
 
 class Feature(NamedTuple):
-    """/feature: finalized features (KIP-584)."""
+    """The content of /feature: finalized features (KIP-584)."""
 
     enabled: bool
     features: dict[str, int]  # the highest level of each
@@ -344,14 +347,14 @@ class Feature(NamedTuple):
 
 
 def encode_feature(feature: Feature) -> bytes:
-    """FeatureZNode"""
+    """The data of /feature (FeatureZNode)."""
     keys = ("max_version_level", "min_version_level")[: 1 if feature.version == 2 else 2]
     levels = {name: dict.fromkeys(keys, feature.features[name]) for name in immutable_order(feature.features)}
     return encode_json({"features": levels, "version": feature.version, "status": int(feature.enabled)})
 
 
 def decode_feature(data: bytes) -> Feature:
-    """FeatureZNode"""
+    """The content of /feature (FeatureZNode)."""
     fields = Fields.of(FEATURE, data)
     version, status = fields.integer("version"), fields.integer("status")
     if version not in (1, 2) or status not in (0, 1):
@@ -369,7 +372,7 @@ def _level(levels: Fields, version: int) -> int:
 
 
 class Migration(NamedTuple):
-    """/migration: the progress of the migration to KRaft (KIP-866)."""
+    """The content of /migration: the progress of the migration to KRaft (KIP-866)."""
 
     kraft_controller_id: int
     kraft_controller_epoch: int
@@ -378,7 +381,7 @@ class Migration(NamedTuple):
 
 
 def decode_migration(data: bytes) -> Migration:
-    """MigrationZNode"""
+    """The content of /migration (MigrationZNode)."""
     fields = Fields.of(MIGRATION, data)
     if (version := fields.integer("version")) != 0:
         raise fault(MIGRATION, f"version {version}")

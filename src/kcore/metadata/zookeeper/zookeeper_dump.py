@@ -124,7 +124,7 @@ def _arrays(nodes: dict[str, Node]) -> TableArrays:
 def _moves(
     topics: dict[str, TopicAssignment], partitions: list[tuple[int, str, int]], which: int
 ) -> dict[int, list[int]]:
-    """Field `which` of the assignments that have it, by partition row."""
+    """Field `which` of each assignment where it is not empty, by partition row."""
     moves = ((row, topics[name].partitions[part][which]) for row, (_, name, part) in enumerate(partitions))
     return {row: list(brokers) for row, brokers in moves if brokers}
 

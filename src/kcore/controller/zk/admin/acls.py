@@ -57,7 +57,7 @@ from kcore.schema.acls import (
 )
 from kcore.schema.structure import Message
 
-MOST_TRIES: Final = 10  # AclAuthorizer.maxUpdateRetries
+MOST_TRIES: Final = 10  # Attempts to write the entries of a resource (AclAuthorizer.maxUpdateRetries).
 NO_AUTHORIZER: Final = "No Authorizer is configured."
 FAILED: Final = "Failed to create ACL"  # AclAuthorizer.createAcls
 TOO_LARGE: Final = "A resource with so many ACLs does not fit into ZooKeeper."
@@ -76,7 +76,7 @@ class Outcome(NamedTuple):
 
 
 def create_acls(acls: ZkAcls | None, request: CreateAclsRequest) -> Steps[Message]:
-    """Creates entries, all of a resource at once; one that exists is no error. `acls`: None without an authorizer."""
+    """Creates entries, by one write for each resource; skips existing ones. `acls`: None without an authorizer."""
     rows = request.creations
     if acls is None:
         return CreateAclsResponse(results=[_result(Errors.SECURITY_DISABLED, NO_AUTHORIZER) for _ in rows])
@@ -127,7 +127,7 @@ def _reason_no_binding(row: AclCreation) -> str | None:
 
 
 def delete_acls(acls: ZkAcls | None, request: DeleteAclsRequest) -> Steps[Message]:
-    """Deletes the entries that match any filter; each is in the result of the first filter that it matches."""
+    """Deletes the entries that match any filter; an entry is in the result of the first filter that it matches."""
     filters = [*map(Filter, request.filters)]
     if acls is None:
         error = DeleteAclsFilterResult(error_code=Errors.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
@@ -160,7 +160,7 @@ def _removing(filters: Iterable[Filter]) -> Change:
 
 
 def describe_acls(acls: ZkAcls | None, request: DescribeAclsRequest) -> Message:
-    """The matching entries, by resource. Active and standby controllers and brokers all serve it."""
+    """The matching entries, by resource. Active and standby controllers and brokers all serve this request."""
     if acls is None:
         return DescribeAclsResponse(
             error_code=Errors.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
@@ -169,7 +169,7 @@ def describe_acls(acls: ZkAcls | None, request: DescribeAclsRequest) -> Message:
 
 
 def _update(acls: ZkAcls, changes: Mapping[Resource, Change]) -> Steps[dict[Resource, Outcome]]:
-    """Changes the entries of each resource, again if another node wrote the znode meanwhile (updateResourceAcls)."""
+    """Changes the entries of each resource; retries if another node wrote the znode meanwhile (updateResourceAcls)."""
     left, outcomes = [*changes], dict[Resource, Outcome]()
     for _ in range(MOST_TRIES):
         if not left:

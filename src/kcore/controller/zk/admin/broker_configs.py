@@ -43,11 +43,11 @@ class ConfigNode(NamedTuple):
     is_broker: bool  # A controller has no replicas, and so no throttles.
     has_topic: Callable[[str], bool]
     settings: Mapping[str, str]  # The node's own settings, by Kafka's names.
-    answers_for: Callable[[str], bool] = lambda name: False  # Brokers that proxy requests about themselves.
+    answers_for: Callable[[str], bool] = lambda name: False  # True for ids of other brokers whose settings it serves.
 
 
 def entity_of(node: ConfigNode, name: str) -> str | None:
-    """The path under /config of a BROKER resource's settings; an empty name stands for all brokers."""
+    """The path under /config of a broker's settings, or of all brokers' for an empty name; None for unknown brokers."""
     is_known = name in ("", str(node.broker_id)) or node.answers_for(name)
     return f"brokers/{name or DEFAULT}" if is_known else None
 
@@ -63,9 +63,9 @@ def check_name(node: ConfigNode, name: str) -> None:
 def altered(
     node: ConfigNode, resource: IncrementalAlterConfigsRequestAlterConfigsResource, known: Configs
 ) -> Configs | None:
-    """The altered settings; None if nothing changes. ApiException for other settings than throttles, and bad rates.
+    """A resource's settings after the change; None if nothing changes. ApiException for non-throttles and bad rates.
 
-    Kafka's tools remove the throttles of every listed broker, and so of a listed kcore controller, which has none.
+    Kafka's tools remove the throttles of every broker that Metadata lists. A kcore controller in that list has none.
     """
     if not node.is_broker and resource.resource_name == str(node.broker_id):
         if all(each.config_operation == OpType.DELETE for each in resource.configs):
@@ -105,7 +105,7 @@ def _rate(name: str, value: str) -> str:
 def described(
     node: ConfigNode, name: str, known: Configs, request: DescribeConfigsRequest, version: int
 ) -> Iterator[DescribeConfigsResourceResult]:
-    """The node's own settings and those in ZooKeeper; for all brokers only those in ZooKeeper."""
+    """The settings of a broker: the node's own and those in ZooKeeper. For an empty name, only those in ZooKeeper."""
     source = ConfigSource.DYNAMIC_BROKER_CONFIG if name else ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     values = {**(node.settings if name else {}), **known}
     for setting, value in values.items():

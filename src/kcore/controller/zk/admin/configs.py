@@ -118,9 +118,9 @@ Resource: TypeAlias = (
 
 
 def is_of_all_brokers(request: Message) -> bool:
-    """Whether a request describes or alters settings of all brokers.
+    """True if a request describes or alters settings of all brokers.
 
-    A Kafka broker serves it better: it has all broker settings, and a kcore node has replication throttles only.
+    A Kafka broker serves these requests better: a kcore node has only the replication throttles.
     """
     if not isinstance(request, DescribeConfigsRequest | IncrementalAlterConfigsRequest | AlterConfigsRequest):
         return False
@@ -137,7 +137,7 @@ class Known(NamedTuple):
 def controller_node(context: ControllerContext, event: RequestEvent[Message]) -> ConfigNode:
     """The controller as the node that alters and describes settings.
 
-    With a proxied request it alters the settings of every broker, since no broker does so itself.
+    A proxied request may alter the settings of any broker: brokers that proxy requests do not alter their own.
     """
     config, topics = context.config, context.table.topics
     names = {str(each) for each in context.table.brokers.ids.tolist()} if event.is_proxied else set[str]()
@@ -168,7 +168,7 @@ def alter_configs(node: ConfigNode, request: IncrementalAlterConfigsRequest) -> 
 
 
 def replace_configs(node: ConfigNode, request: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
-    """Replaces all settings: those that are not named fall back to their defaults (kafka-configs, for brokers)."""
+    """Replaces all settings: a setting that the request omits gets its default (kafka-configs does so for brokers)."""
     known = yield from _known_configs(node, request.resources)
     changes = [
         IncrementalAlterConfigsRequestAlterConfigsResource(
@@ -183,7 +183,7 @@ def replace_configs(node: ConfigNode, request: AlterConfigsRequest) -> Steps[Alt
 def _changes(
     node: ConfigNode, resource: AlterConfigsRequestAlterConfigsResource, known: dict[str, Known]
 ) -> list[IncrementalAlterConfigsRequestAlterableConfig]:
-    """The operations that replace a resource's settings by those in the request."""
+    """The operations that replace a resource's settings by the settings in the request."""
     change = IncrementalAlterConfigsRequestAlterableConfig
     entity = _entity_of(node, resource)
     before = known[entity].configs if entity is not None else {}
@@ -242,7 +242,7 @@ def _known_configs(node: ConfigNode, resources: Sequence[Resource]) -> Steps[dic
         try:
             known[entity] = Known({} if found is None else znodes.decode_config(path, found.data), found is not None)
         except TableError:
-            known[entity] = Known({}, has_znode=True)  # Kafka reads nothing out of it, too.
+            known[entity] = Known({}, has_znode=True)  # Kafka, too, treats an unreadable znode as empty.
     return known
 
 
@@ -283,7 +283,7 @@ def _written(entity: str, known: Known, configs: Configs) -> list[Operation]:
 
 
 def describe_configs(node: ConfigNode, request: DescribeConfigsRequest, version: int) -> Steps[DescribeConfigsResponse]:
-    """The requested settings, or all, without Kafka's documentation of them.
+    """The requested settings, or all settings, without Kafka's documentation texts.
 
     A resource that is named twice is in the response once, so that a small request cannot cause a huge response.
     """

@@ -38,7 +38,7 @@ def set_up(inter_broker_protocol: str) -> Steps[Finalized]:
 
 
 def on_update_features(context: ControllerContext, event: RequestEvent[UpdateFeaturesRequest]) -> Steps[Message]:
-    """Checks each update by itself and writes the valid ones, unless `validate_only` is set.
+    """Checks each update separately and writes the valid updates, unless `validate_only` is set.
 
     3.9.1 ignores `validate_only` in ZooKeeper mode.
     """

@@ -29,7 +29,7 @@ class Growth(NamedTuple):
     """A valid growth of a topic."""
 
     assignment: TopicAssignment  # With the new partitions.
-    added: int  # New partitions.
+    added: int  # The number of new partitions.
     version: int  # The present version of the topic's znode.
 
 
@@ -93,7 +93,7 @@ def _failure(error: Errors, message: str) -> ApiException:
 
 
 def _added(context: ControllerContext, topic: CreatePartitionsTopic, assignment: TopicAssignment) -> Replicas:
-    """The replicas of the new partitions."""
+    """The replicas of the new partitions, by partition index."""
     unfit = context.unfit_for(topic.name)
     before, racks = len(assignment.partitions), new_replicas.registered(context.table.brokers, unfit)
     if topic.count < before:

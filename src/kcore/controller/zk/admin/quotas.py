@@ -48,20 +48,20 @@ from kcore.schema.structure import Message
 
 MOST_TRIES: Final = 10
 EXACT, THE_DEFAULT, SPECIFIED = range(3)  # ComponentData.match_type
-_PLAIN_FROM, _PLAIN_TO = 1e-3, 1e7  # Double.toString: other numbers have an exponent.
+_PLAIN_FROM, _PLAIN_TO = 1e-3, 1e7  # Double.toString writes an exponent outside this range.
 Refusal: TypeAlias = tuple[Errors, str]
 Configs: TypeAlias = dict[str, str]
 
 
 class Found(NamedTuple):
-    """An entity's znode under /config, and what is in it."""
+    """An entity with a znode under /config, and the settings in it."""
 
     entity: Entity
     configs: Configs
 
 
 def alter(request: AlterClientQuotasRequest, rates: ZnodeQuotas | None = None) -> Steps[Message]:
-    """Alters all quotas of an entity, or none on an error. `rates`: the controller's copy of the mutation quotas."""
+    """Alters all quotas of an entity, or none if one is invalid. `rates`: the controller's copy of mutation quotas."""
     entries = []
     for entry in request.entries:
         refusal = yield from _alter(rates, entry, validate_only=request.validate_only)
@@ -87,7 +87,7 @@ def _alter(
         try:
             configs = {} if node is None else znodes.decode_config(path, node.data)
         except TableError:
-            configs = {}  # Kafka reads nothing out of it, too.
+            configs = {}  # Kafka, too, treats an unreadable znode as empty.
         for each in entry.ops:
             configs.pop(each.key, None)
             if not each.remove:
@@ -157,13 +157,13 @@ def _path_of(entity: Entity) -> str:
 
 
 def _parents(path: str) -> list[Operation]:
-    """Creates the znodes above that of a user's client, which may be missing."""
+    """The operations that create the parents of the znode of a user's client; the parents may be missing."""
     parts = path.split("/")
     return [Create(f"{znodes.CONFIG}/{'/'.join(parts[:count])}") for count in range(2, len(parts))]
 
 
 def describe(request: DescribeClientQuotasRequest) -> Steps[Message]:
-    """The quotas of the entities that match all components; with `strict` an entity must have no other parts."""
+    """The quotas of the entities that match all components; with `strict` an entity has no further parts."""
     if (refusal := _refusal(request.components)) is not None:
         return DescribeClientQuotasResponse(error_code=refusal[0], error_message=refusal[1], entries=None)
     components = {each.entity_type: each for each in request.components}
@@ -249,7 +249,7 @@ def _entities(place: str, kind: str) -> Steps[list[Found]]:
 
 
 def quota_of(context: ControllerContext, event: RequestEvent[Message], *, strict_from: int) -> Steps[MutationQuota]:
-    """The quota of the request's user and client. Versions before `strict_from` are never refused."""
+    """The quota of the request's user and client. It never refuses requests of versions before `strict_from`."""
     rates = context.mutation_rates
     if not rates.is_read:
         for each in (yield from users_and_clients()):
@@ -266,7 +266,7 @@ def message_of(error: ApiException) -> str | None:
 
 
 def on_quota_change(context: ControllerContext, path: str) -> Steps[None]:
-    """Reads a quota again that a notification names by its path under /config; other settings are ignored."""
+    """Reads the quotas at a path under /config, which a notification named; ignores the paths of other settings."""
     entity = entity_of(path)
     if entity is None or not context.mutation_rates.is_read:
         return

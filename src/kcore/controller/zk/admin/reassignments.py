@@ -74,7 +74,7 @@ def on_alter_partition_reassignments(
 def _refusal(
     live: list[int], known: ReplicaAssignment, target: list[int] | None, unfit: set[int], *, exists: bool
 ) -> ApiError:
-    """The error of an invalid target (validateReplicas, maybeBuildReassignment; no new replicas on `unfit` brokers)."""
+    """The error if `target` is invalid or adds `unfit` brokers (validateReplicas, maybeBuildReassignment)."""
     invalid = Errors.INVALID_REPLICA_ASSIGNMENT
     if target is None:
         return NO_ERROR if is_being_reassigned(known) else (Errors.NO_REASSIGNMENT_IN_PROGRESS, None)

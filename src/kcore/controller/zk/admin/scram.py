@@ -1,6 +1,6 @@
 """AlterUserScramCredentials and DescribeUserScramCredentials (KIP-554): credentials are in `/config/users`.
 
-A client sends the salted password, never the password; the two keys that are derived from it are stored.
+A client sends the salted password, never the password; the znode has the two keys derived from the salted password.
 
 Source: ZkAdminManager, ScramFormatter, ScramCredentialUtils and Sanitizer of 3.9.1.
 """
@@ -74,7 +74,7 @@ def _result(user: str, refusal: Refusal | None) -> AlterUserScramCredentialsResu
 
 
 def _illegal(request: AlterUserScramCredentialsRequest) -> dict[str, Refusal]:
-    """The errors of users whose alterations are invalid in themselves."""
+    """By user: the error of an alteration with an invalid name, mechanism, salt, password or iterations."""
     refused = {each.name: why for each in request.deletions if (why := _refusal(each.name, each.mechanism))}
     for each in request.upsertions:
         why = _refusal(each.name, each.mechanism)
@@ -91,7 +91,7 @@ def _refusal(user: str, mechanism: int) -> Refusal | None:
 
 
 def credential_of(upsertion: ScramCredentialUpsertion) -> str:
-    """The value of a user's setting (ScramCredentialUtils.credentialToString)."""
+    """The text of a credential in the user's settings (ScramCredentialUtils.credentialToString)."""
     stored_key, server_key = keys_of(MECHANISMS[upsertion.mechanism].name, upsertion.salted_password)
     named = {"salt": upsertion.salt, "stored_key": stored_key, "server_key": server_key}
     encoded = [f"{name}={base64.b64encode(value).decode()}" for name, value in named.items()]
@@ -107,7 +107,7 @@ def _configs_of(user: str, node: Node | None) -> Configs:
     try:
         return {} if node is None else znodes.decode_config(f"{USERS}/{sanitized(user)}", node.data)
     except TableError:
-        return {}  # Kafka takes unreadable settings for none.
+        return {}  # Kafka treats an unreadable znode as empty.
 
 
 def _write(configs: dict[str, Configs], nodes: dict[str, Node | None]) -> Steps[dict[str, Refusal]]:
@@ -160,7 +160,7 @@ def _described(name: str, node: Node | None) -> DescribeUserScramCredentialsResu
 
 
 def _infos(configs: Configs) -> Iterator[CredentialInfo]:
-    """The readable credentials."""
+    """The mechanism and iterations of each readable credential."""
     for number, mechanism in MECHANISMS.items():
         parts = dict(each.partition("=")[::2] for each in configs.get(mechanism.name, "").split(","))
         iterations = parts.get("iterations", "")

@@ -1,6 +1,6 @@
 """Creates, renews, expires and describes delegation tokens in ZooKeeper (KIP-48, KIP-373).
 
-A znode has no secret: a token's HMAC is derived from its id and `delegation.token.secret.key`, which all nodes share.
+No znode has a secret: a token's HMAC is derived from its id and `delegation.token.secret.key`, which all nodes share.
 Source: DelegationTokenManagerZk, KafkaApis of 3.9.1.
 """
 
@@ -68,14 +68,14 @@ class TokenNode(NamedTuple):
 
     rules: TokenRules
     new_uuid: Callable[[], Uuid]
-    passed_over: set[str]  # Errors of unreadable znodes that were logged.
+    passed_over: set[str]  # Errors of unreadable znodes that are already logged.
     quota_of: "Callable[[TokenRequest], Steps[MutationQuota]] | None" = (
         None  # The quota on mutations; a broker has none.
     )
 
 
 def on_token_request(context: ControllerContext, event: TokenRequest) -> Steps[Message]:
-    """`token_response` by the controller's settings."""
+    """Answers a token request with the controller's settings and mutation quotas."""
     config = context.config
     rules = TokenRules(
         config.delegation_token_secret_key,
@@ -131,7 +131,7 @@ def _create(node: TokenNode, event: TokenRequest, request: CreateDelegationToken
 
 
 def _throttled(node: TokenNode, event: TokenRequest) -> Steps[Message | None]:
-    """Counts a mutation; the error response if it exceeds the mutation quota."""
+    """Counts a mutation; returns the error response if it exceeds the mutation quota, otherwise None."""
     if node.quota_of is None:
         return None
     quota = yield from node.quota_of(event)
@@ -152,7 +152,7 @@ def _change(
     request: RenewDelegationTokenRequest | ExpireDelegationTokenRequest,
     key: bytes,
 ) -> Steps[Message]:
-    """Renews or expires a token for its owner or a renewer; it never lives longer than its maximum."""
+    """Renews or expires a token for its owner or a renewer; it expires at its maximum lifetime at the latest."""
     tokens = yield from _tokens(node.passed_over)
     found = next((each for each in tokens if hmac.compare_digest(secret_of(key, each.token_id), request.hmac)), None)
     now_ms = event.requester.wall_ms
@@ -182,7 +182,7 @@ def _change(
 
 
 def _tokens(passed_over: set[str]) -> Steps[list[Token]]:
-    """All readable tokens."""
+    """All readable tokens in ZooKeeper; logs the unreadable ones."""
     paths = [token_path(each) for each in (yield from read_children(TOKENS))]
     nodes = (yield from read_nodes(paths)) if paths else []
     found: list[Token] = []

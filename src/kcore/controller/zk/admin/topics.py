@@ -1,7 +1,7 @@
 """CreateTopics and DeleteTopics: the controller checks them, writes to ZooKeeper, and handles the change at once.
 
-The response has the error that Kafka finds first. Source: KafkaApis, ZkAdminManager and AdminZkClient
-of 3.9.1.
+If several checks fail, the response has the error of Kafka's first failing check. Source: KafkaApis,
+ZkAdminManager and AdminZkClient of 3.9.1.
 """
 
 from collections import Counter
@@ -45,7 +45,7 @@ from kcore.schema.topics import (
 from kcore.types import ZERO_UUID, Uuid
 
 UNSET: Final = -1  # NO_NUM_PARTITIONS, NO_REPLICATION_FACTOR
-TOPIC_DELETION_DISABLED_SINCE: Final = 3  # The first version with this error code.
+TOPIC_DELETION_DISABLED_SINCE: Final = 3  # The first version of DeleteTopics with this error code.
 
 
 class NewTopic(NamedTuple):
@@ -102,7 +102,7 @@ def _checked(
     requested: list[tuple[CreatableTopic, CreatableTopicResult]],
     quota: MutationQuota | None,
 ) -> Steps[dict[str, NewTopic]]:
-    """The valid topics, by name; `quota` counts their partitions. Sets the errors in the results of the others."""
+    """The valid topics, by name; `quota` counts their partitions. Sets the errors in the results of invalid topics."""
     readable = [topic.name for topic, _ in requested if reason_invalid(topic.name) is None]
     paths = [(znodes.topic_path(name), znodes.delete_topic_path(name), _config_path(name)) for name in readable]
     found = (yield from read_nodes([path for three in paths for path in three])) if readable else []
@@ -225,7 +225,7 @@ def _time_is_up(result: CreatableTopicResult) -> None:
 
 
 def on_delete_topics(context: ControllerContext, event: RequestEvent[DeleteTopicsRequest]) -> Steps[Message | None]:
-    """Writes the deletion requests and begins; the response is sent when the topics are deleted, or at the time-out."""
+    """Writes and begins the deletions; the response is sent when the topics are deleted, or at the time-out."""
     request = event.request
     named = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     if not context.config.delete_topic_enable:
@@ -250,7 +250,7 @@ def on_delete_topics(context: ControllerContext, event: RequestEvent[DeleteTopic
 
 
 def _counted(context: ControllerContext, results: list[DeletableTopicResult], quota: MutationQuota) -> set[str]:
-    """The topics to delete. `quota` counts their partitions, unless their deletion has already begun."""
+    """The topics to delete. `quota` counts their partitions once; topics over the quota get an error."""
     refusals: dict[str, Errors] = {}
     for result in results:
         name = str(result.name)

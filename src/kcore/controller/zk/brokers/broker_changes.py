@@ -27,7 +27,7 @@ from kcore.types import Int32s
 
 
 def on_broker_change(context: ControllerContext, event: events.BrokerChange) -> Steps[None]:
-    """Tells new, bounced and dead brokers apart by their epochs, and handles them in that order (KIP-380)."""
+    """Finds new, bounced and dead brokers by their epochs, and handles them in this order (KIP-380)."""
     registered = yield from _registered(context)
     brokers = context.table.brokers
     live = dict(zip(brokers.ids[brokers.live].tolist(), brokers.epochs[brokers.live].tolist(), strict=True))
@@ -81,7 +81,7 @@ def _registered(context: ControllerContext) -> Steps[dict[int, BrokerStarted]]:
 
 
 def _as_known(context: ControllerContext, name: str, epoch: int) -> dict[int, BrokerStarted]:
-    """The last registration of a live broker whose znode was overwritten with unreadable data; otherwise nothing."""
+    """The last registration of a live broker whose znode was overwritten with unreadable data; otherwise empty."""
     brokers = context.table.brokers
     broker_id = int(name) if name.isdecimal() else -1
     if broker_id not in brokers or not brokers.live[row := brokers.row(broker_id)] or brokers.epochs[row] != epoch:
@@ -92,7 +92,7 @@ def _as_known(context: ControllerContext, name: str, epoch: int) -> dict[int, Br
 
 
 def on_brokers_started(context: ControllerContext, started: list[BrokerStarted]) -> Steps[None]:
-    """Elects leaders where only these brokers can lead, sends them all their partitions, and updates the others."""
+    """Elects leaders where only started brokers can lead; sends these all their partitions, and others the changes."""
     decisions = context.decisions
     for event in started:
         context.offline_dirs.pop(event.broker_id, None)
@@ -113,7 +113,7 @@ def create_states(context: ControllerContext, rows: Int32s) -> Steps[None]:
     created = yield from carry_out(context, lambda: context.decisions.on_new_partitions(rows), NEW_PARTITIONS)
     if len(created.changes):
         batch, changes = context.batch(), created.changes
-        members = context.table.brokers.rows(changes.isr)  # Not the brokers that shut down.
+        members = context.table.brokers.rows(changes.isr)  # The online replicas, without brokers that shut down.
         batch.add_leader_and_isr(members, np.repeat(changes.rows, np.diff(changes.isr_offsets)), True)
         yield from context.send(batch)
 
@@ -141,7 +141,7 @@ def _held(context: ControllerContext, broker_ids: Sequence[int]) -> Int32s:
 def on_broker_modifications(context: ControllerContext, event: events.BrokerModifications) -> Steps[None]:
     """Sends all brokers the new listeners of a running broker.
 
-    A broker that is not live, because its registration was unreadable and is repaired now, starts.
+    If the broker is not live, its registration was unreadable and has been repaired: the broker starts now.
     """
     node = yield from read_node(znodes.broker_path(event.broker_id), watch=True)
     brokers = context.table.brokers
@@ -166,7 +166,7 @@ def on_broker_modifications(context: ControllerContext, event: events.BrokerModi
 def on_controlled_shutdown(
     context: ControllerContext, event: RequestEvent[ControlledShutdownRequest]
 ) -> Steps[Message]:
-    """Moves the broker's leaders, stops its followers, and responds with the partitions that it still leads."""
+    """Moves the broker's leaders, stops its follower replicas, and responds with the partitions that it still leads."""
     decisions = context.decisions
     shutdown = ControlledShutdown(event.request.broker_id, event.request.broker_epoch)
     why = f"controlled shutdown of broker {shutdown.broker_id}"

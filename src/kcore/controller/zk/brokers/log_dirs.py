@@ -47,7 +47,7 @@ def on_log_dir_event_notification(context: ControllerContext, event: events.LogD
 
 
 def on_leader_and_isr_response(context: ControllerContext, event: events.LeaderAndIsrResponseReceived) -> Steps[None]:
-    """Replicas with KAFKA_STORAGE_ERROR are offline: their log directory failed.
+    """Takes replicas with KAFKA_STORAGE_ERROR as offline, because their log directory failed.
 
     Other errors are ignored, and nothing is sent again. Responses of an earlier incarnation are ignored (KIP-380).
     """
@@ -76,7 +76,7 @@ def on_leader_and_isr_response(context: ControllerContext, event: events.LeaderA
 
 
 def on_replicas_become_offline(context: ControllerContext, broker_id: int, rows: Int32s) -> Steps[None]:
-    """Elects other leaders and shrinks ISRs, as if the broker had failed, and sends it StopReplica."""
+    """Elects other leaders and shrinks ISRs, as if the broker had failed, and sends the broker StopReplica."""
     table, decisions = context.table, context.decisions
     yield from unclean.learn(context, rows, [broker_id])
     why = f"log directory of broker {broker_id} failed"
@@ -97,8 +97,8 @@ def on_replicas_become_offline(context: ControllerContext, broker_id: int, rows:
 
 
 def _names_lost(response: Columns) -> bool:
-    """A fast check whether any partition has KAFKA_STORAGE_ERROR; in most responses none has."""
-    by_name, topics = response.column("partition_errors"), response.column("topics")  # A version has one of them.
+    """A fast check: True if any partition has KAFKA_STORAGE_ERROR, which is rare."""
+    by_name, topics = response.column("partition_errors"), response.column("topics")  # Each version has one of the two.
     found = [by_name, None if topics is None else topics.column("partition_errors")]
     return any((each.error_code == Errors.KAFKA_STORAGE_ERROR).any() for each in found if each is not None)
 

@@ -14,13 +14,13 @@ from kcore.protocol_errors import Errors
 from kcore.schema import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kcore.schema.structure import Message
 
-MAX_ATTEMPTS: Final = 10  # Brokers from before 2.8 allocate blocks themselves, so that writes conflict.
+MAX_ATTEMPTS: Final = 10  # Attempts to write a block, because brokers from before 2.8 write blocks, too.
 
 
 def on_allocate_producer_ids(
     context: ControllerContext, event: RequestEvent[AllocateProducerIdsRequest]
 ) -> Steps[Message]:
-    """The next block; ZooKeeper has it before the response is sent."""
+    """Responds with the next block, after ZooKeeper has stored it."""
     brokers, request = context.table.brokers, event.request
     if request.broker_id not in brokers or not brokers.live[brokers.row(request.broker_id)]:
         return event.refused(Errors.BROKER_ID_NOT_REGISTERED)
@@ -35,7 +35,7 @@ def on_allocate_producer_ids(
 
 
 def _next_block(broker_id: int) -> Steps[int | None]:
-    """The block's first id; None if none is left, the znode is unreadable, or other nodes won every attempt."""
+    """The block's first id; None if no ids are left, the znode is unreadable, or all attempts to write it failed."""
     path = znodes.LATEST_PRODUCER_ID_BLOCK
     for _ in range(MAX_ATTEMPTS):
         node = yield from read_node(path)

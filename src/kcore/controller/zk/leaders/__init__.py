@@ -1,4 +1,7 @@
-"""Leaders and ISRs: elections that are requested or preferred, and ISRs that leaders change.
+"""Handles elections that are not caused by a change of brokers, and the ISR changes of leaders.
 
-`requested_elections.py`, `isr.py`, `unclean.py`, `directories.py`.
+- `requested_elections`: elections that a client requests, and elections of preferred leaders.
+- `isr`: AlterPartition and older notifications of ISR changes.
+- `unclean`: reads which topics allow unclean elections.
+- `directories`: elections for partitions with a replica on a failed log directory.
 """

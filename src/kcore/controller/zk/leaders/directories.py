@@ -1,4 +1,4 @@
-"""Elections for partitions with a replica on a failed log directory of a live broker, one by one, since they are few.
+"""Elects, one by one, leaders of the few partitions with a replica on a failed log directory of a live broker.
 
 The bulk elections consider brokers, not log directories. Source: ControllerContext.isReplicaOnline of 3.9.1.
 """
@@ -25,7 +25,7 @@ def corrected(
     unclean: "bool | Bools",
     level: Level | str,
 ) -> UnwrittenChanges:
-    """The changes, where partitions with failed directories are decided again; other arguments as in `elect`."""
+    """`changes`, with new decisions for partitions with failed directories; other arguments as in `zookeeper_elect`."""
     failed = _considered(table, offline_dirs, rows, leaving)
     anew = []
     for row in failed.tolist():
@@ -40,7 +40,7 @@ def corrected(
 def _considered(
     table: PartitionTable, offline_dirs: Mapping[int, Collection[int]], rows: Int32s | None, leaving: Sequence[int]
 ) -> Int32s:
-    """The partitions with a failed directory that the election is about."""
+    """The partitions of the election that have a replica on a failed directory."""
     failed = np.array(sorted(set().union(*offline_dirs.values())), np.int32)
     if rows is not None:
         return failed[np.isin(failed, rows)]

@@ -51,7 +51,7 @@ class IsrRequest(NamedTuple):
     leader_epochs: Int32s
     partition_epochs: Int32s
     recovery: Int8s
-    isr_offsets: Int32s  # c + 1; an impossible ISR is empty.
+    isr_offsets: Int32s  # c + 1; an invalid requested ISR is stored as empty.
     isr: Int32s  # broker ids
     isr_epochs: Int64s  # the members' broker epochs, -1 unknown
 
@@ -67,7 +67,7 @@ def on_alter_partition(context: ControllerContext, event: AlterPartitionReceived
     why = f"AlterPartition of broker {event.request.broker_id}"
     decision = yield from carry_out(context, lambda: _decide(table, event, request), why, "detail")
     errors = _judge(table, event, request)
-    errors[errors == TO_BE_WRITTEN] = Errors.INVALID_UPDATE_VERSION  # Another node won every attempt to write.
+    errors[errors == TO_BE_WRITTEN] = Errors.INVALID_UPDATE_VERSION  # Other nodes wrote first in every attempt.
     yield from context.answer(event.request_id, _response(table, event, rows, request, errors))
     batch = context.batch()
     if len(decision.changes):
@@ -78,7 +78,7 @@ def on_alter_partition(context: ControllerContext, event: AlterPartitionReceived
 
 
 def _sender_error(table: PartitionTable, request: AlterPartitionRequest) -> Errors:
-    """STALE_BROKER_EPOCH if the sender is not live, or another incarnation of the broker."""
+    """STALE_BROKER_EPOCH if the sender is not live, or is another incarnation of the broker; otherwise NONE."""
     brokers = table.brokers
     if request.broker_id not in brokers or not brokers.live[row := brokers.row(request.broker_id)]:
         return Errors.STALE_BROKER_EPOCH
@@ -152,7 +152,7 @@ def _decide(table: PartitionTable, event: AlterPartitionReceived, request: IsrRe
 
 
 def _judge(table: PartitionTable, event: AlterPartitionReceived, request: IsrRequest) -> Int32s:
-    """An error code for each partition, in Kafka's order; NONE without a change, TO_BE_WRITTEN for a valid change."""
+    """An error code a partition, by checks in Kafka's order; NONE without a change, TO_BE_WRITTEN for a valid one."""
     rows, brokers = request.rows, table.brokers
     leader_epochs, partition_epochs = table.leader_epoch__p[rows], table.partition_epoch__p[rows]
     recovery, sizes = table.leader_recovery_state__p[rows], np.diff(request.isr_offsets)
@@ -166,11 +166,11 @@ def _judge(table: PartitionTable, event: AlterPartitionReceived, request: IsrReq
             Errors.NOT_CONTROLLER,
         ),
         (request.leader_epochs < leader_epochs, Errors.FENCED_LEADER_EPOCH),
-        # Before the partition epoch: a response was lost, and the leader sends the request again (KAFKA-14144).
+        # Checked before the partition epoch: a leader that lost a response sends the request again (KAFKA-14144).
         (unchanged, Errors.NONE),
         (request.partition_epochs < partition_epochs, Errors.INVALID_UPDATE_VERSION),
         (~is_leader | (sizes == 0), Errors.INVALID_REQUEST),
-        # A leader that recovers from an unclean election is alone in its ISR until it is RECOVERED (KIP-704).
+        # A leader that recovers from an unclean election is the only ISR member until it is RECOVERED (KIP-704).
         ((request.recovery == RECOVERING) & (sizes > 1), Errors.INVALID_REQUEST),
         ((request.recovery == RECOVERING) & (recovery == RECOVERED), Errors.INVALID_REQUEST),
         (_has_ineligible(table, request), ineligible),
@@ -236,7 +236,7 @@ def _answer(
     recovery: int = 0,
     partition_epoch: int = 0,
 ) -> dict[str, Any]:
-    """The fields of an answer, but for the partition's index."""
+    """The fields of a partition's response, without the partition index."""
     return {
         "error_code": error,
         "leader_id": leader,

@@ -1,4 +1,4 @@
-"""Elections that a client requests, and those that move leaders back to their preferred replicas.
+"""Elections that a client requests, and elections that move leaders back to their preferred replicas.
 
 Source: KafkaController.processReplicaLeaderElection and checkAndTriggerAutoLeaderRebalance of 3.9.1 (KIP-460).
 """
@@ -42,10 +42,10 @@ FAILURES: Final[Mapping[int, tuple[Errors, str]]] = {
 
 
 def on_elect_leaders(context: ControllerContext, event: RequestEvent[ElectLeadersRequest]) -> Steps[Message]:
-    """Elects leaders of the named partitions, or of all; with all the response has only those that needed an election.
+    """Elects leaders of the named partitions, or of all. For all, the response omits partitions that need none.
 
-    All means all in a broker's metadata cache, which KafkaApis uses: no topics being deleted, and no partitions without
-    a state.
+    All partitions are those in a broker's metadata cache, which KafkaApis uses: they have a state, and their topic is
+    not being deleted.
     """
     request, table = event.request, context.table
     if request.election_type not in FAILURES:
@@ -83,11 +83,11 @@ def known_rows(table: PartitionTable, named: Collection[TopicPartition]) -> Int3
 def _is_needed(table: PartitionTable, rows: Int32s, election_type: int) -> Bools:
     leaders, brokers = table.leader__p[rows], table.brokers
     if not len(rows):
-        return np.empty(0, np.bool_)  # Without partitions the table has no first replica.
+        return np.empty(0, np.bool_)  # An empty table has no first column of replicas.
     if election_type == ElectionType.PREFERRED:
         elsewhere: Bools = leaders != table.replicas__ps[rows, 0]
         return elsewhere
-    online = np.append(brokers.live & ~brokers.shutting_down, False)  # Row -1 is no broker.
+    online = np.append(brokers.live & ~brokers.shutting_down, False)  # Row -1, the last item, is no broker.
     nowhere: Bools = ~online[leaders]
     return nowhere
 
@@ -143,7 +143,7 @@ def on_zk_replica_leader_election(context: ControllerContext, event: ZkReplicaLe
         try:
             named = znodes.decode_preferred_replica_election(node.data)
         except TableError:
-            named = []  # Kafka takes an unreadable znode for an empty one.
+            named = []  # Kafka treats an unreadable znode as empty.
         rows = known_rows(context.table, named)
         yield from _elected(
             context,
@@ -160,7 +160,7 @@ def on_auto_preferred_election(context: ControllerContext, event: AutoPreferredR
     rows = np.flatnonzero(table.topic_row__p != NO_TOPIC).astype(np.int32)
     rows = rows[~context.decisions.situation().being_deleted(rows)]
     if not len(rows):
-        return  # Without partitions the table has no first replica either.
+        return  # An empty table has no first column of replicas.
     first = table.replicas__ps[rows, 0]
     elsewhere = (table.leader__p[rows] != first) & (table.leader_epoch__p[rows] >= 0)
     # Count for all brokers at once; a map of all partitions for each broker is slow (KAFKA-10794).

@@ -21,8 +21,8 @@ def learn(
 ) -> Steps[None]:
     """Sets `ZkController.unclean` before an election of the partitions in `rows`.
 
-    It is the default, except for topics with a partition that no ISR member can lead: their settings are read from
-    ZooKeeper. Brokers in `leaving` count as failed, and those in `starting` as live.
+    The controller's default applies, except to topics with a partition that no ISR member can lead: their settings are
+    read from ZooKeeper. Brokers in `leaving` count as failed, and brokers in `starting` as live.
     """
     decisions, table = context.decisions, context.table
     default = context.config.unclean_leader_election_enable
@@ -56,7 +56,7 @@ def _without_live_isr(
     context: ControllerContext, rows: Int32s, leaving: Sequence[int], starting: Sequence[int]
 ) -> Int32s:
     brokers, table = context.table.brokers, context.table
-    online = np.append(brokers.live & ~brokers.shutting_down, False)  # Row -1 is no broker.
+    online = np.append(brokers.live & ~brokers.shutting_down, False)  # Row -1, the last item, is no broker.
     online[brokers.rows(leaving)], online[brokers.rows(starting)] = False, True
     rows = rows[table.leader_epoch__p[rows] >= 0]
     waiting: Int32s = rows[~online[table.isr__pi[rows]].any(axis=1)]

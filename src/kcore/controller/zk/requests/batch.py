@@ -30,8 +30,8 @@ from kcore.types import Bools, Int16s, Int32s
 from kcore.wire.columns import Columns
 
 NO_TYPE: Final = np.zeros(1, np.int8)  # Neither incremental nor full: only KRaft controllers set it (KIP-866).
-# About 20 MB of UpdateMetadata: larger ones are split, far below a socket's 100 MB (linkedin PR 519). LeaderAndIsr and
-# StopReplica are split when they are sent (`outbox.py`).
+# The most partitions of an UpdateMetadata, about 20 MB: a broker's socket accepts 100 MB (linkedin PR 519). Larger ones
+# are split here; LeaderAndIsr and StopReplica are split when they are sent (`outbox.py`).
 MAX_PARTITIONS: Final = 200_000
 
 
@@ -57,7 +57,7 @@ class RequestBatch:
         places: BrokerPlaces | None = None,
         max_partitions: int = MAX_PARTITIONS,
     ) -> None:
-        """`listed`: the controller, which UpdateMetadata lists as a broker. `offline_dirs`: rows by broker id.
+        """`listed`: the controller, which UpdateMetadata lists as a broker. `offline_dirs`: partitions by broker id.
 
         `places`: the cached endpoints of the brokers.
         """
@@ -70,7 +70,7 @@ class RequestBatch:
         self._table, self._versions, self._listed = table, versions, listed
         self._listener, self._max = inter_broker_listener, max_partitions
         self._places = places or BrokerPlaces()
-        # Topics that are not in LeaderAndIsr any more, because it would create deleted replicas again.
+        # Topics that LeaderAndIsr omits, because a broker would create their deleted replicas again.
         self._ended = topics_with_deletion_started
         self._situation = ReplicaAvailability(table, topics_to_be_deleted, offline_dirs or {})
         # LeaderAndIsr: broker rows, partition rows, is_new.
@@ -118,7 +118,7 @@ class RequestBatch:
         return [*self._update_metadata(), *self._leader_and_isr(), *self._stop_replica()]
 
     def _update_metadata(self) -> Iterator[ControlRequest]:
-        """One request for all brokers that are sent the same partitions."""
+        """One request for each group of brokers that are sent the same partitions."""
         live_brokers = live_brokers_of(self._table.brokers, self._places, self._listed)
         for shown, broker_rows in self._shown_alike():
             rows = distinct(np.concatenate([self._shown[k][1] for k in shown]))
@@ -146,7 +146,7 @@ class RequestBatch:
         return sorted(groups, key=lambda group: group[0])
 
     def _leader_and_isr(self) -> Iterator[ControlRequest]:
-        """The partitions of each broker, each once; is_new is set if it was set in any call."""
+        """A request for each broker, with each partition once; is_new is set if any call set it."""
         table = self._table
         if not self._orders:
             return
@@ -232,7 +232,7 @@ def _add_update_metadata(batch: RequestBatch, table: PartitionTable, decision: D
 
 
 def _shown(table: PartitionTable, decision: Decision) -> Int32s:
-    """The partitions whose state changed, and those with a replica that went online or offline, as in Kafka."""
+    """The partitions whose state changed, or which have a replica that went online or offline, as in Kafka."""
     turned = [*decision.failed, *(event.broker_id for event in decision.started)]
     held = [table.index.rows(table.brokers.row(broker_id)) for broker_id in turned]
     return distinct(np.concatenate([decision.changes.rows, decision.stopped, *held]))

@@ -12,7 +12,7 @@ from kcore.wire.column_codec import encode_columns, encode_rows
 from kcore.wire.columns import Columns, Rows
 from kcore.wire.fanout import Fanout
 
-ENCODED_TOGETHER: Final = 4_096  # Partitions that are encoded at once, when the first request is sent: some 400 kB.
+ENCODED_TOGETHER: Final = 4_096  # Partitions of a group that are encoded together: some 400 kB.
 
 
 class ControlRequest:
@@ -55,14 +55,14 @@ class ControlRequest:
         return self._columns
 
     def fanout(self, client_id: str | None = None) -> Fanout:
-        """The body, encoded once for all receivers; `buffers(epoch)` of the result are the bytes for one of them."""
+        """The body, encoded once for all receivers; `buffers(epoch)` of the result are the bytes for one receiver."""
         if self._group is None:
             return Fanout(self.message, self.version, encode_columns(self.columns, self.version), client_id)
         return Fanout(self.message, self.version, self._group.body(self._place), client_id)
 
 
 class RequestGroup:
-    """The requests of one kind and one event, one a broker, encoded many at a time because each is small.
+    """The requests of one kind for one event, one a broker. They are small, so many are encoded together.
 
     The columns of a request are built only when it must be merged with another. Encoded bytes are kept until they are
     sent; `ENCODED_TOGETHER` bounds them.
@@ -97,7 +97,7 @@ class RequestGroup:
         return Columns.of_columns(self.message, self._fields(place, place + 1), None)
 
     def body(self, place: int) -> bytes:
-        """The bytes of one request; they are dropped here, so that a second call encodes the request again."""
+        """The bytes of one request. They leave the cache, so that a second call encodes the request again."""
         chunk = int(self._chunks[place])
         if chunk not in self._encoded:
             self._encoded.add(chunk)

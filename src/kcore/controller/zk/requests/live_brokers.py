@@ -37,7 +37,7 @@ class BrokerPlaces:
         return self._listed[also]
 
     def leaders(self, brokers: BrokerTable, listener: str | None) -> dict[str, Any]:
-        """Hosts and ports at a listener, or at each broker's first listener, as in LeaderAndIsr's `live_leaders`."""
+        """Hosts and ports for LeaderAndIsr's `live_leaders`: of this listener, or if None of each broker's first."""
         self._check(brokers)
         if listener not in self._leaders:
             places = [_between_brokers(each, listener) for each in self._endpoints]
@@ -68,7 +68,7 @@ class LiveLeaders:
         places: BrokerPlaces,
         listener: str | None = None,
     ) -> None:
-        """`receivers`: the broker row of each request, ascending. State k is for `broker_rows[k]`, led by `leaders[k]`.
+        """`receivers`: the broker row of each request, ascending. State k goes to `broker_rows[k]`; `leaders[k]` leads.
 
         `listener`: the inter-broker listener; None: each broker's first.
         """
@@ -90,7 +90,7 @@ def _between_brokers(endpoints: tuple[Endpoint, ...], listener: str | None) -> E
 
 
 def live_brokers_of(brokers: BrokerTable, places: BrokerPlaces, listed: LiveBroker | None = None) -> Rows:
-    """The `live_brokers` of UpdateMetadata with all listeners: live brokers, those that shut down too, and `listed`."""
+    """The `live_brokers` of UpdateMetadata with all listeners: live brokers, even shutting down, and `listed`."""
     rows = np.flatnonzero(brokers.live)
     ids = brokers.ids[rows]
     known = places.listed(brokers, listed)

@@ -33,7 +33,7 @@ _OF_LAST: Final = (
     *("controller_id", "controller_epoch", "is_kraft_controller", "broker_epoch", "type"),
     *("delete_partitions", "live_brokers"),
 )
-_MEMORY: Final = 4  # Merged UpdateMetadata requests that are cached for other brokers.
+_MEMORY: Final = 4  # The most merged UpdateMetadata requests that are cached for other brokers.
 
 
 class Partitions(NamedTuple):
@@ -55,7 +55,7 @@ class Partitions(NamedTuple):
 
 
 def count_of(request: ControlRequest) -> int:
-    """How many partitions a request has."""
+    """The number of partitions in a request."""
     return request.partitions
 
 
@@ -68,7 +68,7 @@ def topics_of(request: ControlRequest) -> dict[str, bytes]:
 
 
 def have_in_common(one: ControlRequest, other: ControlRequest) -> bool:
-    """Whether two requests name the same partition."""
+    """True if the two requests have a partition in common."""
     names = [each.columns.topic_states.topic_name.tolist() for each in (one, other)]
     return not {*names[0]}.isdisjoint(names[1]) and not _named_by(one).isdisjoint(_named_by(other))
 
@@ -106,8 +106,8 @@ def merged(
 ) -> list[ControlRequest]:
     """One request for all, or two if they have too many partitions: the first to send, and the rest.
 
-    The first has up to `most` partitions that are not new, or all with `whole`. If none of these remain, it also has up
-    to `most_new` new replicas, which take a broker much longer.
+    The first has up to `most` partitions that are not new, or all with `whole`. If no such partition remains for the
+    second, the first also has up to `most_new` new replicas, which take a broker much longer.
     """
     last = requests[-1]
     if len(requests) == 1 and last.partitions <= min(most, most_new):
@@ -135,7 +135,7 @@ class SharedMerges:
     def merged(
         self, requests: Sequence[ControlRequest], most: int, most_new: int = MAX_PARTITIONS, *, whole: bool = False
     ) -> list[ControlRequest]:
-        """`merged`; the same objects again if the same UpdateMetadata requests were merged shortly before."""
+        """As `merged`; returns the cached result if the same UpdateMetadata requests were merged shortly before."""
         if requests[0].message is not UpdateMetadataRequest:
             return merged(requests, most, most_new, whole=whole)
         if len(requests) == 1 and requests[0].partitions <= most:
@@ -149,7 +149,7 @@ class SharedMerges:
 
 
 def _partitions_of(requests: Sequence[ControlRequest]) -> Partitions:
-    """The union of the requests' partitions; of duplicates the latest."""
+    """The union of the requests' partitions; of a partition in several requests, the latest state."""
     places: dict[str, int] = {}
     ids: list[UInt8s] = []
     topics: list[Int64s] = []

@@ -1,12 +1,12 @@
 """Queues the control requests for one broker while it works on another request, merges them, and chooses the next.
 
 A broker can be slow (a new replica takes 5 to 15 ms). So waiting requests of a kind are merged into one with the last
-state of each partition, and no request is so large that the broker cannot respond in time. The order is kept:
+state of each partition, and no request is so large that the broker cannot respond in time. Rules of the order:
 
 - UpdateMetadata is sent before the LeaderAndIsr and StopReplica that were added with or after it (KAFKA-4443). These
-  wait in `_following` until it is sent, and then move to `_ready`. It may overtake older requests.
+  wait in `_following` until it is sent, and then move to `_ready`. UpdateMetadata may overtake older requests.
 - LeaderAndIsr and StopReplica alternate, and overtake each other only if they have no partition in common.
-- The first LeaderAndIsr that an incarnation is sent has all its partitions (KAFKA-7235).
+- The first LeaderAndIsr to an incarnation of the broker has all the broker's partitions (KAFKA-7235).
 
 Source: RequestSendThread of 3.9.1, which sends all of them one by one; the merged requests of LinkedIn's Kafka.
 """
@@ -20,13 +20,13 @@ from kcore.controller.zk.requests.merging import SharedMerges, count_of, have_in
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.schema.structure import Message
 
-MOST: Final[dict[type[Message], int]] = {  # Partitions in a request.
+MOST: Final[dict[type[Message], int]] = {  # The most partitions in a request.
     UpdateMetadataRequest: MAX_PARTITIONS,
     LeaderAndIsrRequest: 10_000,
     StopReplicaRequest: 2_000,
 }
-MOST_NEW: Final = 1_000  # New replicas in a LeaderAndIsr: they take a broker 5 to 15 s of the 30 s to respond.
-MOST_MERGED: Final = 20_000  # Partitions in the requests that are merged at once: a few ms of work.
+MOST_NEW: Final = 1_000  # The most new replicas in a LeaderAndIsr: a broker creates them in 5 to 15 s, within 30 s.
+MOST_MERGED: Final = 20_000  # The most partitions that are merged at once: a few ms of work.
 # All waiting requests are merged when there are more requests or partitions, for example for a broker that hangs.
 MOST_WAITING: Final = 200
 MOST_PARTITIONS_WAITING: Final = 400_000
@@ -52,10 +52,10 @@ class Outbox:
         self._ready: list[Waiting] = []
         self._shown: list[Waiting] = []  # UpdateMetadata
         self._following: list[Waiting] = []
-        self._last: type[Message] | None = None  # The kind of the last sent request,
-        self._last_order: type[Message] | None = None  # and of the last that was not UpdateMetadata.
+        self._last: type[Message] | None = None  # The kind of the last sent request.
+        self._last_order: type[Message] | None = None  # The last sent kind that was not UpdateMetadata.
         self._is_introduced = False  # The broker was sent a LeaderAndIsr.
-        self._partitions = 0  # in all requests
+        self._partitions = 0  # In all waiting requests.
         self._most_partitions = MOST_PARTITIONS_WAITING
 
     def __len__(self) -> int:
@@ -81,7 +81,7 @@ class Outbox:
         self._partitions = 0
 
     def next(self) -> Waiting | None:
-        """Takes the next request out of the outbox, once the broker has responded. None if there is none."""
+        """Removes and returns the next request to send, or None. Call it once the broker has responded."""
         if self._shown and not (self._last is UpdateMetadataRequest and self._ready):
             sent = self._taken(self._shown, _unblocked(self._shown, UpdateMetadataRequest))
             if not self._shown:
@@ -104,7 +104,7 @@ class Outbox:
         return self._taken(self._ready, places)
 
     def _taken(self, waiting: list[Waiting], places: list[int]) -> Waiting:
-        """Takes one merged request out of these places; its rest replaces the first of them."""
+        """Merges the requests at these places into one and returns it; partitions beyond its limits keep waiting."""
         places = places[: _few_enough([count_of(waiting[place].request) for place in places])]
         chosen = [waiting[place] for place in places]
         kind, since_s = chosen[0].kind, min(each.since_s for each in chosen)
@@ -145,7 +145,7 @@ def _few_enough(counts: list[int]) -> int:
 
 
 def _unblocked(waiting: list[Waiting], kind: type[Message]) -> list[int]:
-    """Places of the requests of a kind that may be sent next as one: no older request of another kind must precede."""
+    """Places of requests of a kind that may be merged and sent next: no older one of another kind must precede them."""
     if len(waiting) == 1 and waiting[0].kind is kind:
         return [0]  # The usual case, where the columns need not be built.
     places: list[int] = []

@@ -12,7 +12,7 @@ from kcore.wire.columns import Rows, Strings, Vectors
 
 
 class ReplicaAvailability:
-    """Which replicas are online: the table, failed log directories, and topics being deleted."""
+    """Answers which replicas are offline, and which topics are being deleted."""
 
     def __init__(
         self, table: PartitionTable, topics_to_be_deleted: Collection[str], offline_dirs: Mapping[int, Collection[int]]
@@ -22,7 +22,7 @@ class ReplicaAvailability:
         self._offline = {table.brokers.row(broker): rows for broker, rows in offline_dirs.items() if rows}
 
     def being_deleted(self, rows: Int32s) -> Bools:
-        """Whether the topic of each partition is queued for deletion."""
+        """True for each partition whose topic is queued for deletion."""
         return of_topics(self._table, rows, self._doomed)
 
     def offline(self, rows: Int32s) -> Bools:
@@ -34,7 +34,7 @@ class ReplicaAvailability:
         return offline
 
     def stop_epochs(self, rows: Int32s, epochs: Int32s) -> Int32s:
-        """The leader epochs for StopReplica (ControllerContext.leaderEpoch)."""
+        """The leader epochs for StopReplica; -2 for topics being deleted (ControllerContext.leaderEpoch)."""
         return np.where(self.being_deleted(rows), np.int32(EPOCH_DURING_DELETE), epochs)
 
 
@@ -92,7 +92,7 @@ def _moves(table: PartitionTable, rows: Int32s, moves: dict[int, tuple[int, ...]
 
 
 def update_metadata_states(table: PartitionTable, rows: Int32s, situation: ReplicaAvailability) -> dict[str, Any]:
-    """The fields of UpdateMetadata's partition states; LeaderAndIsr.duringDelete for topics being deleted."""
+    """The fields of UpdateMetadata's partition states; as in LeaderAndIsr.duringDelete for topics being deleted."""
     columns = _states(table, rows) | {
         "zk_version": table.partition_epoch__p[rows],
         "offline_replicas": _vectors(table, table.replicas__ps[rows], situation.offline(rows)),
@@ -156,7 +156,7 @@ def distinct(rows: Int32s) -> Int32s:
 
 
 def taken(column: Any, rows: Any) -> Any:
-    """The rows of an array, of Strings or of Vectors, in this order; makes no Python strings."""
+    """These rows of an array, of Strings or of Vectors, in this order; makes no Python strings."""
     if not isinstance(column, Vectors):
         return column[rows]
     offsets, places = elements_of(column.offsets, rows)
@@ -165,7 +165,7 @@ def taken(column: Any, rows: Any) -> Any:
 
 
 def elements_of(offsets: Int32s, rows: Any) -> tuple[Int32s, Int64s]:
-    """Offsets for the lists in these rows when they are concatenated, and the present places of their elements."""
+    """Concatenates the lists in these rows: returns their new offsets, and the present place of each element."""
     begins, lengths = offsets[rows], np.diff(offsets)[rows]
     ends = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=ends[1:])

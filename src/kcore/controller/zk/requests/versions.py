@@ -1,4 +1,4 @@
-"""The versions of control requests by `inter.broker.protocol.version` (380.7).
+"""The versions of control requests by `inter.broker.protocol.version`.
 
 Source: ControllerChannelManager of 3.9.1. The two-step rolling upgrade of KIP-380 is the step from "2.1" to "2.2".
 """
@@ -18,7 +18,7 @@ class RequestVersions(NamedTuple):
 
     @property
     def leader_recovery_supported(self) -> bool:
-        """Whether unclean leaders are marked as recovering: from 3.2-IV0 on (KIP-704)."""
+        """True if unclean leaders are marked as recovering: from 3.2-IV0 on (KIP-704)."""
         return self.leader_and_isr >= 6
 
 
@@ -49,7 +49,7 @@ def request_versions(inter_broker_protocol: str) -> RequestVersions:
 
 
 def at_least(inter_broker_protocol: str, since: str) -> bool:
-    """Whether a protocol version is `since` or newer."""
+    """True if the protocol version is `since` or newer."""
     return _parse(since) <= _parse(inter_broker_protocol)
 
 

@@ -1,4 +1,4 @@
-"""Takes the assignments of partitions from ZooKeeper into the table, and repairs those on unfit brokers."""
+"""Takes the assignments of partitions from ZooKeeper into the table, and replaces replicas on unfit brokers."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
@@ -27,7 +27,7 @@ from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.types import ZERO_UUID, Bools, Int32s
 
 logger = logging.getLogger(__name__)
-MOST_NAMES: Final = 5  # Topics that one line of the log names.
+MOST_NAMES: Final = 5  # The most topics that one line of the log names.
 
 
 def arrays_of(topics: TopicAssignments, brokers: BrokerTable) -> dict[str, Any]:
@@ -61,13 +61,13 @@ def _lists(lists: Iterable[Iterable[int]]) -> Int32s:
 
 
 def name_brokers(brokers: BrokerTable, ids: Iterable[int]) -> None:
-    """Adds a row for each broker that is not registered: not live, without epoch and endpoints."""
+    """Adds rows for the brokers without one; these are not live, and have no epoch or endpoints."""
     for broker_id in sorted({*ids} - {NO_LEADER}):
         brokers.name(broker_id)
 
 
 def know_brokers(table: PartitionTable, *ids: Int32s) -> None:
-    """`name_brokers` for the brokers in columns of ids."""
+    """Calls `name_brokers` for all broker ids in these columns."""
     name_brokers(table.brokers, np.unique(np.concatenate(ids)).tolist())
 
 
@@ -158,7 +158,7 @@ def give_topic_ids(context: ControllerContext, names: Iterable[str]) -> Steps[No
 
 
 def replace_unfit(context: ControllerContext, rows: Int32s) -> Steps[None]:
-    """Replaces replicas of new partitions on unfit brokers by replicas on live brokers, in ZooKeeper first; logs it.
+    """Moves replicas of new partitions from unfit to live brokers, in ZooKeeper and then in the table, and logs it.
 
     Brokers that create topics choose among all brokers in UpdateMetadata, which lists this controller and brokers
     without coordinators. Each topic is repaired in one transaction, before its partitions have states.
@@ -213,7 +213,7 @@ def warn_of_unfit(context: ControllerContext) -> None:
 
 
 def _on_unfit(context: ControllerContext, rows: Int32s, *, new: bool = True) -> Int32s:
-    """The partitions with a replica on an unfit broker, among those without (`new`) or with states."""
+    """The partitions with a replica on an unfit broker. `new`: only partitions without a state; False: only others."""
     table = context.table
     if not any(each in table.brokers for each in context.unfit_for("") | context.not_coordinating):
         return rows[:0]
@@ -237,7 +237,7 @@ def _holders(table: PartitionTable, rows: Int32s) -> set[int]:
 
 
 def _listed(names: list[str]) -> str:
-    """The number of topics, and the names of the first."""
+    """The number of topics, and the first MOST_NAMES names, as text."""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return f"{len(names)} topics ({', '.join(names[:MOST_NAMES])}{more})"
 
@@ -247,7 +247,7 @@ def _ids(broker_ids: Iterable[int]) -> str:
 
 
 def _mended(table: PartitionTable, row: int, unfit: Collection[int]) -> tuple[int, ...]:
-    """A partition's replicas, where live brokers replace unfit ones, round-robin by id; fewer if too few are live."""
+    """A partition's replicas after live brokers, round-robin by id, replace unfit ones; fewer if too few are live."""
     replicas = table.state(row).replicas
     live = sorted({*table.brokers.ids[table.brokers.live].tolist()} - {*unfit})
     mended: list[int] = []

@@ -1,13 +1,13 @@
 """Deletes topics: brokers delete every replica, then the controller deletes the znodes. `TopicDeletions` has the steps:
 
 1. `ineligible`: the topic waits while a partition is reassigned, or while a broker with a replica is not live.
-2. `to_start`: all brokers are sent that the topic has no leaders; those with replicas are sent StopReplica.
+2. `to_start`: UpdateMetadata removes the topic's leaders at all brokers; brokers with replicas are sent StopReplica.
 3. `started`: brokers respond. An error makes the topic ineligible until a broker starts.
 4. `to_remove`: all replicas are deleted. The znodes are deleted, the deletion request last, so that a later controller
    continues if this one dies. Then the topic leaves the table, and waiting requests are answered.
 
-Steps 2 and 4 are done in parts of bounded size, one an event (`deletion_steps.py`). The work for a response grows with
-its partitions. The partitions' states do not change in ZooKeeper, and are not read again.
+Steps 2 and 4 are done in parts of bounded size, one part for each event (`deletion_steps.py`). The work for a response
+grows with its partitions. The partitions' states do not change in ZooKeeper, and are not read again.
 
 Source: TopicDeletionManager of 3.9.1, with its replica states ReplicaDeletionStarted, -Ineligible and -Successful.
 """
@@ -60,9 +60,9 @@ def _deletion_requests(context: ControllerContext) -> Steps[set[str]]:
 
 
 def enqueue(context: ControllerContext, names: Collection[str]) -> Steps[None]:
-    """Queues topics for deletion. A topic that is being reassigned waits for the end of that, or for a broker to start.
+    """Queues topics for deletion. A topic that is being reassigned waits until the move ends or a broker starts.
 
-    The reassignment may itself wait for a broker, and then the deletion goes on without it.
+    If the reassignment itself waits for a broker, the deletion continues without it when that broker starts.
     """
     context.topics_to_be_deleted.update(names)
     table = context.table
@@ -143,7 +143,7 @@ def _answered(context: ControllerContext, response: Columns) -> tuple[Int32s, In
 def _record_outcomes(
     context: ControllerContext, rows: Int32s, chosen__ps: Bools, is_deleted: Bools
 ) -> Steps[list[str]]:
-    """Records the chosen replicas as deleted or failed, and returns their topics; a failure makes one ineligible."""
+    """Records the chosen replicas as deleted or failed; returns their topics. A failure makes its topic ineligible."""
     table, deletion = context.table, context.deletion
     states__ps = deletion.states.of(table)
     places, slots = np.nonzero(chosen__ps)

@@ -13,7 +13,7 @@ from kcore.metadata.table.partition_table import PartitionTable
 from kcore.schema import DeleteTopicsResponse
 from kcore.types import Int8s, Int32s
 
-# A replica: StopReplica is not sent yet, is sent; the broker is not live or reported an error; the replica is deleted.
+# States of a replica: StopReplica is not sent; it is sent; the broker is not live or reported an error; it is deleted.
 OFFLINE, STARTED, INELIGIBLE, SUCCESSFUL = range(4)
 
 
@@ -39,8 +39,8 @@ class StartedDeletion:
     """The deletion of one topic: its partitions, and the number of replicas that are not deleted yet."""
 
     rows: Int32s  # By ascending partition index.
-    left: int  # Replicas that are not SUCCESSFUL,
-    unanswered: int = 0  # of which these are STARTED: their brokers have not responded.
+    left: int  # The number of replicas that are not SUCCESSFUL.
+    unanswered: int = 0  # The number of replicas that are STARTED: their brokers have not responded.
 
 
 @dataclass(slots=True)
@@ -66,8 +66,8 @@ class TopicDeletions:
     started: dict[str, StartedDeletion] = field(default_factory=dict)
     states: ReplicaStates = field(default_factory=ReplicaStates)
     awaited: dict[int, AwaitedDeletion] = field(default_factory=dict)  # By request id.
-    # Work that is done in parts: first topics whose StopReplica must be sent, then topics whose znodes must be deleted,
-    # with the number of partitions whose znodes are deleted already.
+    # Work that is done in parts. `to_start`: topics whose StopReplica must be sent. `to_remove`: topics whose znodes
+    # must be deleted, with the number of partitions whose znodes are deleted already.
     to_start: dict[str, None] = field(default_factory=dict)
     to_remove: dict[str, int] = field(default_factory=dict)
     is_next_step_due: bool = False  # A TopicDeletionStep is in the queue.

@@ -48,7 +48,7 @@ def on_topic_deletion_step(context: ControllerContext, event: TopicDeletionStep)
 
 
 def make_ineligible(context: ControllerContext, names: Iterable[str], why: str) -> Steps[None]:
-    """Marks those topics as ineligible that are queued for deletion; `why` is for the log."""
+    """Marks the topics among `names` that are queued for deletion as ineligible; `why` is for the log."""
     found = context.topics_to_be_deleted.intersection(names) - context.deletion.ineligible
     if found:
         context.deletion.ineligible |= found
@@ -61,7 +61,7 @@ def sizes_of(context: ControllerContext, names: Iterable[str]) -> dict[str, int]
 
 
 def _start(context: ControllerContext) -> Steps[None]:
-    """Sends all brokers that the topics have no leaders; then sends StopReplica for every replica on a live broker."""
+    """Sends all brokers UpdateMetadata without the topics' leaders, then StopReplica for replicas on live brokers."""
     table, deletion = context.table, context.deletion
     names = _next_to_start(context)
     if not names:
@@ -96,7 +96,7 @@ def _next_to_start(context: ControllerContext) -> list[str]:
 
 
 def _ordered_to_delete(context: ControllerContext, names: list[str], rows: Int32s) -> Steps[tuple[Int16s, Int32s]]:
-    """Broker rows and partition rows of replicas on live brokers; a topic with other replicas becomes ineligible."""
+    """Broker and partition rows of replicas that live brokers must delete; topics with others become ineligible."""
     table, deletion = context.table, context.deletion
     states__ps = deletion.states.of(table)
     open__ps: Bools = (table.replicas__ps[rows] >= 0) & (states__ps[rows] != SUCCESSFUL)
@@ -117,7 +117,7 @@ def _ordered_to_delete(context: ControllerContext, names: list[str], rows: Int32
 
 
 def _remove(context: ControllerContext) -> Steps[None]:
-    """Deletes the znodes of partitions; of a topic without partitions all others, the deletion request last.
+    """Deletes znodes of partitions, then the other znodes of topics without any left, the deletion request last.
 
     The settings are deleted before the topic: settings that are left behind would apply to the next topic of that name.
     """

@@ -10,7 +10,7 @@ from kcore.metadata.table.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.types import Bools, Int32s
 
-MAX_PARTITIONS: Final = 100_000  # Partitions of a topic: a znode has at most 1 MiB.
+MAX_PARTITIONS: Final = 100_000  # The most partitions of a topic: a znode has at most 1 MiB.
 NO_ROOM: Final = "The topic's partitions and replicas do not fit into its znode in ZooKeeper."
 
 
@@ -21,7 +21,7 @@ def check_znode_holds(partitions: int) -> None:
 
 
 def initial_states(table: PartitionTable, rows: Int32s, online: Bools) -> UnwrittenChanges:
-    """The first online replica leads and all online replicas are in sync; partitions without any are left out.
+    """The first online replica leads and all online ones are in sync; partitions without an online one are left out.
 
     `online` is by row and slot. The partition epochs are -1, so the state znodes are created.
     """

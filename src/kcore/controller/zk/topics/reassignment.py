@@ -1,9 +1,9 @@
 """Moves partitions to other brokers (KIP-455), in the steps of KafkaController.onPartitionReassignment of 3.9.1.
 
 ORS are the original replicas, TRS the target replicas, RS both together. Phase B follows once all of TRS is in the ISR:
-A1. RS is written to the topic's znode, with adding and removing replicas; replicas of a replaced move are stopped.
+A1. RS is written to the topic's znode, with adding and removing replicas; replicas that only a replaced move had stop.
 A2. The leader epoch is raised and LeaderAndIsr is sent to RS, which starts the adding replicas.
-B1. A leader in TRS is elected if the present one is not; the leader epoch is raised in any case.
+B1. A leader in TRS is elected if the present leader is not in TRS; the leader epoch is raised in any case.
 B2. The removing replicas leave the ISR, are stopped and deleted.
 B3. TRS is written to the topic's znode, the move is deleted from `/admin/reassign_partitions`, and UpdateMetadata sent.
 """
@@ -47,7 +47,7 @@ from kcore.types import Int32s
 def states_of(table: PartitionTable, rows: Iterable[int]) -> Iterator[tuple[int, LeaderAndIsr]]:
     """The rows of these partitions with their present states."""
     wanted = np.fromiter(rows, np.int32)
-    ids = [*table.brokers.ids.tolist(), NO_LEADER]  # Row -1 is the last: no broker.
+    ids = [*table.brokers.ids.tolist(), NO_LEADER]  # Row -1 indexes the last item: no broker.
     columns = table.leader__p, table.leader_epoch__p, table.partition_epoch__p, table.leader_recovery_state__p
     isrs = table.isr__pi[wanted].tolist()
     for row, isr, leader, *epochs in zip(wanted.tolist(), isrs, *(each[wanted].tolist() for each in columns),
@@ -108,7 +108,7 @@ def begin(context: ControllerContext, moves: Moves) -> Steps[set[int]]:
 
 
 def complete(context: ControllerContext, rows: Int32s) -> Steps[None]:
-    """The ISRs of these partitions changed: schedules a ReassignmentStep for those that are being reassigned.
+    """The ISRs of these partitions changed: schedules a ReassignmentStep if any is being reassigned.
 
     3.9.1 completes each in the event of its AlterPartition (maybeCompleteReassignment). When a broker is emptied, all
     brokers send AlterPartition at the same time; one later event completes many reassignments with few requests.
@@ -134,7 +134,7 @@ def on_reassignment_step(context: ControllerContext, event: ReassignmentStep) ->
 
 
 def _going_on(context: ControllerContext, rows: list[int]) -> list[int]:
-    """The partitions whose topic is not being deleted; a deletion makes their reassignments void."""
+    """The partitions whose topic's deletion has not started; a deletion ends the reassignments of its topic."""
     return [row for row in rows if _name(context.table, row)[0] not in context.deletion.started]
 
 
@@ -170,7 +170,7 @@ def on_zk_partition_reassignment(context: ControllerContext, event: ZkPartitionR
 
 
 def take_up(context: ControllerContext) -> Steps[set[int]]:
-    """Begins the reassignments in `/admin/reassign_partitions`, and deletes impossible ones there; returns the rows."""
+    """Begins the reassignments in `/admin/reassign_partitions`, and deletes impossible ones; returns the rows begun."""
     table = context.table
     wanted = yield from _requested_in_zookeeper(watch=True)
     moves, unknown = {}, set()
@@ -194,10 +194,10 @@ def take_up(context: ControllerContext) -> Steps[set[int]]:
 
 
 def keeps_data(isr: tuple[int, ...], move: ReplicaAssignment) -> bool:
-    """Whether a replica that is in sync is still among them.
+    """True if an in-sync replica is among the replicas of `move`, or the ISR is empty.
 
-    3.9.1's ZooKeeper mode does not check it, and deletes the last one if a move is cancelled or overruled after the ISR
-    has only new replicas. KRaft does (PartitionReassignmentRevert).
+    3.9.1's ZooKeeper mode does not check this: if a move is cancelled or replaced when the ISR has only new replicas,
+    it deletes the last in-sync replica. KRaft checks it (PartitionReassignmentRevert).
     """
     return not isr or not {*isr}.isdisjoint(move.replicas)
 
@@ -213,7 +213,7 @@ def movable_row(context: ControllerContext, partition: TopicPartition) -> int | 
 
 
 def strike_out(context: ControllerContext, is_over: Callable[[TopicPartition, tuple[int, ...]], bool]) -> Steps[None]:
-    """Deletes reassignments from `/admin/reassign_partitions`, or the whole znode (maybeRemoveFromZkReassignment)."""
+    """Deletes reassignments that are over from `/admin/reassign_partitions` (maybeRemoveFromZkReassignment)."""
     requested = yield from _requested_in_zookeeper(watch=False)
     left = {partition: target for partition, target in requested.items() if not is_over(partition, target)}
     if not requested or len(left) == len(requested):
@@ -227,7 +227,7 @@ def strike_out(context: ControllerContext, is_over: Callable[[TopicPartition, tu
 
 def _requested_in_zookeeper(*, watch: bool) -> Steps[dict[TopicPartition, tuple[int, ...]]]:
     node = yield from read_node(znodes.REASSIGN_PARTITIONS, watch=watch)
-    with suppress(TableError):  # Kafka takes an unreadable znode for an empty one.
+    with suppress(TableError):  # Kafka treats an unreadable znode as empty.
         return {} if node is None else znodes.decode_reassign_partitions(node.data)
     return {}
 

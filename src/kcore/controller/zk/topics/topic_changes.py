@@ -29,7 +29,7 @@ MOST_READ: Final = 500  # Changed topic znodes that one event reads.
 
 
 def on_topic_change(context: ControllerContext, event: events.TopicChange) -> Steps[None]:
-    """Gives ids, leaders and ISRs to topics that a tool or a broker wrote to ZooKeeper."""
+    """Gives ids, leaders and ISRs to topics that others wrote to ZooKeeper, and removes topics that others deleted."""
     names = yield from read_children(znodes.TOPICS, watch=True)
     topics = context.table.topics
     if gone := {*topics.names} - {*names, ""}:
@@ -104,7 +104,7 @@ def on_partition_modifications_step(
 
 
 def take_modified(context: ControllerContext, names: Sequence[str]) -> Steps[None]:
-    """Adds the new partitions of changed topics; a topic being deleted must not grow, so its znode is written back.
+    """Adds the new partitions of changed topics; a topic being deleted must not grow, so its znode is restored.
 
     A topic that was unreadable before is a new topic.
     """
