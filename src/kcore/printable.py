@@ -26,7 +26,7 @@ def printable_lines(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    """JSON that means the same."""
+    """JSON of the same value, with controls escaped as JSON does it (four hex digits)."""
     return _IN_LINES.sub(_json_escape, text)
 
 
