@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 _ABOUT: Final = 0.08  # Names are left out if their difflib ratio is this much or more below the best.
-_MOST_CHARACTERS: Final = 200
+_MOST_CHARACTERS: Final = 200  # The part of a name that is compared.
 
 
 def did_you_mean(name: object, known: Iterable[str], otherwise: str = "") -> str:

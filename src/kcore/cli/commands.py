@@ -110,7 +110,7 @@ BROKER: Final[dict[str, Command]] = {
     ),
     "kraft run": Command(
         "servers.broker_kraft_run",
-        "Run a broker that replicates with real Kafka brokers, in a KRaft cluster of Kafka's or kcore's controllers.",
+        "Run a broker beside real Kafka brokers, in a KRaft cluster of Kafka's or kcore's controllers.",
     ),
 }
 QUORUM: Final[dict[str, Command]] = {
