@@ -10,7 +10,7 @@ from typing import Final
 _COLLECTION_EVERY: Final = 5_000
 # Young collections until one of the second generation. With a larger number, each would hold the event loop longer.
 _SECOND_GENERATION_EVERY: Final = 1
-# Second-generation collections until a full one. After so many new objects its time is small beside the work on them.
+# Second-generation collections until a full one. Its time is then small compared with the work on the new objects.
 # With CPython's 10 a full collection would run during a request for many topics, and traverse all its objects.
 _THIRD_GENERATION_EVERY: Final = 2_000
 

@@ -1,7 +1,7 @@
 """The option `where` of kcore's sources: conditions that the reader checks while it reads files.
 
 Spark can push the filters of a query down to a Python source, but keeps them for the next query on the same DataFrame.
-After `frame.where("partition = 0").count()`, `frame.count()` counts partition 0 alone (seen with 4.3.0,
+After `frame.where("partition = 0").count()`, `frame.count()` counts only partition 0 (seen with 4.3.0,
 spark.sql.python.filterPushdown.enabled). So kcore does not use that feature, and takes conditions as an option.
 
     topic = 'orders' and partition in (0, 7) and offset >= 1000 and timestamp < '2026-01-31T12:00:00Z'
@@ -81,7 +81,7 @@ def _words(text: str) -> Iterator[_Word]:
     while position < len(text.rstrip()):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise StorageError(f"where: {text!r}: no sense at {text[position:].strip()!r}: {FORM}")
+            raise StorageError(f"where: {text!r}: cannot parse {text[position:].strip()!r}: {FORM}")
         sign, number, is_bytes, digits, words, name = match.groups()
         if sign:
             yield _Word("sign", "<>" if sign == "!=" else sign)

@@ -38,7 +38,7 @@ def sentence_of(text: str) -> str:
     if _APPLICATION_ENDED.search(text):
         return f"{ENDED}: its master or its driver's Java is gone"
     if "[JAVA_GATEWAY_EXITED]" in text:
-        return "Spark's Java did not start: its reason is above; a --conf may be wrong"
+        return "Spark's Java did not start: see the output above; a --conf may be wrong"
     if found := _NO_MODULE.search(text):
         return f"the executors' Python has no module {found[1]}: {INSTALL}"
     if found := _NO_PYTHON.search(text):

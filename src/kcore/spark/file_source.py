@@ -108,7 +108,7 @@ def named_paths(text: str) -> list[Path]:
     if scheme := _SCHEME.match(text):
         parts = urlsplit(text)
         if scheme[1].lower() != "file" or parts.netloc not in ("", "localhost"):
-            raise StorageError(f"{text}: only files of the machines themselves are read: a path or file:///PATH")
+            raise StorageError(f"{text}: only local files can be read: give a path or file:///PATH")
         text = unquote(parts.path)
     if os.path.lexists(text):
         return [Path(text).resolve()]

@@ -30,7 +30,7 @@ with needs("spark"):
     import pyarrow.compute as pc
     from pyspark.sql.datasource import InputPartition
 
-REMEDY: Final = "; .option('mode', 'permissive') reads what can be read, .option('where', ...) leaves out other files"
+REMEDY: Final = "; .option('mode', 'permissive') reads the readable data, .option('where', ...) skips files"
 _TIME: Final = pa.timestamp("us", tz="UTC")  # The only resolution of Spark's timestamps.
 SCHEMA: Final = ROWS.set(ROWS.get_field_index("timestamp"), pa.field("timestamp", _TIME))
 _OF_A_FILE: Final = pa.schema([SCHEMA.field(name) for name in ("file", "topic", "partition")])
@@ -55,7 +55,7 @@ class LogReader(FileReader):
     def partitions(self) -> Sequence[InputPartition]:
         files = [file for path in self.paths for file in _files(path, alone=len(self.paths) == 1)]
         if not files:
-            raise StorageError(f"{', '.join(map(str, self.paths))}: neither a segment nor a folder of any")
+            raise StorageError(f"{', '.join(map(str, self.paths))}: neither a segment nor a folder of segments")
         return [file for file in files if self._may_hold(file)]
 
     def _may_hold(self, file: File) -> bool:

@@ -86,9 +86,7 @@ def judge(places: set[Any], wanted: str) -> None:
         raise SparkError(f"executors without kcore: {', '.join(lacking)}: {INSTALL}")
     other = sorted({f"{host} has {version}" for host, version, _ in places if version != wanted})
     if other:
-        raise SparkError(
-            f"the executors' kcore is another one than the driver's {wanted}: {', '.join(other)}: {INSTALL}"
-        )
+        raise SparkError(f"the executors' kcore differs from the driver's {wanted}: {', '.join(other)}: {INSTALL}")
 
 
 def _probe() -> Any:

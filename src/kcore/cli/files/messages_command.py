@@ -26,7 +26,7 @@ def command(
 ) -> None:
     """List Kafka's messages, or show the fields of one and its JSON.
 
-    The JSON skeleton has every field of one version at its default; `kcore encode NAME VERSION` takes it as it is.
+    The JSON skeleton has every field of one version at its default; `kcore encode NAME VERSION` takes this JSON.
 
     Exit code: 0 good, 2 there is no such message or version.
     """

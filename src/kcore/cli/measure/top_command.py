@@ -117,7 +117,7 @@ class PlainFrames:
         """Prints the frame. If the quorum does not answer, prints the failure once."""
         failure = "; ".join(frame.problems) if frame.age_s is None or frame.age_s > STALE_S else ""
         if failure and failure != self._failure:
-            say(f"kcore: {failure}; kcore top goes on trying", err=True)
+            say(f"kcore: {failure}; kcore top retries", err=True)
         if self._failure and not failure:
             say("kcore: the quorum answers again", err=True)
         self._failure = failure

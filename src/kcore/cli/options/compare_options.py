@@ -54,7 +54,7 @@ def _thresholds(texts: Sequence[str]) -> Thresholds:
         if not 1.0 <= value < inf:
             fail(f"--threshold {text}: {ratio!r} is no ratio of at least 1")
         if name in own:
-            fail(f"--threshold {text}: there is another one {f'for {name}' if name else 'without a name'}")
+            fail(f"--threshold {text}: a second threshold {f'for {name}' if name else 'without a name'}")
         own[name] = value
     return Thresholds(own.pop("", THRESHOLD), own)
 

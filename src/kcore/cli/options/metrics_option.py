@@ -29,10 +29,7 @@ MetricsOption: TypeAlias = Annotated[
 
 
 def metrics_page(given: str | None) -> "MetricsPage | None":
-    """Listens at the option's address, None without the option. Ends the command if the address is not available.
-
-    Raises MissingExtraError without kcore[metrics].
-    """
+    """Listens at the option's address, None without the option; ends the command if the address is not available."""
     if given is None:
         return None
     host, port = address_of("--metrics", given if ":" in given else f"{LOOPBACK}:{given}")

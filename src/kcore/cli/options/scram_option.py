@@ -44,7 +44,7 @@ def _record(text: str) -> UserScramCredentialRecord:
     for each in rest[1:-1].split(","):
         name, _, value = each.partition("=")
         if name not in _NAMES:
-            fail(f"--add-scram: it has {', '.join(_NAMES)}, each as NAME=VALUE")
+            fail(f"--add-scram: give {', '.join(_NAMES)}, each as NAME=VALUE")
         is_quoted = len(value) >= 2 and value[0] == value[-1] == '"'
         found[name] = value[1:-1] if is_quoted else value
     if "name" not in found or ("password" not in found and not {"salt", "saltedpassword"} <= {*found}):

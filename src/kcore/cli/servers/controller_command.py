@@ -195,7 +195,7 @@ async def _run(
         if isinstance(fault, ElectionRefusedError):
             logging.error("controller %s must not control this cluster: %s", config.broker_id, fault)
         else:
-            logging.error("ended by a fault of its own", exc_info=fault)
+            logging.error("the controller failed", exc_info=fault)
         return Exit.FAILED
     return Exit.GOOD
 

@@ -104,7 +104,7 @@ def controllers_of(text: str, listener: str) -> tuple[Voter, ...]:
 
 
 def voter_of(node_id: int, address: Address, directory_id: Uuid, listener: str) -> Voter:
-    """One of the first voters of a quorum."""
+    """A voter of a new quorum, with the newest kraft.version that it supports."""
     return Voter(ReplicaKey(node_id, directory_id), {listener: address}, 0, MAX_KRAFT_VERSION)
 
 

@@ -155,7 +155,7 @@ def workers_chart(rows: Sequence[Row]) -> str:
 
 
 def history_chart(title: str, labels: Sequence[str], ratios: dict[str, Sequence[float | None]], bound: float) -> str:
-    """Draws medians of earlier runs and of this run, divided by this run's: a line per operation, thresholds dashed."""
+    """Draws each operation's medians in earlier runs as multiples of this run's median, with the thresholds dashed."""
 
     def body(chart: Chart) -> None:
         for nth, (name, line) in enumerate(ratios.items()):

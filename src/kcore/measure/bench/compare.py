@@ -180,7 +180,7 @@ class Comparison:
 
     @property
     def exit(self) -> Exit:
-        """The exit code: FAILED for a regression. INVALID for no pairs, a lost operation, other results or a doubt."""
+        """INVALID if operations are missing or results differ; FAILED for a regression; INVALID for a doubt."""
         if not self.pairs or self.only_old or self.other_results:
             return Exit.INVALID
         if self.regressions:

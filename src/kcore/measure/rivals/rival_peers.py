@@ -1,4 +1,4 @@
-"""The peers of `kcore rivals`: how each is built into the cache, and how its process is asked."""
+"""The peers of `kcore rivals`: how each is built into the cache, and how requests reach its process."""
 
 import hashlib
 import json

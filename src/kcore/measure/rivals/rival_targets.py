@@ -57,7 +57,7 @@ class Figures:
         return self._value(peer, case, "mib")
 
     def fastest(self, case: str) -> float | None:
-        """The least time of the rival libraries for a case of bytes."""
+        """The least time that a rival library took for the case; None if no rival ran it."""
         return min((ns for peer in RIVALS if (ns := self.ns(peer, case)) is not None), default=None)
 
     def _value(self, peer: str, case: str, key: str) -> float | None:

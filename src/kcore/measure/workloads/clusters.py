@@ -100,7 +100,7 @@ def _of_request(file: bytes) -> PartitionTable:
     api_key, version = (int.from_bytes(request[at : at + 2], "big", signed=True) for at in (0, 2))
     message = REQUESTS.get(api_key)
     if message is None or message.__name__ not in ("LeaderAndIsrRequest", "UpdateMetadataRequest"):
-        raise TableError(f"a request with API key {api_key} shows no cluster")
+        raise TableError(f"a request with API key {api_key} contains no cluster")
     begin = _header_size(request, message.header_version(version))
     return PartitionTable.from_columns(decode_columns(message, version, request[begin:]))
 
@@ -127,7 +127,7 @@ def scaled(table: PartitionTable, partitions: int, brokers: int) -> PartitionTab
     if (len(table), len(table.brokers)) == (partitions, brokers):
         return table
     if brokers < len(table.brokers):
-        raise TableError(f"the cluster has {len(table.brokers)} brokers and cannot do with {brokers}")
+        raise TableError(f"the cluster has {len(table.brokers)} brokers: {brokers} are too few")
     rows = np.arange(partitions, dtype=np.int64) % len(table)
     copy = np.arange(partitions, dtype=np.int64) // len(table)
     shift = copy * len(table.brokers)

@@ -40,7 +40,7 @@ class Story:
         self.after.replay(self.decision)
 
     def requests(self) -> list[Sent]:
-        """The requests to each broker; each body is encoded once and follows the broker's own bytes."""
+        """The requests and their buffers for each broker; a body is encoded once for all brokers that get it."""
         return [
             (request, [fanout.buffers(epoch) for epoch in request.broker_epochs.tolist()])
             for request in self.after.requests(self.decision)
