@@ -87,7 +87,7 @@ def _settings(master: str) -> dict[str, str]:
         "spark.python.worker.reuse": "true",  # A worker keeps its compiled kernels for the next cell.
         "spark.task.cpus": "1",
         "spark.sql.codegen.wholeStage": "false",
-        "spark.task.maxFailures": "1",  # A cell that kills its worker would kill the next one, too.
+        "spark.task.maxFailures": "1",  # A retry of a cell that killed its worker would fail again.
         JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_quiet_logs().as_uri()} {QUICK_JVM}",
     }
     if ON_THIS_MACHINE.match(master):

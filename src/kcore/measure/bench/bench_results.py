@@ -41,7 +41,7 @@ class Summary:
     median_ns: int
     three_quarters_ns: int
     p99_ns: int
-    low_ns: int  # of the median's confidence interval
+    low_ns: int  # The low end of the confidence interval of the median.
     high_ns: int
     memcpy_ns: int
     moved_bytes: int
@@ -49,7 +49,7 @@ class Summary:
     memory_bytes: int | None
     peak_bytes: int | None
     digest: str
-    times_ns: Sequence[int] = field(default=(), repr=False)  # Every sample, sorted.
+    times_ns: Sequence[int] = field(default=(), repr=False)  # All samples, sorted.
 
     @property
     def ns_per_partition(self) -> float:
