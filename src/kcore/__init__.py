@@ -1,16 +1,17 @@
 """The Kafka controller core: codec, tables, decisions, and the tool that measures them.
 
-The most used names are here. All public names are in groups. `kcore.wire` (bytes), `kcore.tables` (the state of a
-cluster), `kcore.zk` and `kcore.kraft` (controllers and elections), `kcore.raft` (a node of a quorum).
-`kcore.files` (Kafka's files), `kcore.schema` (message classes), `kcore.spark` (DataFrames), `kcore.bench` (plans).
+`kcore` itself has the names that most programs use. Each public name is also in one group:
+- `kcore.wire` (bytes), `kcore.schema` (message classes), `kcore.tables` (the state of a cluster), `kcore.zk` and
+  `kcore.kraft` (controllers and elections), `kcore.raft` (a node of a quorum).
+- `kcore.files` (Kafka's files), `kcore.spark` (DataFrames), `kcore.bench` (benchmark plans).
 
-They need NumPy alone, except `kcore.zk.election_policy` (kcore[numba]), `kcore.spark` (kcore[spark]) and `kcore.bench`
-(kcore[report]). Where an extra is missing, MissingExtraError names it. A public name keeps its meaning until a release
-after the one that deprecates it.
+The groups need only NumPy, except `kcore.zk.election_policy` (kcore[numba]), `kcore.spark` (kcore[spark]) and
+`kcore.bench` (kcore[report]). If an extra is missing, MissingExtraError names it. A public name keeps its meaning until
+a release after the one that deprecates it.
 """
 
-# Everything loads when it is first named, so that `import kcore` costs next to nothing. The first name brings messages,
-# tables and decisions together: no first decision pays for an import.
+# A module is imported when one of its names is first used, so that `import kcore` takes almost no time. The first name
+# also imports messages, tables and decisions, so that a program's first decision does not wait for imports.
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from kcore import wire as wire
     from kcore import zk as zk
 
-    # Deprecated here; each is in its group.
+    # Deprecated as names of `kcore`: use the same name in its group.
     from kcore.broker.zk_control.broker import Broker as Broker
     from kcore.controller.zk.events import BrokerFailed as BrokerFailed
     from kcore.controller.zk.events import BrokerStarted as BrokerStarted
@@ -109,7 +110,7 @@ __all__ = [
 ]
 
 _GROUPS = ("bench", "files", "kraft", "raft", "schema", "spark", "tables", "wire", "zk")
-_FIRST = ("kcore.tables", "kcore.wire", "kcore.replication.elect")  # They load together, with the first name.
+_FIRST = ("kcore.tables", "kcore.wire", "kcore.replication.elect")  # Imported together with the first name.
 _MODULE_OF = {
     "generate": "kcore.measure.workloads.generate",
     "PartitionTable": "kcore.metadata.table.partition_table",
@@ -123,7 +124,7 @@ _MODULE_OF = {
     "from_json": "kcore.wire.jsonform",
     "to_json": "kcore.wire.jsonform",
 }
-_GROUP_OF = {  # Deprecated here.
+_GROUP_OF = {  # Names that are deprecated in `kcore`, and the group to use instead.
     "Broker": "zk",
     "BrokerFailed": "zk",
     "BrokerStarted": "zk",

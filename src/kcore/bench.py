@@ -1,4 +1,4 @@
-"""The public name of `kcore.measure.bench`: benchmark plans and their results."""
+"""The public names of benchmark plans and their results, from `kcore.measure.bench`."""
 
 from kcore.measure.bench import Plan as Plan
 from kcore.measure.bench import run as run

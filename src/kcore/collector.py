@@ -1,17 +1,17 @@
-"""Python's garbage collector in programs that keep many objects and make few cycles."""
+"""Settings of Python's garbage collector for programs that keep many objects and make few cycles."""
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-# Objects; a look at them takes a millisecond. With CPython's 700, collections take half of the time of a request
-# for 50,000 topics.
+# New objects until a young collection, which then takes a millisecond. With CPython's 700, collections take half of the
+# time of a request for 50,000 topics.
 _COLLECTION_EVERY: Final = 5_000
-# Young collections: with more of them, a collection of the second generation would hold the event loop longer.
+# Young collections until one of the second generation. With a larger number, each would hold the event loop longer.
 _SECOND_GENERATION_EVERY: Final = 1
-# Second collections: after so many new objects a full collection is cheap beside the work with them. With CPython's 10
-# it would come in the middle of a request for many topics, and traverse all objects of the request.
+# Second-generation collections until a full one. Its time is then small compared with the work on the new objects.
+# With CPython's 10 a full collection would run during a request for many topics, and traverse all its objects.
 _THIRD_GENERATION_EVERY: Final = 2_000
 
 
@@ -19,7 +19,7 @@ _THIRD_GENERATION_EVERY: Final = 2_000
 def rare_collections() -> Iterator[None]:
     """Makes collections rare and excludes existing objects (the imports); restores the settings afterwards."""
     before = gc.get_threshold()
-    is_first = gc.get_freeze_count() == 0  # If False, the program has frozen objects itself.
+    is_first = gc.get_freeze_count() == 0  # False if the program itself has frozen objects: they stay frozen.
     if is_first:
         gc.freeze()
     gc.set_threshold(_COLLECTION_EVERY, _SECOND_GENERATION_EVERY, _THIRD_GENERATION_EVERY)

@@ -1,6 +1,6 @@
 """The exceptions that kcore raises. An error code in a peer's response is an `Errors` value instead.
 
-A bug of our own is an assertion and has no class here.
+A bug in kcore raises AssertionError and has no class in this module.
 """
 
 
@@ -9,19 +9,19 @@ class KcoreError(Exception):
 
 
 class ArgumentError(KcoreError, TypeError):
-    """A call with an argument that there is not, or with one of a wrong type; the message says which."""
+    """A call has an unknown argument, or an argument of a wrong type; the message names it."""
 
 
 class NotBytesError(KcoreError, TypeError, BufferError):
-    """Bytes are expected, and what is given has none, has items of floats, is not contiguous, or not writable."""
+    """Bytes are expected, but the given object has no buffer, or one of floats, not contiguous or not writable."""
 
 
 class MissingExtraError(KcoreError, ModuleNotFoundError):
-    """A package that kcore needs for this alone is not installed; the message names the extra, `name` the package."""
+    """A package that a feature needs is not installed. The message names the extra; `name` is the missing package."""
 
 
 class DecodeError(KcoreError, ValueError):
-    """Bytes that are not the message they should be; `offset` is where the reader stood."""
+    """The bytes are not a valid message; `offset` is the position at which reading failed."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(f"{message} (at offset {offset})")
@@ -33,34 +33,34 @@ class DecodeError(KcoreError, ValueError):
 
 
 class EncodeError(KcoreError, ValueError):
-    """A value that its field cannot carry: wrong type, out of range, null where null is not allowed."""
+    """A field cannot carry the given value: wrong type, out of range, or null where null is not allowed."""
 
 
 class UnsupportedVersionError(KcoreError, ValueError):
-    """The message lacks that version, or the version lacks a field that is set and not ignorable."""
+    """The message does not have this version, or this version has no field for a value that must not be dropped."""
 
 
 class UnknownMessageError(KcoreError, KeyError):
-    """No message has that name."""
+    """No message has the given name."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
 
 
 class TableError(KcoreError, ValueError):
-    """Arrays, columns or rows that do not make a table: shapes, ranges, unknown brokers or topics."""
+    """The arrays, columns or rows are not a valid table: wrong shapes or ranges, unknown brokers or topics."""
 
 
 class PlacementError(KcoreError, ValueError):
-    """No placement satisfies what was asked (Kafka's InvalidReplicationFactorException and its kin)."""
+    """No placement satisfies the request (Kafka's InvalidReplicationFactorException and similar errors)."""
 
 
 class LevelError(KcoreError, ValueError):
-    """No such feature level, or a decision that the controllers of that level do not take."""
+    """The feature level does not exist, or controllers of that level do not make the requested decision."""
 
 
 class UnwritableMetadataError(KcoreError, ValueError):
-    """Records of a metadata.version have no field for a value (Kafka's UnwritableMetadataException)."""
+    """The records of a metadata.version have no field for a value (Kafka's UnwritableMetadataException)."""
 
     def __init__(self, version: str, loss: str) -> None:
         super().__init__(f"metadata.version {version} cannot represent {loss}")
@@ -72,34 +72,34 @@ class UnwritableMetadataError(KcoreError, ValueError):
 
 
 class PolicyError(KcoreError, ValueError):
-    """A user's election policy that is not an njit function of three arguments, or chose a slot it may not."""
+    """A user's election policy is not an njit function of three arguments, or chose a slot that it must not choose."""
 
 
 class PlanError(KcoreError, ValueError):
-    """A benchmark plan with unknown keys, unknown workloads or values out of range."""
+    """A benchmark plan has unknown keys, unknown workloads or values out of range."""
 
 
 class ClusterFileError(KcoreError, ValueError):
-    """A file given as a cluster is neither a ZooKeeper dump nor a raw request with its header."""
+    """A file that is given as a cluster is neither a ZooKeeper dump nor a raw request with its header."""
 
 
 class StorageError(KcoreError, OSError, ValueError):
-    """A file or folder of a log directory that is not what it should be; the message says which, and where in it."""
+    """A file or folder of a log directory is damaged or of a wrong kind; the message names it and the position."""
 
 
 class FileKindError(KcoreError, OSError):
-    """A folder, FIFO, socket or device stands where a file should be; the message names it.
+    """A folder, FIFO, socket or device has the name of an expected file; the message names it.
 
-    No StorageError: a damaged index or checkpoint is built anew, but nothing takes the place of what is no file.
+    This is not a StorageError: kcore rebuilds a damaged index or checkpoint, but it replaces only regular files.
     """
 
 
 class NetworkError(KcoreError, OSError):
-    """The exchange with a peer failed; the message names the peer, and the request if there is one."""
+    """The exchange with a peer failed; the message names the peer, and the request if one was sent."""
 
 
 class DisconnectedError(NetworkError, ConnectionError):
-    """There is no connection, or it ended before the answer came."""
+    """No connection exists, or the connection ended before the response came."""
 
 
 class RefusedError(DisconnectedError):
@@ -111,15 +111,15 @@ class RequestTimeoutError(NetworkError, TimeoutError):
 
 
 class FrameError(NetworkError):
-    """Bytes that are not the protocol: a size out of bounds, an answer to nothing, a message that does not decode."""
+    """A peer's bytes break the protocol: a size out of bounds, a response without a request, or an invalid message."""
 
 
 class AuthenticationError(NetworkError):
-    """One side did not accept who the other is: TLS or SASL."""
+    """One side did not accept the identity of the other side, by TLS or SASL."""
 
 
 class ControllerMovedError(KcoreError, RuntimeError):
-    """`/controller_epoch` has another version than this controller gave it: somebody else controls (KAFKA-6082)."""
+    """`/controller_epoch` has another version than this controller wrote: another controller is active (KAFKA-6082)."""
 
 
 class RaftLogError(KcoreError, RuntimeError):
@@ -127,24 +127,24 @@ class RaftLogError(KcoreError, RuntimeError):
 
 
 class NewerReleaseError(KcoreError, RuntimeError):
-    """A quorum's log or snapshot has what only a newer release can read; the message says what, and where."""
+    """A quorum's log or snapshot contains data that only a newer release can read; the message says which and where."""
 
 
 class TargetError(KcoreError, RuntimeError):
-    """The controller to put under load cannot be fetched, started or reached, or refuses what it must do."""
+    """A storm cannot fetch, start or reach its target controller, or the controller refuses a request of the storm."""
 
 
 class SparkError(KcoreError, RuntimeError):
-    """Spark's master or its executors cannot do what was asked; the message says why, and what to do."""
+    """Spark's master or executors cannot do the work; the message says why, and how to fix it."""
 
 
 class ZookeeperError(NetworkError):
-    """ZooKeeper refused what it was asked, for a reason that is no outcome of an ordinary operation."""
+    """ZooKeeper refused a request, for a reason that is not an expected result of the operation."""
 
 
 class ElectionRefusedError(KcoreError):
-    """This controller must not control the cluster that it finds in ZooKeeper; the message says why."""
+    """This controller must not control the cluster whose state it found in ZooKeeper; the message says why."""
 
 
 class SessionExpiredError(ZookeeperError):
-    """The ZooKeeper session is gone, and its ephemeral znodes and watches with it."""
+    """The ZooKeeper session has ended, and ZooKeeper has removed its ephemeral znodes and watches."""

@@ -1,8 +1,8 @@
-"""The extras of the package: which third-party packages each one installs, and the error where one is missing.
+"""The extras of the package: the third-party packages of each, and the error if one is missing.
 
-kcore itself needs NumPy alone. A file of the library that imports anything else does so `with needs(EXTRA)`. Files of
-the command and of what it alone runs (`bench/`, `storm/`, `designs/`) import as they like: `cli/commands.py` says which
-extra a command needs.
+The library itself needs only NumPy, and imports all other packages inside `with needs(EXTRA)`. The command, and modules
+that only the command uses (`bench/`, `storm/`, `designs/`), import without it: `cli/commands.py` names each command's
+extra.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from kcore.errors import MissingExtraError
 
 
 class Extra(NamedTuple):
-    """An extra of the package: what needs it, as the subject of an error's sentence, and the packages it installs."""
+    """An extra of the package: the feature that needs it, as the subject of an error's sentence, and its packages."""
 
     subject: str
     packages: tuple[str, ...]  # Names to import. A test compares them with pyproject.toml.
@@ -34,9 +34,9 @@ EXTRAS: Final = {
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Around imports: a package of the extra that is missing raises MissingExtraError.
+    """A context for imports: if a package of the extra is missing, raises MissingExtraError.
 
-    Around imports of ours that have a `needs` of their own, the outer one names the extra.
+    If the imported modules of kcore call `needs` themselves, the error names the extra of the outer call.
     """
     try:
         yield
@@ -49,5 +49,5 @@ def needs(extra: str) -> Iterator[None]:
 
 
 def install_command(extra: str) -> str:
-    """The command that installs the extra."""
+    """The pip command that installs the extra."""
     return f'pip install "kcore[{extra}]"'

@@ -1,4 +1,4 @@
-"""Kafka's files: the public names."""
+"""The public names of the tools that read Kafka's files."""
 
 from kcore.errors import ClusterFileError as ClusterFileError
 from kcore.errors import FileKindError as FileKindError

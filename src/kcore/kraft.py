@@ -1,4 +1,4 @@
-"""The KRaft controller and its decisions: the public names."""
+"""The public names of the KRaft controller and its decisions."""
 
 from kcore.controller.kraft.activation import Bootstrap as Bootstrap
 from kcore.controller.kraft.controller import KraftController as KraftController

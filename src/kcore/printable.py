@@ -1,4 +1,4 @@
-"""Makes text of peers and files safe for terminals and logs: escapes the characters that would control a terminal.
+"""Makes text of peers and files safe for terminals and logs: escapes characters that could control a terminal.
 
 These are C0 and C1 controls (ESC, BEL, CSI as U+009B), line separators and lone surrogates. Format characters, such as
 those that change the direction of text (U+202E, U+2066), are escaped, too.
@@ -16,17 +16,17 @@ _IN_LINES: Final = re.compile(rf"[{_UNSAFE}]")
 
 
 def printable(text: str) -> str:
-    r"""In one line, as `\x1b` and `\u202e`."""
+    r"""The text on one line: controls, tabs and line feeds become escapes such as `\x1b` and `\u202e`."""
     return _IN_A_LINE.sub(_escape, text)
 
 
 def printable_lines(text: str) -> str:
-    """The same for lines that are made here: line feeds and tabs stay."""
+    """The text with escaped controls, but with its tabs and line feeds, for text whose lines kcore itself has made."""
     return _IN_LINES.sub(_escape, text)
 
 
 def printable_json(text: str) -> str:
-    """JSON that means the same."""
+    """JSON of the same value, with controls escaped as JSON does it (four hex digits)."""
     return _IN_LINES.sub(_json_escape, text)
 
 

@@ -1,6 +1,6 @@
-"""Kafka's error codes in responses, as values; each has the exception that Kafka's clients raise for the code.
+"""Kafka's error codes in responses as enum values, and the exceptions that Kafka's clients raise for them.
 
-The table is that of 4.3.1 (org.apache.kafka.common.protocol.Errors), which is 3.9.1's and more.
+The codes are those of 4.3.1 (org.apache.kafka.common.protocol.Errors), which include those of 3.9.1.
 """
 
 from enum import IntEnum
@@ -10,17 +10,17 @@ from kcore.errors import KcoreError
 
 
 class ApiException(KcoreError):
-    """Base of the exceptions that stand for a peer's error code; `error` is that code."""
+    """Base of the exceptions for a peer's error code; `error` is the code."""
 
     error: "Errors"
 
 
 class RetriableException(ApiException):
-    """The same request may succeed later."""
+    """An error after which the same request may succeed if it is sent again."""
 
 
 class Errors(IntEnum):
-    """An error code on the wire."""
+    """Kafka's error codes: the names and numbers of org.apache.kafka.common.protocol.Errors."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -160,21 +160,21 @@ class Errors(IntEnum):
 
     @property
     def exception(self) -> type[ApiException] | None:
-        """Kafka's exception class for it; None for NONE."""
+        """Kafka's exception class for the code; None for NONE."""
         return None if self is Errors.NONE else exception_of(self)
 
     @classmethod
     def of(cls, code: int) -> "Errors":
-        """The value of a code; an unknown one is UNKNOWN_SERVER_ERROR, as Kafka reads it."""
+        """The value of a code; UNKNOWN_SERVER_ERROR for an unknown code, as in Kafka."""
         return cls(code) if code in cls._value2member_map_ else cls.UNKNOWN_SERVER_ERROR
 
     def raise_for(self, message: str = "") -> None:
-        """Raise the code's exception; nothing for NONE."""
+        """Raises the exception of the code; does nothing for NONE."""
         if self.exception is not None:
             raise self.exception(message or self.name)
 
 
-# Kafka names most exceptions after the code; these are the others.
+# Kafka names most exceptions after the code; these exceptions have other names.
 IRREGULAR_NAMES = {
     Errors.UNKNOWN_SERVER_ERROR: "UnknownServerException",
     Errors.CORRUPT_MESSAGE: "CorruptRecordException",
@@ -245,7 +245,7 @@ RETRIABLE = frozenset(
 
 @cache
 def exception_of(error: Errors) -> type[ApiException]:
-    """The class of that name, made when it is first asked for: a hundred and more would slow every import down."""
+    """The exception class of a code. Classes are made at the first use: more than a hundred would slow every import."""
     base = RetriableException if error in RETRIABLE else ApiException
     return type(
         _name(error), (base,), {"error": error, "__module__": __name__, "__doc__": f"{error.name} ({error.value})."}
@@ -257,7 +257,7 @@ def _name(error: Errors) -> str:
 
 
 def __getattr__(name: str) -> type[ApiException]:
-    """Kafka's exceptions by name, such as StaleBrokerEpochException."""
+    """Makes Kafka's exceptions importable by name, such as StaleBrokerEpochException."""
     for error in Errors:
         if error is not Errors.NONE and _name(error) == name:
             return exception_of(error)

@@ -12,7 +12,7 @@ MOST_MS: Final = (1 << 31) - 1
 
 
 class _Sample:
-    """The sum of the values in one window, which begins with its first value."""
+    """The sum of the values in one window; the window begins with its first value."""
 
     __slots__ = ("last_ms", "start_ms", "total")
 
@@ -25,17 +25,17 @@ class _Sample:
 
 
 class SampledRate:
-    """The rate of one quantity. The first values may come at once: the time before them counts as empty windows."""
+    """The rate of one quantity. A burst at the beginning is allowed: the time before it counts as empty windows."""
 
     __slots__ = ("_current", "_samples", "_window_ms", "_windows")
 
     def __init__(self, windows: int = WINDOWS, window_ms: int = WINDOW_MS) -> None:
         self._windows, self._window_ms = windows, window_ms
-        self._samples: list[_Sample] = []  # One more than `windows`, as the oldest may overlap the measured time.
+        self._samples: list[_Sample] = []  # One more than `windows`: the oldest may overlap the measured time.
         self._current = 0
 
     def record(self, value: float, now_ms: int) -> None:
-        """Counts it; a negative value takes one back."""
+        """Adds `value` to the rate; a negative value takes back an earlier one."""
         if not self._samples:
             self._samples.append(_Sample(now_ms))
         sample = self._samples[self._current]
@@ -45,7 +45,8 @@ class SampledRate:
         sample.last_ms = now_ms
 
     def throttle_time_ms(self, limit: float, now_ms: int, most_ms: int = MOST_MS) -> int:
-        """How long nothing may be recorded for the rate to be `limit` a second again; 0 if it is not above that."""
+        """Milliseconds without values until the rate is down to `limit` per second; 0 if it is not above, at most
+        `most_ms`."""
         elapsed_ms = self._elapsed_ms(now_ms)
         seen = sum(sample.total for sample in self._samples) / (elapsed_ms / 1000)
         if seen <= limit or math.isnan(limit):
@@ -62,7 +63,7 @@ class SampledRate:
         return self._samples[self._current]
 
     def _elapsed_ms(self, now_ms: int) -> int:
-        """The time that the samples stand for: all windows but the current one count as full ones from the start."""
+        """Milliseconds that the samples cover. Windows before the first value count as full; old samples are reset."""
         for sample in self._samples:
             if now_ms - sample.last_ms >= self._windows * self._window_ms:
                 sample.reset(now_ms)

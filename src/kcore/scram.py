@@ -1,7 +1,7 @@
 """SCRAM: mechanisms, the derivation of keys, the limits, and the checks of users and credentials (RFC 5802).
 
-The controllers of both modes, `format --add-scram` and the servers' SASL exchanges use these rules, and no others.
-Source: ScramMechanism, ScramFormatter, ScramControlManager of 4.3.1, the AdminManager of 3.9.1.
+The controllers of both modes, `format --add-scram` and the servers' SASL exchanges all use these rules. Source:
+ScramMechanism, ScramFormatter, ScramControlManager of 4.3.1, the AdminManager of 3.9.1.
 """
 
 import hashlib
@@ -20,19 +20,19 @@ class Mechanism(NamedTuple):
 
 
 class Flaw(NamedTuple):
-    """Why a user or a credential is refused."""
+    """The reason why a user or a credential is refused: Kafka's error code and its message."""
 
     error: Errors
     message: str
 
 
 MECHANISMS: Final = {1: Mechanism("SCRAM-SHA-256", "sha256"), 2: Mechanism("SCRAM-SHA-512", "sha512")}
-DIGESTS: Final = dict(MECHANISMS.values())  # By name of the mechanism.
+DIGESTS: Final = dict(MECHANISMS.values())  # By the mechanism's name.
 LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 16384
 SALT_BYTES: Final = 16  # The size of random salts.
 _SALT_NUMBER_BYTES: Final = 17
 _BASE_36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
-MOST_SALT: Final = 1024  # Bytes of a salt, or of a salted password. Kafka has no bound of its own.
+MOST_SALT: Final = 1024  # Bytes of a salt or of a salted password. Kafka has no limit.
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class ScramCredential:
 
 
 def user_flaw(name: str, mechanism: int) -> Flaw | None:
-    """Why no user may have this name and mechanism; None if one may."""
+    """The reason why no user may have this name and mechanism; None if both are valid."""
     if not name:
         return Flaw(Errors.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     if mechanism not in MECHANISMS:
@@ -55,7 +55,7 @@ def user_flaw(name: str, mechanism: int) -> Flaw | None:
 
 
 def credential_flaw(salt: bytes, salted_password: bytes, iterations: int) -> Flaw | None:
-    """Why no credential can be made of these values; None if they are valid."""
+    """The reason why these values make no valid credential; None if they are valid."""
     message = None
     if iterations < LEAST_ITERATIONS:
         message = "Too few iterations"
@@ -69,7 +69,7 @@ def credential_flaw(salt: bytes, salted_password: bytes, iterations: int) -> Fla
 
 
 def keys_of(mechanism: str, salted_password: bytes) -> tuple[bytes, bytes]:
-    """StoredKey and ServerKey of RFC 5802, which a server stores. `mechanism` is the name."""
+    """The StoredKey and the ServerKey of RFC 5802, which a server stores. `mechanism`: its name."""
     digest = DIGESTS[mechanism]
     client_key = hmac.digest(salted_password, b"Client Key", digest)
     return hashlib.new(digest, client_key).digest(), hmac.digest(salted_password, b"Server Key", digest)
@@ -81,17 +81,17 @@ def scram_credential(mechanism: str, password: bytes, salt: bytes, iterations: i
 
 
 def salted_password(mechanism: str, password: bytes, salt: bytes, iterations: int) -> bytes:
-    """Hi() of RFC 5802."""
+    """The password after Hi() of RFC 5802: PBKDF2 with the mechanism's hash function."""
     return hashlib.pbkdf2_hmac(DIGESTS[mechanism], password, salt, iterations)
 
 
 def salted_credential(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
-    """The credential for a password that is salted already."""
+    """The credential for a salted password, the result of `salted_password`."""
     return ScramCredential(salt, *keys_of(mechanism, salted), iterations)
 
 
 def salt_of(random_bytes: bytes) -> bytes:
-    """The digits of 130 random bits to base 36 (ScramFormatter.secureRandomString)."""
+    """A salt of 130 random bits, written in base 36 (ScramFormatter.secureRandomString)."""
     number, digits = int.from_bytes(random_bytes[:_SALT_NUMBER_BYTES]) >> 6, ""
     while number:
         number, digit = divmod(number, 36)
@@ -102,7 +102,7 @@ def salt_of(random_bytes: bytes) -> bytes:
 def is_stored_credential(mechanism: str, stored_key: bytes, server_key: bytes, iterations: int) -> bool:
     """True if a client can authenticate with the stored credential.
 
-    Old tools of Kafka wrote more than MOST_ITERATIONS, which servers accept.
+    More than MOST_ITERATIONS are accepted: old tools of Kafka stored such credentials, and servers use them.
     """
     size = hashlib.new(DIGESTS[mechanism]).digest_size
     return len(stored_key) == len(server_key) == size and iterations >= LEAST_ITERATIONS

@@ -3,16 +3,16 @@
 from collections.abc import Iterable
 from typing import Final
 
-_ABOUT: Final = 0.08  # Names whose difflib ratio is this much below the best are left out.
-_MOST_CHARACTERS: Final = 200
+_ABOUT: Final = 0.08  # Names are left out if their difflib ratio is this much or more below the best.
+_MOST_CHARACTERS: Final = 200  # The part of a name that is compared.
 
 
 def did_you_mean(name: object, known: Iterable[str], otherwise: str = "") -> str:
-    """`; did you mean 'fetch'?` with the closest of the `known` names, whatever its case, and those about as close.
+    """The end of an error: `; did you mean 'fetch'?` with the `known` names that are closest, ignoring case.
 
-    Where none is close: `; ` and `otherwise`, or nothing if that is empty.
+    If no name is close, it is `; ` and `otherwise`, or nothing if `otherwise` is empty.
     """
-    from difflib import SequenceMatcher, get_close_matches  # 5 ms that only an error has to take.
+    from difflib import SequenceMatcher, get_close_matches  # Imported only for an error: it takes 5 ms.
 
     folded = str(name).casefold()[:_MOST_CHARACTERS]
     by_folded = {each.casefold(): each for each in known}

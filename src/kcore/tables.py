@@ -1,4 +1,4 @@
-"""The state of a cluster as columns, and the values computed from them: the public names."""
+"""The public names of a cluster's state as columns, and of the values that are computed from it."""
 
 from kcore.errors import PlacementError as PlacementError
 from kcore.errors import TableError as TableError

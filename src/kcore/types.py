@@ -1,4 +1,4 @@
-"""The small types that Kafka's schemas and our signatures share."""
+"""The small types that Kafka's schemas and kcore's signatures share."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Any, Final, NewType, TypeAlias, TypeGuard
@@ -15,12 +15,12 @@ _WHOLE: Final = (int, np.integer)
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether it is an int, or an integer of NumPy's; True and False are not."""
+    """True for an int or an integer of NumPy, but not for True and False."""
     return isinstance(value, _WHOLE) and not isinstance(value, bool)
 
 
 BrokerId = NewType("BrokerId", int)
-BrokerRow = NewType("BrokerRow", int)  # The broker's place in a BrokerTable; ours, never on the wire.
+BrokerRow = NewType("BrokerRow", int)  # The index of the broker's row in a BrokerTable; never on the wire.
 
 Int8s: TypeAlias = npt.NDArray[np.int8]
 Int16s: TypeAlias = npt.NDArray[np.int16]
@@ -32,12 +32,12 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
 class Uuid(bytes):
-    """Kafka's 16-byte Uuid; prints as its 22 characters of URL-safe base64."""
+    """Kafka's Uuid of 16 bytes; its text is 22 characters of URL-safe base64."""
 
     __slots__ = ()
 
     def __new__(cls, value: "bytes | str | UUID" = bytes(16)) -> "Uuid":
-        """From 16 bytes, the printed form or a uuid.UUID; EncodeError, a ValueError, for anything else."""
+        """Takes 16 bytes, the base64 text or a uuid.UUID; raises EncodeError, a ValueError, for anything else."""
         try:
             raw = urlsafe_b64decode(value + "==") if isinstance(value, str) else bytes(memoryview(_raw(value)))
         except (ValueError, TypeError, BufferError):
@@ -48,7 +48,7 @@ class Uuid(bytes):
 
     @classmethod
     def many(cls, raw: bytes) -> "list[Uuid]":
-        """One for every 16 bytes; several times as fast as one by one."""
+        """Makes a Uuid of each 16 bytes; several times as fast as a constructor call for each."""
         make = bytes.__new__
         return [make(cls, raw[at : at + 16]) for at in range(0, len(raw), 16)]
 
@@ -60,7 +60,7 @@ class Uuid(bytes):
 
 
 def _raw(value: "bytes | UUID") -> Any:
-    return getattr(value, "bytes", value)  # A uuid.UUID has its bytes as an attribute.
+    return getattr(value, "bytes", value)  # A uuid.UUID has the attribute `bytes`; bytes have no such attribute.
 
 
 ZERO_UUID = Uuid()

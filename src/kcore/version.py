@@ -1,4 +1,4 @@
-"""The version of kcore, in this one place: the package's metadata and `kcore --version` read it."""
+"""The version of kcore. The package's metadata and `kcore --version` both read it from this module."""
 
 from typing import Final
 

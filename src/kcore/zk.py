@@ -1,4 +1,4 @@
-"""The controller and the brokers of ZooKeeper mode: the public names."""
+"""The public names of the controller and the brokers of ZooKeeper mode."""
 
 from kcore.broker.zk_control.broker import Broker as Broker
 from kcore.controller.zk.decision import Decision as Decision

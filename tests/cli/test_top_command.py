@@ -176,14 +176,14 @@ def test_a_failure_is_one_line_where_nobody_sees_a_screen(capsys: pytest.Capture
     for _ in range(3):
         show(silent)
     said = capsys.readouterr()
-    assert said.out == "" and said.err == "kcore: c1:9093: connection refused; kcore top goes on trying\n"
+    assert said.out == "" and said.err == "kcore: c1:9093: connection refused; kcore top retries\n"
     show(replace(many(), age_s=0.1))
     said = capsys.readouterr()
     assert "leader 1 at c1:9093" in said.out and said.err == "kcore: the quorum answers again\n"
     for _ in range(3):
         show(many())  # 12 s old.
     said = capsys.readouterr()
-    assert said.out == "" and said.err == "kcore: no answer; kcore top goes on trying\n"
+    assert said.out == "" and said.err == "kcore: no answer; kcore top retries\n"
 
 
 def test_a_terminal_is_not_overrun() -> None:

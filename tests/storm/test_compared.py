@@ -211,7 +211,7 @@ def test_a_scenario_has_a_threshold_of_its_own() -> None:
         (("--threshold", "0.5"), "--threshold 0.5: '0.5' is no ratio of at least 1"),
         (("--threshold", "broker-lost=fast"), "--threshold broker-lost=fast: 'fast' is no ratio of at least 1"),
         (("--threshold", "nan"), "--threshold nan: 'nan' is no ratio of at least 1"),
-        (("--threshold", "2", "--threshold", "3"), "--threshold 3: there is another one without a name"),
+        (("--threshold", "2", "--threshold", "3"), "--threshold 3: a second threshold without a name"),
         (("--threshold", "broker-los=2"), "--threshold: 'broker-los' is nowhere; did you mean 'broker-lost'?"),
         (("--map", "kcore-kraft"), "--map kcore-kraft: give the name in the old run and that in the new one"),
         (("--map", "kafka=kcore-kraft"), "--map: the old run has no 'kafka'"),

@@ -59,9 +59,7 @@ def test_shapes_shrink_on_the_wire_with_kip_380():
 
 def test_a_failing_set_up_is_a_row():
     [row] = run_cell(Cell("election", 4, 2, 1, 0), DUMP)
-    assert row["operation"] == "" and row["error"].startswith(
-        "TableError: the cluster has 3 brokers and cannot do with 2"
-    )
+    assert row["operation"] == "" and row["error"].startswith("TableError: the cluster has 3 brokers: 2 are too few")
 
 
 @pytest.mark.parametrize("workload", ["codec", "election", "fan-out", "shapes"])

@@ -1,4 +1,9 @@
-"""The command `kcore`; `commands.py` is the table of its commands. Only the command in use is imported."""
+"""The command `kcore`. `commands.py` is the table of its commands; only the module of the command in use is imported.
+
+- `files`, `servers`, `measure`: the commands, by what they work on; `test_command`: `kcore test`.
+- `options`: options that several commands share.
+- `console`, `pipes`, `progress`: output, output into a pipe without a reader, and the progress of a run.
+"""
 
 import sys
 from io import TextIOWrapper
@@ -10,8 +15,8 @@ from kcore.measure.report.exits import Exit
 
 
 def main() -> None:
-    """Entry point of the command. Without an extra that it needs it says so in a line and ends with 2."""
-    # The name of a file need not be UTF-8: it is shown with escapes, as on stderr.
+    """The entry point of the command. If an extra is missing, prints one line that names it, and exits with code 2."""
+    # The name of a file need not be UTF-8: invalid bytes are printed as escapes, as on stderr.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -1,8 +1,8 @@
-"""The commands by name. A command's module is imported when the command is used: `--help` imports none of them.
+"""The commands by name. A command's module is imported when the command is used: `--help` imports no such module.
 
-A command is one function in a module of its own, `command` unless `COMMANDS` names another. Its parameters are the
-options, its docstring is the help, and it ends by `typer.Exit` with an exit code. A wrong invocation prints one line on
-stderr; its exit code is 2.
+A command is one function in a module of its own; its name is `command` unless `COMMANDS` names another. The function's
+parameters are the options, its docstring is the help, and it ends by `typer.Exit` with an exit code. A wrong invocation
+prints one line on stderr and ends with exit code 2.
 """
 
 import os
@@ -19,23 +19,24 @@ from kcore.extras import needs
 from kcore.printable import printable
 from kcore.version import __version__
 
-INTERRUPTED: Final = 130  # As a shell has it: 128 and the number of SIGINT.
+INTERRUPTED: Final = 130  # A shell's exit code for SIGINT: 128 and the number of the signal.
 _FAILED: Final = 1
 _USAGE: Final = 2
 _OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
-_UsageError: Final[Any] = typer.BadParameter.__base__  # Typer exports no other one of its usage errors.
+# The base class of Typer's usage errors, which Typer does not export.
+_UsageError: Final[Any] = typer.BadParameter.__base__
 
 
 class Command(NamedTuple):
-    """Where a command is, and the first sentence of its help."""
+    """The module and function of a command, and the first sentence of its help."""
 
     module: str  # Below kcore.cli.
     summary: str  # A test compares it with the function's docstring.
     function: str = "command"
-    passes_on: bool = False  # Whether the command passes unknown arguments to another program.
+    passes_on: bool = False  # True if the command passes unknown arguments to another program.
 
     def load(self, name: str) -> Any:
-        """The command with its options; its module is imported now."""
+        """Imports the command's module and returns the command with its options."""
         with needs("cli"):
             function = getattr(import_module(f"kcore.cli.{self.module}"), self.function)
         settings = {"allow_extra_args": True, "ignore_unknown_options": True} if self.passes_on else {}
@@ -58,11 +59,11 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "compare": Command(
         "measure.compare_command",
-        "Tell which named operations became slower between two runs of `kcore bench`, or scenarios of `kcore storm`.",
+        "Compare two runs of `kcore bench` or `kcore storm`: which operations or scenarios became slower.",
     ),
     "storm": Command(
         "measure.storm_command",
-        "Put a controller of Kafka or kcore under the load of hollow brokers; report when the last one has the change.",
+        "Load a controller of Kafka or kcore with hollow brokers; report when the last broker has each change.",
     ),
     "top": Command(
         "measure.top_command",
@@ -73,19 +74,19 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "rivals": Command(
         "measure.rivals_command",
-        "Build the peers in bench/rivals and run them beside kcore, results compared before times.",
+        "Build the peers in bench/rivals and run them beside kcore; compare results, then times.",
     ),
     "dump": Command("files.dump_command", "Show the contents of a log, as kafka-dump-log prints them."),
     "diverge": Command("files.diverge_command", "Find the first offset at which two replicas on disk differ."),
     "image": Command(
         "files.image_command",
-        "Sum up a cluster: its brokers, topics and partitions, and which of those are in trouble.",
+        "Summarise a cluster: its brokers, its topics, and its partitions that are offline or under-replicated.",
     ),
     "messages": Command("files.messages_command", "List Kafka's messages, or show the fields of one and its JSON."),
     "decode": Command("files.codec_command", "Show a message's bytes as Kafka's JSON.", "decode_command"),
     "encode": Command("files.codec_command", "Write a message's bytes from Kafka's JSON.", "encode_command"),
     "test": Command(
-        "test_command", "Run a checkout's quick tests, --all: all; arguments go to pytest.", passes_on=True
+        "test_command", "Run a checkout's quick tests; --all: all tests; others go to pytest.", passes_on=True
     ),
 }
 CONTROLLER: Final[dict[str, Command]] = {
@@ -98,58 +99,58 @@ CONTROLLER: Final[dict[str, Command]] = {
     ),
     "kraft run": Command(
         "servers.kraft_run",
-        "Be a KRaft controller: a voter of the quorum, and while it leads the controller of real Kafka brokers.",
+        "Run a KRaft controller: a voter of the quorum that controls real Kafka brokers while it leads.",
     ),
 }
 BROKER: Final[dict[str, Command]] = {
-    "zk": Command("servers.broker_command", "Hold replicas beside real Kafka brokers up to 3.9, over ZooKeeper."),
+    "zk": Command("servers.broker_command", "Run a broker beside real Kafka brokers up to 3.9, over ZooKeeper."),
     "kraft format": Command(
         "servers.broker_kraft_format",
         "Make the directories of a broker, as `kafka-storage.sh format` does; prints their ids.",
     ),
     "kraft run": Command(
         "servers.broker_kraft_run",
-        "Hold replicas beside real Kafka brokers, in a KRaft cluster of Kafka's controllers or kcore's.",
+        "Run a broker beside real Kafka brokers, in a KRaft cluster of Kafka's or kcore's controllers.",
     ),
 }
 QUORUM: Final[dict[str, Command]] = {
     "serve": Command(
         "servers.quorum_serve",
-        "Be a voter or an observer of a quorum of controllers; with --append measure how fast it commits.",
+        "Run a voter or an observer of a quorum of controllers; with --append, measure how fast the quorum commits.",
     ),
     "format": Command(
         "servers.quorum_format",
-        "Make a directory that `kcore quorum serve`, or a controller of Kafka, takes as its own; prints its ids.",
+        "Format a metadata directory for `kcore quorum serve` or a controller of Kafka; prints its ids.",
     ),
     "wait": Command(
         "servers.quorum_wait",
-        "Wait until a quorum has a leader and the logs of the named voters have all that is committed.",
+        "Wait until a quorum has a leader and the named voters have all committed records.",
     ),
-    "describe": Command("servers.quorum_describe", "Describe a metadata quorum, as kafka-metadata-quorum.sh does it."),
+    "describe": Command("servers.quorum_describe", "Describe a metadata quorum, as kafka-metadata-quorum.sh does."),
 }
 SIM: Final[dict[str, Command]] = {
     "raft": Command(
         "measure.sim_command",
-        "Simulate raft quorums: networks, disks and clocks that fail, invariants after every event.",
+        "Simulate raft quorums with failing networks, disks and clocks; check the invariants after every event.",
     ),
 }
 GROUPS: Final = {
     "controller": ("Control a cluster of real brokers.", CONTROLLER),
-    "broker": ("Be a broker of a cluster that a controller of Kafka or of kcore controls.", BROKER),
-    "quorum": ("Take part in a KRaft quorum of Kafka's controllers or of kcore's, or ask one how it is.", QUORUM),
-    "sim": ("Simulate the protocols of kcore, many worlds by seed.", SIM),
+    "broker": ("Run a broker of a cluster that a controller of Kafka or of kcore controls.", BROKER),
+    "quorum": ("Run a node of a KRaft quorum of Kafka's or kcore's controllers, or show the quorum's state.", QUORUM),
+    "sim": ("Simulate the protocols of kcore in many worlds, one per seed.", SIM),
 }
 
 
 @contextmanager
 def _told_in_one_line() -> Iterator[None]:
-    """Ends the command with one line on stderr for wrong arguments, errors of kcore and files, and Ctrl-C."""
+    """A context: wrong arguments, errors of kcore or of files, and Ctrl-C end the command with one line on stderr."""
     umask = os.umask(0o077)
     os.umask(umask)
     try:
         yield
     except _UsageError as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # A group by itself: Typer shows its help.
+        if type(error).__name__ == "NoArgsIsHelpError":  # A group without a command: Typer shows its help.
             raise
         _end(_usage(error), _USAGE)
     except (BrokenPipeError, MissingExtraError):
@@ -170,7 +171,7 @@ def _end(message: str, code: int) -> NoReturn:
 
 
 def _usage(error: Any) -> str:
-    """The problem of the arguments, the closest option if one is unknown, and how to show the help."""
+    """The error's text with the closest known option if an option is unknown, and how to show the help."""
     context = error.ctx
     if hasattr(error, "option_name") and hasattr(error, "possibilities") and context is not None:
         from kcore.suggestions import did_you_mean
@@ -183,7 +184,7 @@ def _usage(error: Any) -> str:
 
 
 class _Group(TyperGroup):
-    """A group whose commands are listed by their summaries and imported when they are used."""
+    """A group that lists its commands by their summaries, and imports a command when it is used."""
 
     table: dict[str, Command]
 
@@ -193,7 +194,7 @@ class _Group(TyperGroup):
         self.commands = {**listed, **self.commands}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """A command's name may be two words: `bench designs` stands beside `bench`, which takes a plan's name."""
+        """Finds a command by one or two words: `bench designs` is a command, but `bench` also takes a plan."""
         two_words = " ".join(args[:2])
         if two_words in self.table:
             args = [two_words, *args[2:]]
@@ -239,7 +240,7 @@ def _group(table: dict[str, Command], summary: str, callback: Callable[..., None
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        suggest_commands=False,  # `did_you_mean` does it.
+        suggest_commands=False,  # `did_you_mean` makes the suggestions.
         context_settings=_OPTIONS,
     )
     group.callback()(callback)

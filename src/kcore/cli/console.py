@@ -1,4 +1,4 @@
-"""The output of results and failures that all commands share."""
+"""How all commands print results and failures."""
 
 import re
 import sys
@@ -16,14 +16,14 @@ from kcore.measure.report.machine import Load, cores
 from kcore.measure.report.noise import about_the_machine
 from kcore.printable import printable, printable_lines
 
-LOG_WIDTH = 10_000  # Characters: no line of a table is wrapped in a file or a pipe.
+LOG_WIDTH = 10_000  # In characters: no row of a table is wrapped in a file or a pipe.
 _OS_ERROR = re.compile(r"\[Errno -?\d+\] ([^:\[]*[^:\[\s])(?:: '([^']*)')?(?: -> '([^']*)')?")
 
 
 class _PatientConsole(Console):
-    """Goes on without output once its reader has gone: what was measured is kept, and the exit code is the verdict.
+    """A console that drops its output if the reader of its pipe has gone, so that the command still keeps its results.
 
-    Text reaches the terminal with escapes in place of controls; `cell` makes the cells of a table so.
+    Control characters are printed as escapes; `cell` does the same for the cells of a table.
     """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
@@ -36,7 +36,7 @@ class _PatientConsole(Console):
 
 
 def wide_console(stderr: bool = False) -> Console:
-    """As wide as the terminal; in a file or a pipe as wide as the tables need, so that each row is one line."""
+    """A console as wide as the terminal; for a file or a pipe, so wide that each row of a table is one line."""
     console = _PatientConsole(stderr=stderr)
     if not console.is_terminal:
         console.width = LOG_WIDTH
@@ -44,17 +44,17 @@ def wide_console(stderr: bool = False) -> Console:
 
 
 def say(text: str = "", *, err: bool = False) -> None:
-    """Print lines to stdout, or one to stderr, with escapes in place of the controls of peers and files."""
+    """Prints lines to stdout, or one line to stderr, with escapes in place of control characters."""
     typer.echo(printable(text) if err else printable_lines(text), err=err)
 
 
 def cell(text: str | None) -> Text:
-    """A name in a table: in one line, without markup."""
+    """The text of a table's cell: on one line, with escapes in place of controls, and without markup."""
     return Text(printable(text or ""))
 
 
 def load_before() -> Load:
-    """How busy the machine is before a measurement; stderr names a busy one before time is spent on it."""
+    """Measures how busy the machine is before a measurement, and warns on stderr if that will disturb the figures."""
     before = Load.now()
     for line in about_the_machine({"load": {"load_before": before.average}, "machine": {"cores": cores()}}):
         say(f"kcore: {line} Figures will be noisy.", err=True)
@@ -62,13 +62,13 @@ def load_before() -> Load:
 
 
 def fail(message: str) -> NoReturn:
-    """End the command: what was asked cannot be done."""
+    """Prints the message and ends the command with exit code 2: its arguments or its surroundings are wrong."""
     say(f"kcore: {in_one_style(message)}", err=True)
     raise typer.Exit(Exit.USAGE)
 
 
 def in_one_style(message: str) -> str:
-    """An error's text with "PATH: REASON" in place of what Python makes of an operating system's error."""
+    """An error's text in which "PATH: REASON" replaces Python's form of an operating system's error."""
 
     def styled(found: re.Match[str]) -> str:
         reason, paths = found[1], [each for each in found.group(2, 3) if each]

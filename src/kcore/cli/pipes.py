@@ -1,7 +1,7 @@
-"""Output into a pipe whose reader has gone, as in `kcore dump FILE | head`: the end of the output, and no failure.
+"""Output into a pipe whose reader has gone, as in `kcore dump FILE | head`, ends the output and is not a failure.
 
-A command that only prints ends then, by the exit code that a shell gives a program that SIGPIPE ended. One that
-measures or judges goes on without output, and its own exit code counts: `wide_console` sees to that. The signal itself
+A command that only prints then ends with the exit code that a shell gives a program killed by SIGPIPE. A command that
+measures or judges continues without output and ends with its own exit code (see `wide_console`). The signal SIGPIPE
 stays ignored: it would also end a server that writes to a connection which a client has closed.
 """
 
@@ -17,10 +17,10 @@ ENDED_BY_SIGPIPE: Final = 128 + 13
 
 @contextmanager
 def readers_that_leave() -> Iterator[None]:
-    """A broken pipe of stdout or stderr ends the body with ENDED_BY_SIGPIPE; other broken pipes are errors as ever.
+    """A context that ends with ENDED_BY_SIGPIPE if stdout or stderr is a broken pipe; other broken pipes are errors.
 
-    Typer and Rich turn every broken pipe into exit code 1, a regression's: the error is the context of their
-    SystemExit. Rich also lets stdout go nowhere from then on.
+    Typer and Rich turn each broken pipe into exit code 1, which means a regression: the BrokenPipeError is then the
+    context of their SystemExit. Rich also redirects stdout to /dev/null.
     """
     streams = (sys.__stdout__, sys.__stderr__)
     before = [*map(_target_of, streams)]
@@ -37,7 +37,7 @@ def readers_that_leave() -> Iterator[None]:
 
 
 def write_text(text: str) -> None:
-    """Writes to stdout; the command goes on without output if the reader of the pipe has gone."""
+    """Writes to stdout; if the reader of the pipe has gone, the command continues without output."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -46,19 +46,19 @@ def write_text(text: str) -> None:
 
 
 def has_no_reader(stream: TextIO | None) -> bool:
-    """Whether the stream is a pipe without a reader."""
+    """True if the stream is a pipe without a reader."""
     if stream is None:
         return False
     try:
         poll = select.poll()
         poll.register(stream.fileno(), 0)
         return any(event & select.POLLERR for _, event in poll.poll(0))
-    except (OSError, ValueError):  # Closed, or no file at all.
+    except (OSError, ValueError):  # The stream is closed, or has no descriptor.
         return False
 
 
 def _target_of(stream: TextIO | None) -> tuple[int, int] | None:
-    """The device and inode of the stream's descriptor now."""
+    """The device and inode of the stream's descriptor; they change if the stream is redirected."""
     try:
         found = os.fstat(stream.fileno()) if stream is not None else None
     except (OSError, ValueError):
@@ -67,7 +67,7 @@ def _target_of(stream: TextIO | None) -> tuple[int, int] | None:
 
 
 def flush_or_drop(stream: TextIO | None) -> None:
-    """Flushes a stream. If the reader of a pipe has gone, drops all output: otherwise Python would fail at its exit.
+    """Flushes a stream. If its reader has gone, drops the output, so that Python does not fail at exit.
 
     If the output cannot be written, as to a full disk, the command ends with exit code 1 and one line.
     """
@@ -78,7 +78,7 @@ def flush_or_drop(stream: TextIO | None) -> None:
     except BrokenPipeError:
         drop(stream)
     except ValueError:
-        pass  # Closed.
+        pass  # The stream is closed.
     except OSError as error:
         drop(stream)
         sys.stderr.write(f"kcore: the output could not be written: {error.strerror}\n")
@@ -86,7 +86,7 @@ def flush_or_drop(stream: TextIO | None) -> None:
 
 
 def drop(stream: TextIO) -> None:
-    """Sends all further output of the stream to /dev/null."""
+    """Redirects all further output of the stream to /dev/null."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""Progress of a run: a moving bar on a terminal, a line now and then in a log."""
+"""The progress of a run: a moving bar on a terminal; in a log, a line every few seconds."""
 
 import time
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ from rich.text import Text
 from kcore.measure.report.units import time_left
 from kcore.spark.progress import OnProgress, Progress
 
-QUIET_S = 5.0  # Between two lines of a log.
+QUIET_S = 5.0  # The least time between two lines of a log.
 
 
 @contextmanager
 def progress_display(console: Console, total: int, master: str | None) -> Iterator[OnProgress]:
-    """What a runner calls with its progress, as long as the run lasts."""
+    """Yields the function that a runner calls with its progress; the display ends with the context."""
     where = "this process" if master is None else f"Spark {master}"
     if not console.is_terminal:
         console.print(f"{total} cells on {where}")
@@ -44,21 +44,21 @@ def progress_display(console: Console, total: int, master: str | None) -> Iterat
 
 
 def _running(progress: Progress) -> str:
-    """Names the cell that runs; for several, how many run and which one ended last."""
+    """The name of the running cell; for several running cells, their number and the cell that ended last."""
     if progress.running <= 1:
         return escape(progress.cell) or f"{progress.running} running"
     return f"{progress.running} running" + (f", last {escape(progress.cell)}" if progress.cell else "")
 
 
 class _Left(ProgressColumn):
-    """How long the rest will take."""
+    """The column with the estimated time until the end."""
 
     def render(self, task: Task) -> Text:
         return Text(time_left(int(task.completed), int(task.total or 0), task.elapsed or 0.0))
 
 
 class _LogLines:
-    """Prints a line when cells were finished and a while has passed, and at the end."""
+    """Prints a line if more cells are finished and QUIET_S have passed since the last line, and a line at the end."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -1,4 +1,4 @@
-"""`kcore test` without the launcher: pytest over the checkout at hand."""
+"""`kcore test` without the launcher `./kcore`: runs pytest in the checkout of the working folder."""
 
 import importlib.util
 import subprocess
@@ -13,12 +13,12 @@ from kcore.measure.report.exits import Exit
 
 
 def command(context: typer.Context) -> None:
-    """Run a checkout's quick tests, --all: all; arguments go to pytest."""
+    """Run a checkout's quick tests; --all: all tests; others go to pytest."""
     raise typer.Exit(run(context.args))
 
 
 def run(arguments: Sequence[str]) -> int:
-    """pytest's exit code; ends the command with exit code 2 outside a checkout or without pytest."""
+    """Runs pytest and returns its exit code. Ends the command with code 2 outside a checkout or without pytest."""
     if not Path("tests", "cases.py").is_file():
         fail("tests belong to a checkout: run ./kcore test there")
     if importlib.util.find_spec("pytest") is None:
@@ -28,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _joined(arguments: Sequence[str]) -> Iterator[str]:
-    """`--cases DIR` as one word: pytest reads tests/conftest.py late, and would take the folder for a test's path."""
+    """The arguments with `--cases DIR` as one word: pytest would take a separate DIR for the path of a test."""
     words = iter(arguments)
     for word in words:
         folder = next(words, None) if word == "--cases" else None

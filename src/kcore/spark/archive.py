@@ -1,7 +1,7 @@
 """Packs kcore for executors that lack it: one archive of kcore and the packages that its code on executors imports.
 
-Spark unpacks an archive in the working folder of each executor, `--archives kcore.tar.gz#kcore-packages`, and
-`spark.executorEnv.PYTHONPATH=kcore-packages` lets the Python there find it. PySpark is Spark's own.
+With `--archives kcore.tar.gz#kcore-packages` Spark unpacks the archive in each executor's working folder. With
+`spark.executorEnv.PYTHONPATH=kcore-packages` the executor's Python finds it. PySpark is not packed: Spark brings it.
 """
 
 import re
@@ -23,10 +23,10 @@ _NAME: Final = re.compile(r"[\w.-]+")
 
 
 def write_archive(path: Path) -> int:
-    """Write a tar.gz of kcore, NumPy and PyArrow as they are installed here; gives its size in bytes.
+    """Writes a tar.gz of the installed kcore, NumPy and PyArrow; returns its size in bytes.
 
-    The executors must have the Python of `made_for`. MissingExtraError without kcore[arrow]; TargetError if there is a
-    file at `path`; OSError where it cannot be written.
+    The executors must have the Python that `made_for` names. Raises MissingExtraError without kcore[arrow], TargetError
+    if `path` exists, and OSError if it cannot be written.
     """
     if path.exists():
         raise TargetError(f"{path} is there already: remove it, or name another file")
@@ -44,7 +44,7 @@ def write_archive(path: Path) -> int:
 
 
 def made_for() -> str:
-    """The Python and the machine for which the archive's compiled modules are."""
+    """The Python version and the platform that executors need for the archive's compiled modules."""
     return f"Python {sys.version_info.major}.{sys.version_info.minor}, {sysconfig.get_platform()}"
 
 
@@ -54,7 +54,7 @@ def spark_options(path: Path) -> str:
 
 
 def _files() -> Iterator[tuple[Path, str]]:
-    """Each file and its place in the archive."""
+    """Each file to pack, and its path in the archive."""
     folder = Path(__file__).parents[1]
     files = [(file, file.relative_to(folder.parent)) for file in folder.rglob("*") if file.is_file()]
     for each in _distributions(["numpy", *EXTRAS["arrow"].packages]):
@@ -75,7 +75,7 @@ def _distributions(names: list[str]) -> Iterator[Distribution]:
         try:
             found = distribution(name)
         except PackageNotFoundError:
-            continue  # For another system, or another Python.
+            continue  # A requirement for another system or another Python.
         yield found
         required = (line for line in found.requires or () if "extra ==" not in line)
         waiting += [match[0] for match in map(_NAME.match, required) if match]

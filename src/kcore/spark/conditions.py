@@ -1,7 +1,7 @@
 """The option `where` of kcore's sources: conditions that the reader checks while it reads files.
 
 Spark can push the filters of a query down to a Python source, but keeps them for the next query on the same DataFrame.
-After `frame.where("partition = 0").count()`, `frame.count()` counts partition 0 alone (seen with 4.3.0,
+After `frame.where("partition = 0").count()`, `frame.count()` counts only partition 0 (seen with 4.3.0,
 spark.sql.python.filterPushdown.enabled). So kcore does not use that feature, and takes conditions as an option.
 
     topic = 'orders' and partition in (0, 7) and offset >= 1000 and timestamp < '2026-01-31T12:00:00Z'
@@ -47,7 +47,7 @@ Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 
 class Condition(NamedTuple):
-    """One condition; `values` is one value, several of `in`, or none of `is null`."""
+    """One condition; `values` has one value, the several values of `in`, or no value for `is null`."""
 
     column: str
     operator: str
@@ -60,7 +60,7 @@ class _Word(NamedTuple):
 
 
 def parse_where(text: str, schema: pa.Schema) -> list[Condition]:
-    """The conditions of a text; StorageError for another form, an unknown column or a value of another type."""
+    """Parses conditions. Raises StorageError for a wrong form, an unknown column, or a value of a wrong type."""
     words = list(_words(text))
     found: list[Condition] = []
     while words:
@@ -81,7 +81,7 @@ def _words(text: str) -> Iterator[_Word]:
     while position < len(text.rstrip()):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise StorageError(f"where: {text!r}: no sense at {text[position:].strip()!r}: {FORM}")
+            raise StorageError(f"where: {text!r}: cannot parse {text[position:].strip()!r}: {FORM}")
         sign, number, is_bytes, digits, words, name = match.groups()
         if sign:
             yield _Word("sign", "<>" if sign == "!=" else sign)
@@ -134,14 +134,14 @@ def _value(words: list[_Word], type_: pa.DataType) -> Any:
 
 
 def kept(rows: Rows, conditions: Sequence[Condition]) -> Rows:
-    """The rows for which every condition is true; null is not, as in SQL."""
+    """The rows for which every condition is true. As in SQL, a condition on null is not true."""
     for each in conditions:
         rows = rows.filter(_mask(each, rows))
     return rows
 
 
 def _mask(condition: Condition, rows: Any) -> Any:
-    """The rows that meet the condition. Arrow raises an error if the values' type is not the column's."""
+    """True for each row that meets the condition. Arrow raises an error if the values are not of the column's type."""
     column, operator, values = rows.column(condition.column), condition.operator, condition.values
     if operator in ("is null", "is not null"):
         return pc.is_null(column) if operator == "is null" else pc.is_valid(column)
@@ -154,7 +154,7 @@ def _mask(condition: Condition, rows: Any) -> Any:
 
 
 def may_hold(conditions: Sequence[Condition], column: str, low: Int64s, high: Int64s) -> Bools:
-    """One bool per range low..high of a column's values, ends included: False if no value meets all conditions.
+    """For each range low..high (inclusive) of a column's values: False if no value in it meets all conditions.
 
     Times are in milliseconds.
     """
@@ -170,5 +170,5 @@ def _meets(compare: Callable[[Int64s, Int64s, int], Bools], low: Int64s, high: I
     if not isinstance(value, datetime):
         return compare(low, high, value)
     microseconds = pa.scalar(value, pa.timestamp("us", "UTC")).value
-    # A time between two milliseconds: neither side may be excluded.
+    # A time between two milliseconds is compared rounded down and rounded up, and neither result may exclude rows.
     return compare(low, high, microseconds // 1000) | compare(low, high, -(-microseconds // 1000))

@@ -1,4 +1,4 @@
-"""Compares two brokers' log directories over Spark: tasks share the partitions and return a row each."""
+"""Compares two brokers' log directories on Spark: tasks share the partitions and return one row for each."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -17,16 +17,17 @@ with needs("spark"):
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.pandas.types import from_arrow_schema
 
-_TASKS_A_SLOT: Final = 4  # Partitions differ in size: an executor that is done early takes another task.
+_TASKS_A_SLOT: Final = 4  # Partitions differ in size: a slot that finishes early takes another task.
 SCHEMA: Final = pa.schema(
     [
         ("topic", pa.string()),
         ("partition", pa.int32()),
-        ("offset", pa.int64()),  # Null: none differs.
+        ("offset", pa.int64()),  # Null if the replicas do not differ.
         ("reason", pa.string()),
         ("detail", pa.string()),
-        ("epochOffset", pa.int64()),  # Where the leader epochs part, if they do.
-        ("places", pa.list_(pa.struct([("file", pa.string()), ("position", pa.int64())]))),  # None, or one of each.
+        ("epochOffset", pa.int64()),  # The offset at which the leader epochs differ; null if they do not.
+        # Empty, or one place per replica.
+        ("places", pa.list_(pa.struct([("file", pa.string()), ("position", pa.int64())]))),
         ("bytesRead", pa.int64()),
     ]
 )
@@ -44,10 +45,10 @@ def diverge_log_dirs(
     partitions: Iterable[TopicPartition] | None = None,
     tasks: int | None = None,
 ) -> DataFrame:
-    """`kcore.files.diverge_log_dirs` with a row a partition (divergence_rows.SCHEMA); executors need both paths.
+    """`kcore.files.diverge_log_dirs` as a DataFrame with one row per partition; executors must have both paths.
 
-    The directories are listed at once, StorageError if they are empty; partitions are compared whenever an action reads
-    the DataFrame. `tasks`: by default four per core of the cluster.
+    The directories are listed immediately: StorageError if they are empty. Each action on the DataFrame compares the
+    partitions anew. `tasks`: by default four per core of the cluster.
     """
     pairs = pairs_of(log_dir_a, log_dir_b, read, partitions)
     count = min(len(pairs), tasks or spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
@@ -57,7 +58,8 @@ def diverge_log_dirs(
 
 
 def diverge_pieces(spark: SparkSession, pairs: Sequence[Pair], read: Read = "bytes") -> Iterator[Outcome]:
-    """Yields each share of the rows when it is done: a lost executor costs no other share its rows."""
+    """Yields each share of the rows as soon as it is done. If an executor is lost, the rows of other shares are
+    kept."""
     count = min(len(pairs), spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
     return outcomes(spark, partial(_rows_of, read), [pairs[first::count] for first in range(count)])
 
@@ -65,7 +67,7 @@ def diverge_pieces(spark: SparkSession, pairs: Sequence[Pair], read: Read = "byt
 def pairs_of(
     log_dir_a: str | Path, log_dir_b: str | Path, read: Read, partitions: Iterable[TopicPartition] | None = None
 ) -> list[Pair]:
-    """The partitions to compare; StorageError if there is nothing, or for another `read`."""
+    """The pairs of partitions to compare. Raises StorageError if no partition is found, or if `read` is unknown."""
     if read not in READS:
         raise StorageError(f"read={read!r} is not one of {', '.join(READS)}")
     pairs = pairs_in(Path(log_dir_a).resolve(), Path(log_dir_b).resolve(), partitions)
@@ -80,7 +82,7 @@ def _rows_of(read: Read, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
 
 
 def _compared(read: Read, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a task's partitions; runs in the executor."""
+    """Compares a task's partitions and yields their rows; runs on the executor."""
     for batch in batches:
         pairs = [Pair(**row) for row in batch.to_pylist()]
         yield pa.RecordBatch.from_pylist(_rows_of(read, pairs), schema=SCHEMA)

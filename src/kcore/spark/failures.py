@@ -1,9 +1,9 @@
-"""Reduces Spark's failures to one sentence: Spark's messages run to a hundred lines around the cause."""
+"""Reduces Spark's error texts, which have a hundred lines around the cause, to one sentence."""
 
 import re
 from typing import Final
 
-LOST: Final = "executor lost"  # How the sentence begins if an executor, not the work on it, was the cause.
+LOST: Final = "executor lost"  # Begins the sentence if the cause is a lost executor, not the work itself.
 ENDED: Final = "Spark ended the application"
 _EXECUTOR: Final = re.compile(r"ExecutorLostFailure \(executor (\S+) .*?\)(?: Reason: ([^\n]*))?")
 _HOST: Final = re.compile(r"\(TID \d+\) \((\S+) executor")
@@ -20,17 +20,17 @@ INSTALL: Final = (
 
 
 def is_spark_at_fault(error: str) -> bool:
-    """Whether a sentence of this module is about a lost executor or master: the work itself has not failed."""
+    """True if a sentence of this module names a lost executor or a lost master: the work itself did not fail."""
     return error.startswith((LOST, ENDED))
 
 
 def sentence(error: BaseException) -> str:
-    """The cause of an exception from PySpark or Py4J, in one line, with a remedy if there is one."""
+    """The cause of an exception of PySpark or Py4J in one line, with a remedy if one is known."""
     return sentence_of(str(error)) or type(error).__name__
 
 
 def sentence_of(text: str) -> str:
-    """As `sentence`, from the text of Spark's error."""
+    """As `sentence`, but from the text of Spark's error."""
     if found := _EXECUTOR.search(text):
         host = _HOST.search(text)
         where = f" on {host[1]}" if host else ""
@@ -38,7 +38,7 @@ def sentence_of(text: str) -> str:
     if _APPLICATION_ENDED.search(text):
         return f"{ENDED}: its master or its driver's Java is gone"
     if "[JAVA_GATEWAY_EXITED]" in text:
-        return "Spark's Java did not start: its reason is above; a --conf may be wrong"
+        return "Spark's Java did not start: see the output above; a --conf may be wrong"
     if found := _NO_MODULE.search(text):
         return f"the executors' Python has no module {found[1]}: {INSTALL}"
     if found := _NO_PYTHON.search(text):

@@ -1,4 +1,4 @@
-"""The common part of "kcore.log" and "kcore.metadata": paths, which may be globs and file:// URIs, and options.
+"""The common part of the formats "kcore.log" and "kcore.metadata": options, and paths as globs and file:// URIs.
 
 `mode` (failfast, permissive, dropmalformed) says how to treat unreadable data, `columns` which columns to make, and
 `where` which files, batches and rows to read. PySpark does not tell a source which columns a query needs; conditions.py
@@ -26,23 +26,23 @@ with needs("spark"):
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
     from pyspark.sql.types import StructType
 
-CORRUPT: Final = "_corrupt"  # In permissive mode: why the other columns of a row are empty.
+CORRUPT: Final = "_corrupt"  # A column of permissive mode: why the row's other columns are empty.
 FAILFAST: Final = "failfast"
 PERMISSIVE: Final = "permissive"
 MODES: Final = (FAILFAST, PERMISSIVE, "dropmalformed")
 OPTIONS: Final = ("mode", "columns", "where")
-_PATHS: Final = ("path", "paths")  # Spark's own: what `load` was given.
+_PATHS: Final = ("path", "paths")  # Spark's own options: the paths that were given to `load`.
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
 class FileReader(DataSourceReader):
-    """The common part of both readers: paths, columns, mode, and the conditions on what is read."""
+    """The common part of both readers: paths, columns, mode, and the conditions on rows."""
 
     def __init__(self, paths: list[Path], schema: pa.Schema, mode: str, conditions: list[Condition]) -> None:
         self.paths, self.schema, self.mode, self.conditions = paths, schema, mode, conditions
 
     def corrupt_row(self, problem: str, **known: Any) -> list[pa.RecordBatch]:
-        """The row that stands for unreadable data in permissive mode; no row in mode dropmalformed.
+        """In permissive mode, a batch with one row that reports unreadable data; otherwise no batch.
 
         `where` does not exclude this row: the unreadable data may hold rows that the query asks for.
         """
@@ -53,12 +53,12 @@ class FileReader(DataSourceReader):
 
 
 class FileSource(DataSource):
-    """The base of both formats: the options, and the paths of `load`, which Spark's driver resolves."""
+    """The base of both formats: checks the options, and resolves the paths of `load` in Spark's driver."""
 
     columns: pa.Schema
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        """Raises a StorageError for an unknown option, or a value that the option does not take."""
+        """Raises StorageError for an unknown option, or for an invalid value of an option."""
         super().__init__(options)
         for option in options:
             if option not in (*OPTIONS, *_PATHS):
@@ -82,7 +82,7 @@ class FileSource(DataSource):
         return from_arrow_schema(self._schema)
 
     def reader(self, schema: StructType) -> FileReader:
-        """The columns of a user's `schema`; StorageError if a column is unknown or has another type."""
+        """A reader of the columns in `schema`. Raises StorageError if a column is unknown or has another type."""
         for field in to_arrow_schema(schema, timezone="UTC"):
             if field.name == CORRUPT and self.mode == PERMISSIVE:
                 continue
@@ -94,7 +94,7 @@ class FileSource(DataSource):
 
     @abstractmethod
     def reader_of(self, paths: list[Path], schema: pa.Schema) -> FileReader:
-        """The format's reader."""
+        """Makes the reader of this format."""
 
     def _paths(self) -> list[Path]:
         given = loads(self.options["paths"]) if "paths" in self.options else [self.options.get("path", "")]
@@ -104,11 +104,11 @@ class FileSource(DataSource):
 
 
 def named_paths(text: str) -> list[Path]:
-    """The files and folders that a path, a glob or a file:// URI names. StorageError if there is none, or no way."""
+    """The files and folders that a path, a glob or a file:// URI names. Raises StorageError if none exists."""
     if scheme := _SCHEME.match(text):
         parts = urlsplit(text)
         if scheme[1].lower() != "file" or parts.netloc not in ("", "localhost"):
-            raise StorageError(f"{text}: only files of the machines themselves are read: a path or file:///PATH")
+            raise StorageError(f"{text}: only local files can be read: give a path or file:///PATH")
         text = unquote(parts.path)
     if os.path.lexists(text):
         return [Path(text).resolve()]

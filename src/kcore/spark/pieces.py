@@ -1,7 +1,7 @@
-"""Runs independent pieces of work on Spark, each as a job of one task: a failed piece costs no other its result.
+"""Runs independent pieces of work on Spark, each as a job of one task, so that a failed piece costs no other result.
 
-Spark drops the results of a whole stage with one lost task, and waits forever where no executor is left. So each piece
-is a job, and finished results survive the loss of an executor, the loss of the master, and Ctrl-C.
+If a task is lost, Spark drops the results of the whole stage; without executors, Spark waits forever. With a job per
+piece, finished results survive the loss of an executor, the loss of the master, and Ctrl-C.
 """
 
 import re
@@ -23,18 +23,19 @@ with needs("spark"):
 Piece = TypeVar("Piece")
 
 POLL_S: Final = 0.2
-NO_EXECUTOR_S: Final = 60.0  # Without any executor for so long the rest is given up.
-LOCAL_MODE: Final = re.compile(r"local(\[|$)")  # No executor but the driver; not local-cluster.
-_AT_ONCE: Final = 64  # Jobs that wait in Spark's queue: more than the cores of most clusters cost nothing.
+NO_EXECUTOR_S: Final = 60.0  # Without an executor for this many seconds, the remaining pieces fail.
+# Modes without an executor beside the driver; local-cluster has executors.
+LOCAL_MODE: Final = re.compile(r"local(\[|$)")
+_AT_ONCE: Final = 64  # Jobs submitted to Spark at the same time. Jobs beyond the cluster's cores wait in its queue.
 
 
 class Outcome(NamedTuple):
-    """The outcome of a piece."""
+    """The result of one piece, or why it failed."""
 
-    number: int  # Place among the pieces.
-    result: Any  # None if it failed.
-    error: str = ""  # One sentence; begins with failures.LOST or ENDED if not the work itself was the cause.
-    again: bool = False  # Its executor was lost: the piece is tried once more, by itself, after all others.
+    number: int  # Index of the piece.
+    result: Any  # None if the piece failed.
+    error: str = ""  # One sentence; begins with failures.LOST or ENDED if Spark, not the work, failed.
+    again: bool = False  # Its executor was lost: the piece runs once more, alone, after all others.
 
 
 def outcomes(
@@ -44,9 +45,10 @@ def outcomes(
     on_running: Callable[[int], None] = lambda _: None,
     no_executor_s: float = NO_EXECUTOR_S,
 ) -> Generator[Outcome, None, None]:
-    """`work(piece)` of every piece, as each is done; `on_running` is called with the count of running tasks.
+    """Runs `work(piece)` for every piece and yields each outcome when it is done; reports running tasks to
+    `on_running`.
 
-    Closing the iterator, or an exception in it, cancels what still runs.
+    Closing the iterator, or an exception in it, cancels the running jobs.
     """
     jobs = _Jobs(spark.sparkContext, work, pieces)
     patience = _Patience(spark.sparkContext, no_executor_s)
@@ -57,14 +59,14 @@ def outcomes(
                 lost.append(found.number)
                 found = found._replace(again=True)
             yield found
-        for number in lost:  # One after the other: the one that ends its executor takes no other with it.
+        for number in lost:  # One at a time: a piece that kills its executor then harms no other piece.
             yield from jobs.run([number], 1, on_running, patience)
     finally:
         jobs.cancel()
 
 
 class _Jobs:
-    """The pieces as partitions of one RDD, and a job for each."""
+    """The pieces as partitions of one RDD, with one job for each."""
 
     def __init__(self, context: SparkContext, work: Callable[[Piece], Any], pieces: Sequence[Piece]) -> None:
         self._context, self._work = context, work
@@ -74,7 +76,7 @@ class _Jobs:
     def run(
         self, numbers: Sequence[int], at_once: int, on_running: Callable[[int], None], patience: "_Patience"
     ) -> Iterator[Outcome]:
-        """Yields the outcomes of these pieces; without executors, the rest fail with one error."""
+        """Yields the outcomes of these pieces. When `patience` is over, all remaining pieces fail with one error."""
         pool = ThreadPoolExecutor(max(1, min(at_once, len(numbers))))
         waiting: dict[Future[Outcome], int] = {pool.submit(self._one, number): number for number in numbers}
         try:
@@ -100,20 +102,20 @@ class _Jobs:
         return Outcome(number, result)
 
     def cancel(self) -> None:
-        """Cancels the running jobs; does nothing once Spark itself has ended."""
+        """Cancels the running jobs; does nothing if Spark itself has ended."""
         if not _is_stopped(self._context):
             self._context.cancelJobGroup(self._group)
 
 
 class _Patience:
-    """Measures how long Spark has had no executor."""
+    """Measures how long Spark has had no executor, to end a wait that will not succeed."""
 
     def __init__(self, context: SparkContext, limit_s: float) -> None:
         self._context, self._limit_s = context, limit_s
         self._since_s = time.monotonic()
 
     def over(self) -> str:
-        """The reason to stop waiting; empty while waiting makes sense."""
+        """Why to stop waiting, as one sentence; empty as long as waiting makes sense."""
         if _is_stopped(self._context):
             return ENDED
         if executors(self._context) > 0:
@@ -141,4 +143,4 @@ def _is_stopped(context: SparkContext) -> bool:
     try:
         return context._jsc is None or bool(context._jsc.sc().isStopped())
     except (Py4JError, OSError):
-        return True  # Java itself is gone.
+        return True  # The driver's Java process has ended.

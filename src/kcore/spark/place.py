@@ -1,4 +1,4 @@
-"""Names the place where a row was measured, and converts rows to Arrow."""
+"""Names the host, process and task that measured a row, and converts rows to Arrow."""
 
 import os
 import socket
@@ -13,12 +13,13 @@ with needs("arrow"):
 
 
 def place(task: int | None = None) -> dict[str, Any]:
-    """The columns of the place: on Spark, the parent of a Python worker is its executor's daemon."""
+    """The columns host, pid, worker and task. On Spark the worker is the parent process, the executor's Python
+    daemon."""
     host = socket.gethostname()
     worker = os.getpid() if task is None else os.getppid()
     return {"host": host, "pid": os.getpid(), "worker": f"{host}:{worker}", "task": task}
 
 
 def batch_of(rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:
-    """Rows as one Arrow batch of ROW_SCHEMA; missing values are null."""
+    """The rows as one Arrow batch of ROW_SCHEMA; missing values are null."""
     return pa.RecordBatch.from_pylist(list(rows), schema=ROW_SCHEMA)

@@ -1,4 +1,4 @@
-"""Checks a cluster before it measures anything: the master answers, and the executors have this kcore."""
+"""Checks a Spark cluster before a measurement: its master must answer, and its executors must have this kcore."""
 
 import re
 import socket
@@ -17,8 +17,8 @@ with needs("spark"):
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-ANSWER_S: Final = 5.0  # For a TCP connection to the master.
-EXECUTORS_S: Final = 120.0  # For the first executor, which a busy cluster may not grant at once.
+ANSWER_S: Final = 5.0  # Limit of a TCP connection to the master.
+EXECUTORS_S: Final = 120.0  # Limit until the first executor runs a task; a busy cluster grants none immediately.
 _MASTER: Final = re.compile(
     r"local(\[(\d+|\*)(,\s*\d+)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]|yarn"
     r"|spark://[^/,\s]+:\d+(,[^/,\s]+:\d+)*|k8s://\S+"
@@ -28,15 +28,15 @@ _TASKS: Final = 8
 
 
 class _Place(NamedTuple):
-    """The host and the kcore version that a task found."""
+    """The host and the kcore version that a task of the check found."""
 
     host: str
-    version: str  # Empty without kcore.
+    version: str  # Empty if kcore or PyArrow is missing.
     problem: str
 
 
 def check_master(master: str, timeout_s: float = ANSWER_S) -> None:
-    """SparkError if `master` is no master's URL, or if nobody accepts a connection at a standalone master's."""
+    """Raises SparkError if `master` is not a master's URL, or if no standalone master accepts a connection there."""
     if not _MASTER.fullmatch(master):
         raise SparkError(f"--master {master}: give local[N], local[*], spark://HOST:PORT, yarn or k8s://...")
     if not master.startswith(_STANDALONE):
@@ -54,7 +54,7 @@ def check_master(master: str, timeout_s: float = ANSWER_S) -> None:
 
 
 def check_executors(spark: SparkSession, timeout_s: float = EXECUTORS_S) -> None:
-    """Run one tiny job: SparkError unless executors come and each has kcore of this very version."""
+    """Runs one small job. Raises SparkError if no executor runs it, or if an executor lacks this version of kcore."""
     context = spark.sparkContext
     group, master = f"kcore-preflight-{uuid4()}", context.master
 
@@ -80,19 +80,18 @@ def check_executors(spark: SparkSession, timeout_s: float = EXECUTORS_S) -> None
 
 
 def judge(places: set[Any], wanted: str) -> None:
-    """SparkError, for all hosts that differ in one sentence, unless each has the version `wanted` of kcore."""
+    """Raises SparkError, one sentence with all wrong hosts, unless every place has the version `wanted` of kcore."""
     lacking = sorted({f"{host} ({problem})" for host, version, problem in places if not version})
     if lacking:
         raise SparkError(f"executors without kcore: {', '.join(lacking)}: {INSTALL}")
     other = sorted({f"{host} has {version}" for host, version, _ in places if version != wanted})
     if other:
-        raise SparkError(
-            f"the executors' kcore is another one than the driver's {wanted}: {', '.join(other)}: {INSTALL}"
-        )
+        raise SparkError(f"the executors' kcore differs from the driver's {wanted}: {', '.join(other)}: {INSTALL}")
 
 
 def _probe() -> Any:
-    """What a task runs. A function within a function is sent as it is: executors may have no kcore to import."""
+    """The function that a task runs. Spark pickles a nested function by value, so executors need no kcore to load
+    it."""
 
     def probe(_: int) -> tuple[str, str, str]:
         import socket

@@ -1,4 +1,4 @@
-"""The progress of a runner."""
+"""The progress that a runner reports while it runs cells."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Reports a run's progress: counts of cells, and a sentence on the latest failure."""
+    """Counts of done, running and all cells, and a sentence about the latest failure."""
 
     done: int
     running: int
     total: int
     trouble: str = ""
-    cell: str = ""  # The one that runs, or the last one that ended where several run at once.
+    cell: str = ""  # The running cell; if several run at once, the one that ended last.
 
 
 OnProgress = Callable[[Progress], None]

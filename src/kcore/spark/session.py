@@ -1,4 +1,4 @@
-"""Starts Spark quietly; on a laptop, only the laptop itself can reach it."""
+"""Starts Spark with little output, and for a local master with sockets on loopback only."""
 
 import os
 import re
@@ -19,9 +19,10 @@ with needs("spark"):
 LOOPBACK = "127.0.0.1"
 PYTHON = "spark.pyspark.python"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-IS_LOCAL = re.compile(r"local\b")  # local[N] and local-cluster[...]: the executors are processes of this machine.
+IS_LOCAL = re.compile(r"local\b")  # local[N], local-cluster[...]: the executors are processes on this machine.
 ON_THIS_MACHINE = re.compile(r"local\b|spark://(127\.|localhost)")
-# Spark greets with its own level unless the root's is warn, so the appender does the filtering.
+# Spark changes the log level and prints a greeting unless the root logger's level is warn: the appender filters
+# instead.
 QUIET_LOGS = """rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -32,20 +33,20 @@ appender.stderr.filter.threshold.level = error
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %p %c{1}: %m%n
 """
-# Spark only schedules here and passes Arrow on: it starts in half the time without its own optimising.
+# Spark only schedules tasks and passes Arrow data on: with less JIT compilation it starts in half the time.
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def start(master: str = "local[*]", **settings: str) -> SparkSession:
-    """A Spark session on `master`; `settings` are Spark's own keys and override kcore's.
+    """Starts a Spark session on `master`; `settings` are Spark's own keys and override kcore's.
 
-    The executors' Python is `spark.pyspark.python`, else $PYSPARK_PYTHON, else this one. NoJavaError without a Java;
-    SparkError if Spark does not start.
+    The executors' Python is `spark.pyspark.python`, $PYSPARK_PYTHON or this process's, in this order. Raises
+    NoJavaError without a Java; SparkError if Spark does not start.
     """
     os.environ["JAVA_HOME"] = str(java_home())
     if python := settings.get(PYTHON):
-        os.environ["PYSPARK_PYTHON"] = python  # PySpark reads the variable alone, unless spark-submit starts it.
+        os.environ["PYSPARK_PYTHON"] = python  # Without spark-submit, PySpark reads only this variable.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if not os.environ["PYSPARK_PYTHON"].startswith("/"):
         os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -63,14 +64,14 @@ def start(master: str = "local[*]", **settings: str) -> SparkSession:
 
 
 def runs_this_kcore(master: str) -> bool:
-    """Whether the executors of a started session are on this machine and run the driver's own Python."""
+    """True if the executors of a started session are on this machine and run the driver's own Python."""
     return bool(IS_LOCAL.match(master)) and os.environ["PYSPARK_PYTHON"] == sys.executable
 
 
 def use_this_python(spark: SparkSession) -> None:
-    """Let executors on this machine run this process's Python, unless the user has named another one.
+    """Makes executors on this machine run this process's Python, unless the user has named another one.
 
-    Spark runs the first python3 on PATH otherwise, which has none of the packages of a virtual environment.
+    By default Spark runs the first python3 on PATH, which lacks the packages of a virtual environment.
     """
     context = spark.sparkContext
     named = os.environ.get("PYSPARK_PYTHON") or context.getConf().get(PYTHON)
@@ -83,23 +84,25 @@ def _settings(master: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.python.worker.reuse": "true",  # Kernels stay compiled from cell to cell.
+        "spark.python.worker.reuse": "true",  # A worker keeps its compiled kernels for the next cell.
         "spark.task.cpus": "1",
         "spark.sql.codegen.wholeStage": "false",
-        "spark.task.maxFailures": "1",  # A cell that kills its worker would only do so again.
+        "spark.task.maxFailures": "1",  # A retry of a cell that killed its worker would fail again.
         JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_quiet_logs().as_uri()} {QUICK_JVM}",
     }
     if ON_THIS_MACHINE.match(master):
         os.environ["SPARK_LOCAL_IP"] = LOOPBACK
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
-    for name in ONE_THREAD:  # A cell has one core; local executors inherit the environment instead.
+    # Each cell has one core. Local executors inherit the environment; others get it by spark.executorEnv.
+    for name in ONE_THREAD:
         os.environ.setdefault(name, "1")
         settings[f"spark.executorEnv.{name}"] = "1"
     return settings
 
 
 def _quiet_logs() -> Path:
-    """Silences Spark's greeting on stderr with a log4j file: the log level can be set only after the greeting."""
+    """Writes a log4j file that silences Spark's greeting on stderr: Spark's own log level acts only after the
+    greeting."""
     path = cache_directory() / "log4j2.properties"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(QUIET_LOGS)

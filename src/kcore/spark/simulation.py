@@ -1,4 +1,4 @@
-"""Runs simulated worlds over Spark: tasks share the seeds and return a row each."""
+"""Runs simulated worlds on Spark: tasks share the seeds and return one row for each."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -12,19 +12,20 @@ with needs("spark"):
     from kcore.sim.raft.campaign import Campaign, Row
     from kcore.spark.pieces import Outcome, outcomes
 
-_EVENTS_A_PIECE: Final = 100_000  # Some seconds of a core.
-_MOST_PIECES: Final = 1_000  # Every job of Spark's goes through the list of all pieces.
-_TASKS_A_SLOT: Final = 8  # Worlds take different times: an executor that is done early takes another task.
+_EVENTS_A_PIECE: Final = 100_000  # Simulated events: some seconds of one core.
+_MOST_PIECES: Final = 1_000  # Each Spark job handles the list of all pieces: more pieces slow every job.
+_TASKS_A_SLOT: Final = 8  # Worlds differ in run time: a slot that finishes early takes another task.
 
 
 def simulate_pieces(spark: SparkSession, campaign: Campaign) -> Iterator[Outcome]:
-    """Yields each share of the rows when it is done: a lost executor costs no other share its rows."""
+    """Yields each share of the rows as soon as it is done. If an executor is lost, the rows of other shares are
+    kept."""
     count = pieces_of(campaign, spark.sparkContext.defaultParallelism)
     return outcomes(spark, partial(_rows_of, campaign), [campaign.seeds[first::count] for first in range(count)])
 
 
 def pieces_of(campaign: Campaign, cores: int) -> int:
-    """The number of pieces. Pieces are small, since an interruption or a lost executor costs the unfinished ones."""
+    """The number of pieces. Pieces are small: an interruption or a lost executor loses the work of unfinished ones."""
     seeds = len(campaign.seeds)
     small = -(-seeds * campaign.events // _EVENTS_A_PIECE)
     return min(seeds, max(cores * _TASKS_A_SLOT, min(small, _MOST_PIECES)))

@@ -1,4 +1,4 @@
-"""Kafka's files as Spark DataFrames, over PySpark's Python DataSource API, Arrow all the way.
+"""Kafka's files as Spark DataFrames, by PySpark's Python DataSource API; rows are passed as Arrow batches.
 
 kcore.spark.register(spark)
 spark.read.format("kcore.log").load("/var/kafka")           # a segment, a partition's folder, or a log.dirs
@@ -17,7 +17,7 @@ with needs("spark"):
 def register(spark: SparkSession) -> None:
     """Registers the formats "kcore.log" and "kcore.metadata" in the session.
 
-    From now on executors on this machine run this process's Python, unless PYSPARK_PYTHON names another one.
+    Afterwards, executors on this machine run this process's Python, unless PYSPARK_PYTHON names another one.
     """
     use_this_python(spark)
     for source in (LogSource, MetadataSource):

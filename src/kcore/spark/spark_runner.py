@@ -1,4 +1,4 @@
-"""Run cells on Spark: one cell a task, rows back as Arrow."""
+"""Runs a benchmark's cells on Spark: one cell per task, whose rows return as Arrow."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -20,23 +20,23 @@ with needs("spark"):
 
 
 def run_task(cluster: "Broadcast[bytes | None]", cell: Cell) -> pa.RecordBatch:
-    """Returns the rows of one cell; runs in the executor."""
+    """Runs one cell and returns its rows; runs on the executor."""
     context = TaskContext.get()
     task = context.partitionId() if context is not None else None
     return batch_of(row | place(task) for row in run_cell(cell, cluster.value))
 
 
 class SparkRunner:
-    """The runner over a Spark session; the session stays the caller's."""
+    """Runs cells on a Spark session. The caller starts and stops the session."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
 
     def run(self, cells: Sequence[Cell], cluster: bytes | None = None, on_progress: OnProgress = silent) -> pa.Table:
-        """All rows of all cells, in ROW_SCHEMA; after an interruption, the rows of finished cells.
+        """Returns all rows of all cells, in ROW_SCHEMA. After Ctrl-C it returns the rows of the finished cells.
 
-        A cell that ends its worker or loses its executor gives a row with the error. An error that Python can catch is
-        a row already.
+        A cell that ends its worker or loses its executor gives a row with the error. `run_cell` itself turns a Python
+        exception into such a row.
         """
         batches: list[pa.RecordBatch] = []
         last = ""
@@ -56,7 +56,7 @@ class SparkRunner:
                     last = str(cells[each.number])
                     batches.append(_failed(cells[each.number], each.error) if each.error else each.result)
         except KeyboardInterrupt:
-            pass  # The caller finds missing cells in the table, and sets the exit code.
+            pass  # The caller notices the missing cells, and sets the exit code.
         on_progress(Progress(len(batches), 0, total))
         return pa.Table.from_batches(batches, ROW_SCHEMA)
 

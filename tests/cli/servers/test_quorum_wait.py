@@ -47,7 +47,7 @@ def test_nobody_is_ready_before_the_leader_knows_what_is_committed() -> None:
 
 def test_help_says_that_only_logs_count() -> None:
     text = " ".join(kcore("quorum", "wait", "--help").stdout.split())
-    assert "the logs of the named voters have all that is committed" in text and "/ready" in text
+    assert "the named voters have all committed records" in text and "/ready" in text
 
 
 def test_a_quorum_that_does_not_answer_is_one_line() -> None:

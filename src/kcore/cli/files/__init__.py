@@ -1,1 +1,5 @@
-"""Commands that read files and bytes: `image`, `dump`, `diverge`, `messages`, `decode` and `encode`."""
+"""Commands that read files and bytes, each in a module of its name.
+
+`image_command` summarises a cluster, `dump_command` shows a log, `diverge_command` compares replicas,
+`messages_command` lists Kafka's messages, and `codec_command` has `decode` and `encode`.
+"""

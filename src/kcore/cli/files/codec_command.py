@@ -1,4 +1,4 @@
-"""`kcore decode` and `kcore encode`: one message, from bytes to JSON and back."""
+"""`kcore decode` and `kcore encode`: convert one message between bytes and Kafka's JSON."""
 
 import binascii
 import json
@@ -19,14 +19,14 @@ from kcore.wire.jsonform import from_json, to_json
 
 HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
 HEX_PREFIX = b"0x"
-MOST_INPUT = 1 << 28  # Bytes: a request of 100 MiB, socket.request.max.bytes, as hex.
-SIZE_BYTES = 4  # In front of each message on a connection.
+MOST_INPUT = 1 << 28  # Bytes: hex of the largest request, 100 MiB (socket.request.max.bytes).
+SIZE_BYTES = 4  # The size field before each message on a connection.
 STDIN, FILE = "-", "@"
 _HEADERS = ("RequestHeader", "ResponseHeader")
 
 
 Header = Annotated[bool, typer.Option("--header", help="With the request's or response's header in front.")]
-Dialect = Annotated[str | None, typer.Option(help="Another dialect than Kafka's own, such as kip590.")]
+Dialect = Annotated[str | None, typer.Option(help="A dialect other than Kafka's own, such as kip590.")]
 
 
 def decode_command(
@@ -35,7 +35,7 @@ def decode_command(
     hex: Annotated[
         str,
         typer.Argument(
-            metavar="[HEX | @FILE | -]", help="Its bytes as hex; or a file's or, by default, stdin's, hex or binary."
+            metavar="[HEX | @FILE | -]", help="Its bytes as hex; @FILE or - (stdin, the default): hex or binary."
         ),
     ] = STDIN,
     header: Header = False,
@@ -51,7 +51,7 @@ def decode_command(
 def encode_command(
     name: Annotated[str, typer.Argument(help="The message's name, such as FetchRequest.")],
     version: Annotated[int, typer.Argument(help="Its version.")],
-    json: Annotated[str, typer.Argument(metavar="[JSON | @FILE | -]", help="Its JSON; by default stdin's.")] = STDIN,
+    json: Annotated[str, typer.Argument(metavar="[JSON | @FILE | -]", help="Its JSON; default: from stdin.")] = STDIN,
     header: Header = False,
     dialect: Dialect = None,
     binary: Annotated[bool, typer.Option("--binary", help="The bytes themselves instead of hex.")] = False,
@@ -64,7 +64,7 @@ def encode_command(
 
 
 def run_decode(name: str, version: int, text: str, header: bool, dialect: str | None) -> Exit:
-    """Bytes in, JSON out; exit code 1 for bytes that are not the message."""
+    """Decodes and prints as JSON; exit code 1 for bytes that are not the message."""
     data = b""
     try:
         kind = message_class(name, dialect)
@@ -82,7 +82,7 @@ def run_decode(name: str, version: int, text: str, header: bool, dialect: str | 
 
 
 def run_encode(name: str, version: int, text: str, header: bool, dialect: str | None, binary: bool) -> Exit:
-    """JSON in, bytes out, as hex unless `binary`; exit code 1 for JSON that is not the message."""
+    """Encodes JSON and prints hex, or the bytes if `binary`; exit code 1 for JSON that is not the message."""
     try:
         kind = message_class(name, dialect)
         read = _read(text)
@@ -103,7 +103,7 @@ def run_encode(name: str, version: int, text: str, header: bool, dialect: str | 
         return _report(error)
     except KcoreError as error:
         fail(str(error))
-    except ValueError as error:  # A number of more digits than Python reads.
+    except ValueError as error:  # A number with more digits than Python parses.
         return _report(error)
     if binary:
         sys.stdout.buffer.write(data)
@@ -113,13 +113,13 @@ def run_encode(name: str, version: int, text: str, header: bool, dialect: str | 
 
 
 def _hint_of_size(data: bytes) -> str:
-    """A hint for bytes that begin with their size, as on a connection; else empty."""
+    """A hint for bytes that begin with their size, as on a connection; empty for other bytes."""
     is_framed = len(data) > SIZE_BYTES and int.from_bytes(data[:SIZE_BYTES]) == len(data) - SIZE_BYTES
     return f"; the first {SIZE_BYTES} bytes are the frame's size: give the bytes behind them" if is_framed else ""
 
 
 def _read(text: str) -> bytes | None:
-    """What an argument refers to, stdin or a file; None where it is the message itself."""
+    """The content of @FILE or of stdin; None if the argument is the message itself."""
     if text.startswith(FILE):
         try:
             return read_bytes(text.removeprefix(FILE), MOST_INPUT)
@@ -141,7 +141,7 @@ def _report(error: Exception | str) -> Exit:
 
 
 def _of_argument(text: str) -> bytes:
-    """The bytes of hex digits; ends the command for any other text, which nobody means as bytes."""
+    """The bytes of hex digits; ends the command for any other text."""
     digits = _digits(text.encode(errors="replace"))
     try:
         return binascii.unhexlify(digits)
@@ -151,7 +151,7 @@ def _of_argument(text: str) -> bytes:
 
 
 def _bytes_of(given: bytes) -> bytes:
-    """Hex, in which blanks and 0x in front do not count, or else the bytes themselves."""
+    """Decodes hex, ignoring blanks and a leading 0x; data that is not hex is returned unchanged."""
     digits = _digits(given)
     if not HEX_DIGITS.issuperset(digits):
         return given

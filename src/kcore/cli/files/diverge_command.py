@@ -1,4 +1,4 @@
-"""`kcore diverge`: two replicas of a partition, or two log directories, and where they differ."""
+"""`kcore diverge`: finds where two replicas of a partition, or the partitions of two log directories, differ."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,14 +26,14 @@ def command(
     b: Annotated[Path, typer.Argument(help="The other replica's folder, or the other log directory.")],
     read: Annotated[
         str,
-        typer.Option(help="bytes: all that may be equal; headers: each batch's; epochs: from the last common one."),
+        typer.Option(help="bytes: all bytes; headers: of batches; epochs: from the last common leader epoch."),
     ] = "bytes",
     master: Annotated[
         str | None, typer.Option(help="Compare log directories over Spark, at this master URL such as local[*].")
     ] = None,
     conf: Conf = None,
     archives: Archives = None,
-    json: Annotated[bool, typer.Option("--json", help="A line of JSON a partition.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One line of JSON per partition.")] = False,
 ) -> None:
     """Find the first offset at which two replicas on disk differ.
 
@@ -43,7 +43,7 @@ def command(
 
 
 def read_of(text: str) -> Read:
-    """Ends the command with exit code 2 for a word that is none of READS."""
+    """The text as one of READS; ends the command with exit code 2 for another text."""
     for each in READS:
         if each == text:
             return each
@@ -51,7 +51,7 @@ def read_of(text: str) -> Read:
 
 
 def run(folder_a: Path, folder_b: Path, read: Read, spark: SparkSettings | None, as_json: bool) -> Exit:
-    """Compare and show: one line a partition that differs, and what was read; exit code 1 if any does."""
+    """Compares and prints a line for each partition that differs, and the bytes read; exit code 1 if one differs."""
     try:
         rows, gathered = _rows(folder_a, folder_b, read, spark)
     except (KcoreError, OSError) as error:
@@ -91,10 +91,10 @@ def _rows(folder_a: Path, folder_b: Path, read: Read, spark: SparkSettings | Non
 
 
 def _over_spark(folder_a: Path, folder_b: Path, read: Read, wanted: SparkSettings) -> tuple[list[Row], Gathered]:
-    """The rows by partition, and what went wrong."""
+    """The rows by partition, and the problems of the run."""
     from kcore.spark.divergence import diverge_pieces, pairs_of
 
-    pairs = pairs_of(folder_a, folder_b, read)  # Before Spark starts, which takes seconds.
+    pairs = pairs_of(folder_a, folder_b, read)  # Checked before Spark starts, which takes seconds.
     found: list[Row] = []
     with session_on(wanted) as spark:
         gathered = gather(diverge_pieces(spark, pairs, read), found)

@@ -1,5 +1,4 @@
-"""`kcore dump`: the contents of segments, snapshots and their other files, as Kafka prints them, as JSON lines or
-Arrow."""
+"""`kcore dump`: shows segments, snapshots and their index and state files as text, JSON lines or Arrow."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,23 +44,23 @@ _NOT_DECODED = ("__share_group_state", "__remote_log_metadata")
 
 
 def command(
-    path: Annotated[Path, typer.Argument(help="A segment, a snapshot, a file beside one, or a partition's folder.")],
-    deep: Annotated[bool, typer.Option("--deep", help="A line a record, too.")] = False,
-    records: Annotated[bool, typer.Option("--records", help="Keys and values of the records, too.")] = False,
-    metadata: Annotated[bool, typer.Option("--metadata", help="Values as cluster metadata records.")] = False,
-    offsets: Annotated[bool, typer.Option("--offsets", help="Records as those of __consumer_offsets.")] = False,
+    path: Annotated[Path, typer.Argument(help="A segment, a snapshot, their index or state files, or a folder.")],
+    deep: Annotated[bool, typer.Option("--deep", help="Also a line per record.")] = False,
+    records: Annotated[bool, typer.Option("--records", help="Also the keys and values of records.")] = False,
+    metadata: Annotated[bool, typer.Option("--metadata", help="Decode values as records of the metadata log.")] = False,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Decode records of __consumer_offsets.")] = False,
     transactions: Annotated[
-        bool, typer.Option("--transactions", help="Records as those of __transaction_state.")
+        bool, typer.Option("--transactions", help="Decode records of __transaction_state.")
     ] = False,
     skip_record_metadata: Annotated[
-        bool, typer.Option("--skip-record-metadata", help="Only the contents of records.")
+        bool, typer.Option("--skip-record-metadata", help="Omit offsets, timestamps and sizes of records.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="A line of JSON for each batch, or for each record.")] = False,
-    arrow: Annotated[Path | None, typer.Option(metavar="FILE", help="The same as an Arrow IPC file.")] = None,
+    arrow: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the rows to an Arrow IPC file.")] = None,
 ) -> None:
     """Show the contents of a log, as kafka-dump-log prints them.
 
-    Exit code: 0 good, 1 something in it is torn or broken (reported with its position), 2 usage.
+    Exit code: 0 good, 1 a part is torn or broken (reported with its position), 2 usage.
     """
     if metadata + offsets + transactions > 1:
         raise typer.BadParameter("at most one of --metadata, --offsets and --transactions")
@@ -71,7 +70,7 @@ def command(
 
 
 def run(path: Path, detail: Detail, as_json: bool, arrow: Path | None) -> Exit:
-    """Prints or stores the contents; a damaged file gives a line on stderr and exit code 1, after what is readable."""
+    """Prints the contents or writes the Arrow file. Damage gives exit code 1, after the readable part is printed."""
     try:
         if not is_there(path):
             raise StorageError(f"{path}: there is no such file or folder")
@@ -88,9 +87,10 @@ def run(path: Path, detail: Detail, as_json: bool, arrow: Path | None) -> Exit:
 
 
 def _check_topic(file: Path, detail: Detail) -> None:
-    """StorageError for an option that decodes another topic's records, and for ZooKeeper's files.
+    """Checks the options against the file's topic.
 
-    A line on stderr for records of Kafka's own that no option decodes.
+    Raises StorageError for an option that decodes another topic's records, and for ZooKeeper's files. Prints a line on
+    stderr for records of Kafka's own topics that no option decodes.
     """
     with open_reader(file) as opened:
         kind = file_of_zookeeper(opened.read(HEAD_BYTES))
@@ -146,7 +146,7 @@ def _rows(files: list[Path], detail: Detail, as_json: bool, arrow: Path | None) 
 
 
 def _rows_of(file: Path, detail: Detail) -> Iterator[Row]:
-    """A row a batch, or a row a record where records are shown; of a file beside a segment, a row an entry."""
+    """Yields a row per batch, or per record if records are shown; for an index or a state file, a row per entry."""
     if is_beside(file):
         yield from ({"file": str(file)} | row for row in beside_rows(file))
         return
@@ -193,7 +193,7 @@ def _decoded(record: Record, detail: Detail) -> Row | None:
 
 
 def _printable(value: Any) -> Any:
-    """Bytes as text where they are UTF-8, else as hex after "0x"."""
+    """The value with all bytes as text if they are UTF-8, and otherwise as hex after "0x"."""
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -205,7 +205,7 @@ def _printable(value: Any) -> Any:
 
 
 def _write_arrow(rows: list[Row], arrow: Path, detail: Detail) -> None:
-    """An Arrow IPC file (Feather 2), a column a field; what was decoded as JSON text."""
+    """Writes an Arrow IPC file (Feather 2) with one column per field; decoded records are JSON text."""
     with needs("arrow"):
         import pyarrow as pa
         from pyarrow import feather

@@ -1,4 +1,4 @@
-"""`kcore image`: the cluster of a metadata log, snapshot or ZooKeeper dump in figures; its partitions in trouble."""
+"""`kcore image`: the counts of a cluster from a metadata log, snapshot or ZooKeeper dump; its partitions in trouble."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,8 +23,8 @@ from kcore.storage.tools.dump import compact
 from kcore.storage.tools.foreign import HEAD_BYTES, foreign_kind
 from kcore.types import Int32s
 
-DUMP_BEGINS: Final = b"/"  # A ZooKeeper dump's first line is a node's path.
-SHOWN: Final = 20  # Partitions that a list without an option shows.
+DUMP_BEGINS: Final = b"/"  # The first line of a ZooKeeper dump is the path of a znode.
+SHOWN: Final = 20  # Partitions of each kind that are listed without an option.
 
 
 def command(
@@ -36,20 +36,20 @@ def command(
     under_replicated: Annotated[
         bool, typer.Option("--under-replicated", help="List all partitions that are under-replicated.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="The figures, and both lists whole, as JSON.")] = False,
-    arrow: Annotated[Path | None, typer.Option(metavar="FILE", help="The partitions as an Arrow IPC file.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="The counts, and both complete lists, as JSON.")] = False,
+    arrow: Annotated[Path | None, typer.Option(metavar="FILE", help="Write partitions to an Arrow IPC file.")] = None,
 ) -> None:
-    """Sum up a cluster: its brokers, topics and partitions, and which of those are in trouble.
+    """Summarise a cluster: its brokers, its topics, and its partitions that are offline or under-replicated.
 
-    Without an option it lists the first 20 partitions of each kind of trouble.
-    Exit code: 0 good, 1 the log could be read only in part, 2 usage.
+    Without an option, the command lists the first 20 partitions of each kind. Exit code: 0 good, 1 the log could be
+    read only in part, 2 usage.
     """
     listed = tuple(kind for kind, wanted in zip(TROUBLES, (offline, under_replicated), strict=True) if wanted)
     raise typer.Exit(run(path, listed, json, arrow))
 
 
 def run(path: Path, listed: tuple[str, ...], as_json: bool, arrow: Path | None) -> Exit:
-    """Show, and keep the partitions if asked; exit code 1 if a log could be read only to its torn end."""
+    """Prints the summary or lists, and writes the Arrow file; exit code 1 if the log is torn or damaged."""
     try:
         table, problem = table_of(path)
         if arrow is not None:
@@ -72,7 +72,7 @@ def run(path: Path, listed: tuple[str, ...], as_json: bool, arrow: Path | None) 
 
 
 def table_of(path: Path) -> tuple[PartitionTable, str]:
-    """The partitions, and what ended reading before the file did."""
+    """The partitions, and the problem that ended the reading early; the problem is empty if all was read."""
     if not is_there(path):
         raise StorageError(f"{path}: there is no such file or folder")
     if path.is_file():
@@ -89,7 +89,7 @@ def table_of(path: Path) -> tuple[PartitionTable, str]:
 
 
 def summary(table: PartitionTable) -> dict[str, Any]:
-    """The figures: of the cluster, and of each broker."""
+    """The counts of the cluster and of each broker."""
     living = table.topic_row__p >= 0
     replicas, isr, leaders = table.replicas__ps[living], table.isr__pi[living], table.leader__p[living]
     preferred = replicas[:, 0] if replicas.shape[1] else leaders
@@ -121,10 +121,10 @@ def summary(table: PartitionTable) -> dict[str, Any]:
 
 
 class Trouble(NamedTuple):
-    """A kind of partition that needs attention."""
+    """A kind of trouble that a partition may have."""
 
     name: str
-    option: str  # Lists all of them.
+    option: str  # The option that lists all of them.
     rows: Callable[[PartitionTable], Int32s]
 
 
@@ -135,7 +135,7 @@ TROUBLES: Final = {
 
 
 def partitions_in(table: PartitionTable, kind: str, most: int | None = None) -> list[PartitionState]:
-    """The first partitions in this kind of trouble, by topic and number; all without `most`."""
+    """The first `most` partitions in this kind of trouble, by topic and number; without `most` all of them."""
     rows = TROUBLES[kind].rows(table)
     names = table.topics.names
     topics = np.unique(table.topic_row__p[rows])
@@ -156,7 +156,7 @@ def _as_json(state: PartitionState) -> dict[str, Any]:
 
 
 def _list(table: PartitionTable, kind: str, most: int | None) -> None:
-    """Print one line a partition; where `most` leaves partitions out, the last line names the option that lists all."""
+    """Prints one line per partition. If `most` leaves out partitions, the last line names the option that lists all."""
     trouble = TROUBLES[kind]
     count = len(trouble.rows(table))
     if most is None and not count:
@@ -190,7 +190,7 @@ def _show(figures: dict[str, Any], console: Console) -> None:
 
 
 def write_arrow(table: PartitionTable, arrow: Path) -> None:
-    """The partitions as an Arrow IPC file (Feather 2), a row each, brokers as ids."""
+    """Writes the partitions to an Arrow IPC file (Feather 2), one row each; brokers are ids."""
     with needs("arrow"):
         from pyarrow import feather
 

@@ -1,4 +1,4 @@
-"""`kcore messages`: lists messages, the fields of one, and JSON that `kcore encode` takes."""
+"""`kcore messages`: lists messages, or shows the fields of one message and JSON that `kcore encode` takes."""
 
 import json as json_module
 from typing import Annotated, Any
@@ -17,16 +17,16 @@ from kcore.wire.jsonform import JsonObject, skeleton
 
 def command(
     name: Annotated[
-        str, typer.Argument(metavar="[NAME | TEXT | KEY]", help="A message; or list those with that text or API key.")
+        str, typer.Argument(metavar="[NAME | TEXT | KEY]", help="A message; or list those with this text or API key.")
     ] = "",
     version: Annotated[int | None, typer.Option(metavar="N", help="Default: the newest version.")] = None,
-    only_skeleton: Annotated[bool, typer.Option("--skeleton", help="Print the skeleton alone, for a pipe.")] = False,
+    only_skeleton: Annotated[bool, typer.Option("--skeleton", help="Print the skeleton only, for a pipe.")] = False,
     json: Annotated[bool, typer.Option("--json", help="A line of JSON for each message.")] = False,
-    dialect: Annotated[str | None, typer.Option(help="Another dialect than Kafka's own, such as kip590.")] = None,
+    dialect: Annotated[str | None, typer.Option(help="A dialect other than Kafka's own, such as kip590.")] = None,
 ) -> None:
     """List Kafka's messages, or show the fields of one and its JSON.
 
-    The JSON skeleton has every field of one version at its default; `kcore encode NAME VERSION` takes it as it is.
+    The JSON skeleton has every field of one version at its default; `kcore encode NAME VERSION` takes this JSON.
 
     Exit code: 0 good, 2 there is no such message or version.
     """
@@ -43,17 +43,17 @@ def command(
 
 
 def _names(text: str) -> list[str]:
-    """The message of that name, whatever the case; else all whose name has the text, or whose API key it is."""
+    """The message of this name, ignoring case; otherwise all whose name contains the text or whose API key it is."""
     folded = text.casefold()
     same = [each for each in MESSAGES if each.casefold() == folded]
     if same:
         return same
     found = [each for each, kind in messages.items() if folded in each.casefold() or text == str(kind.api_key)]
-    return found or [message_class(text).__name__]  # Raises with the closest names.
+    return found or [message_class(text).__name__]  # Raises UnknownMessageError with the closest names.
 
 
 def _listed(found: list[type[Message]], json: bool) -> list[str]:
-    """A line a message: its type, API key, versions, and what it is for."""
+    """A line for each message: its type, API key, versions, and purpose."""
     if json:
         return [json_module.dumps(_facts(each)) for each in found]
     rows: list[tuple[str, ...]] = [("name", "type", "key", "versions", "")]
@@ -64,7 +64,7 @@ def _listed(found: list[type[Message]], json: bool) -> list[str]:
 
 
 def _whole(kind: type[Message], version: int | None, only_skeleton: bool, dialect: str | None, json: bool) -> str:
-    """One message with its fields and a skeleton."""
+    """The text for one message: its documentation with its fields, and a JSON skeleton."""
     versions = kind.versions if dialect is None else dialect_module(dialect).versions(kind)
     chosen = versions.highest if version is None else version
     blank = skeleton(kind, chosen, dialect)
@@ -99,7 +99,7 @@ def _fields(struct: type[Struct]) -> list[JsonObject]:
 
 
 def _field(struct: type[Struct], field: Field) -> JsonObject:
-    """One field in the words of Kafka's schema files; those of the struct that it holds are below it."""
+    """One field with the keys of Kafka's schema files; "fields" has the fields of its struct."""
     options, inner = field.options, struct_of(field)
     facts: dict[str, Any] = {
         "name": field.json_name,

@@ -1,4 +1,4 @@
-"""`kcore bench`: from options to an exit code."""
+"""`kcore bench`: reads the options, runs a plan, and returns an exit code."""
 
 import sys
 from contextlib import suppress
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from kcore.measure.storm.storm_plan import StormPlan
 
 HERE: Final = "local[*]"  # Spark on this machine.
-STORM: Final = "storm"  # The folder of the storm's results, in that of the run's.
-_SECTION: Final = "<!-- the storm's section -->"  # In the page until the storm has ended: charts are drawn once.
+STORM: Final = "storm"  # The folder of the storm's results, inside the run's folder.
+# Stands in the page until the storm has ended, so that charts are drawn once.
+_SECTION: Final = "<!-- the storm's section -->"
 
 
 def command(
@@ -54,7 +55,7 @@ def command(
     repeat: bench_options.Repeat = None,
     seed: bench_options.Seed = None,
     cluster: bench_options.Cluster = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results; default out/bench-<time>.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Results folder; default out/bench-<time>.")] = None,
     overwrite: Overwrite = False,
     conf: Conf = None,
     archives: Archives = None,
@@ -67,8 +68,8 @@ def command(
 ) -> None:
     """Measure the workloads of a plan over Spark; print the results and draw charts.
 
-    The default plan ends with a storm of kcore's KRaft controller: how long until the last broker knows its new leaders
-    after a broker is lost. Its results are those of `kcore storm`, in the folder storm/ of the run's.
+    The default plan ends with a storm of kcore's KRaft controller: how long after the loss of a broker the last broker
+    has the new leaders. Its results are those of `kcore storm`, in the folder storm/ of the run.
 
     Exit code: 0 good, 1 a cell or a scenario failed, 2 usage, 3 a partial or invalid run, or results that disagree.
     """
@@ -90,7 +91,7 @@ def command(
 
 
 def list_workloads(as_json: bool) -> None:
-    """Each workload with what it measures, and its operations, a line a group."""
+    """Prints each workload with its purpose and its operations, one line per group."""
     for each in WORKLOADS.values():
         groups = operations_of(each)
         if as_json:
@@ -105,7 +106,7 @@ def list_workloads(as_json: bool) -> None:
 
 
 def effective_plan(plan: str, cluster: str | None, **options: Any) -> Plan:
-    """The plan with the options in it; ends the command with exit code 2 if there is none."""
+    """The plan with the options applied; ends the command with exit code 2 if the plan is missing or invalid."""
     try:
         wanted = Plan.of(plan)
         if cluster is not None:
@@ -132,7 +133,8 @@ def _counts(option: str, text: str | None) -> tuple[int, ...] | None:
 def storm_plan(
     asked: bool | None, with_kafka: bool, is_default: bool, repeat: int | None, seed: int | None
 ) -> "StormPlan | None":
-    """The storm at the end; None without one. `asked`: --with-storm or --no-storm; by default the default plan has one.
+    """The plan of the storm at the end, or None. `asked`: --with-storm or --no-storm; None: only a default plan has
+    one.
 
     Ends the command with exit code 2 for options that contradict each other.
     """
@@ -140,7 +142,7 @@ def storm_plan(
         fail("--no-storm leaves out the storm that --with-kafka is for: choose one")
     if not (with_kafka or (is_default if asked is None else asked)):
         return None
-    from kcore.cli.measure import bench_storm  # A run without a storm loads no hollow brokers.
+    from kcore.cli.measure import bench_storm  # A run without a storm does not import hollow brokers.
 
     return bench_storm.plan_of(with_kafka, repeat, seed)
 
@@ -154,14 +156,14 @@ def run(
     overwrite: bool = False,
     storm: "StormPlan | None" = None,
 ) -> Exit:
-    """Run, show and keep; without `spark` in this process. The storm begins once the plan's results are kept."""
+    """Runs the plan, prints and writes the results, then runs the storm. Without `spark`, cells run in this process."""
     console = wide_console(stderr=as_json)
     directory = results_directory(out, "bench", overwrite)
     if storm is not None:
         results_directory(directory / STORM, "storm", overwrite)
     try:
         if plan.cluster is not None:
-            job.read_cluster(plan.cluster)  # A wrong invocation ends here, with one line.
+            job.read_cluster(plan.cluster)  # An invalid file ends the command with one line.
         load = load_before()
         table = _measure(plan, spark, console)
     except (PlanError, ClusterFileError) as error:
@@ -206,7 +208,7 @@ def _measure(plan: Plan, wanted: SparkSettings | None, console: Console) -> pa.T
 
 
 def _keep(table: pa.Table, plan: Plan, directory: Path, section: str) -> str:
-    """Writes all files; returns the page."""
+    """Writes all files of the results; returns the page."""
     result_files.write(table, directory)
     result_files.write_text(directory / "plan.toml", plan.to_toml())
     page = report.render(table, plan.cells(), directory, section)
@@ -215,7 +217,7 @@ def _keep(table: pa.Table, plan: Plan, directory: Path, section: str) -> str:
 
 
 def _end_with(storm: "StormPlan", page: str, directory: Path, load: Load, console: Console, as_json: bool) -> Exit:
-    """The storm; afterwards the page of the run has a section on it."""
+    """Runs the storm, then puts its section into the page of the run."""
     from kcore.cli.measure import bench_storm
 
     ending = bench_storm.run(storm, directory / STORM, load, console, as_json)
@@ -225,7 +227,7 @@ def _end_with(storm: "StormPlan", page: str, directory: Path, load: Load, consol
 
 
 def _forget_storm(folder: Path) -> None:
-    """Removes the results of an earlier storm: no two runs' files stand side by side."""
+    """Removes the results of an earlier storm, so that the folder has the results of one run only."""
     if folder.is_dir():
         result_files.clear(folder)
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""`kcore bench quorum`: from options to an exit code."""
+"""`kcore bench quorum`: reads the options, measures raft quorums, and returns an exit code."""
 
 from contextlib import closing, suppress
 from json import dumps
@@ -20,7 +20,7 @@ from kcore.suggestions import did_you_mean
 SYSTEMS = (f"{KAFKA}4.3.1", f"{KAFKA}3.9.1", KCORE)
 RATES = (1_000, 20_000)
 MOST_RATE = 10_000_000
-MOST_BYTES = 1 << 20  # A controller takes at most 8 MiB in one batch.
+MOST_BYTES = 1 << 20  # A controller accepts at most 8 MiB in one batch.
 MOST_S = 86_400.0
 WIDTHS = (12, 8, 18, 8, 8, 8, 9, 5)
 
@@ -33,21 +33,22 @@ def command(
         list[int] | None, typer.Option(min=1, max=MOST_RATE, help="Records a second; default 1000 and 20000.")
     ] = None,
     linger: Annotated[
-        list[str] | None, typer.Option(metavar="MS", help="default: the system's own. If not given: default, and 0.")
+        list[str] | None,
+        typer.Option(metavar="MS", help="Or `default`: the system's own linger. If not given: default, and 0."),
     ] = None,
     record_bytes: Annotated[int, typer.Option(min=1, max=MOST_BYTES, help="The size of each record.")] = 256,
     seconds: Annotated[
-        float, typer.Option(min=10, max=MOST_S, help="Measured, after half as many to get warm.")
+        float, typer.Option(min=10, max=MOST_S, help="Seconds to measure, after half as many of warm-up.")
     ] = 60.0,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results; default out/quorum-<time>.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Results folder; default out/quorum-<time>.")] = None,
     overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
 ) -> None:
     """Measure three voters with fsync on loopback: kcore's beside Kafka's own (kafka.tools.TestRaftServer).
 
-    One system at a time. Latency until the commit is counted from when a record was due (kcore) or appended (Kafka,
-    whose tool counts up to 249 ms). Kafka 3.9.1's tool always appends 20,000 records of 256 bytes a second. Ctrl-C
-    ends it early: what is measured by then is kept.
+    The systems run one after the other. kcore's latency runs from the time when a record was due until its commit.
+    Kafka's runs from the append, and its tool counts at most 249 ms. Kafka 3.9.1's tool always appends 20,000 records
+    of 256 bytes a second. Ctrl-C ends the command early and keeps the finished measurements.
 
     Exit code: 0 good, 1 a node ended or nothing was committed, 2 usage, 3 a partial run.
     """
@@ -57,7 +58,7 @@ def command(
 
 
 def checked_systems(names: list[str]) -> list[str]:
-    """The names, if all are systems; otherwise ends the command with exit code 2."""
+    """The names if all are known systems; otherwise ends the command with exit code 2."""
     for name in names:
         if name not in SYSTEMS:
             fail(f"--system {name}: {', '.join(SYSTEMS)}{did_you_mean(name, SYSTEMS)}")
@@ -65,7 +66,7 @@ def checked_systems(names: list[str]) -> list[str]:
 
 
 def lingers_of(texts: list[str]) -> list[int | None]:
-    """Milliseconds, None for the system's own; ends the command with exit code 2 for anything else."""
+    """The lingers in milliseconds, None for `default`; ends the command with exit code 2 for another text."""
     for text in texts:
         if text != "default" and not text.isdecimal():
             fail(f"--linger {text}: milliseconds, or default")
@@ -75,10 +76,10 @@ def lingers_of(texts: list[str]) -> list[int | None]:
 def run(
     systems: list[str], loads: list[Load], seconds: float, out: Path | None, as_json: bool, *, overwrite: bool = False
 ) -> Exit:
-    """Measures all, a line each as it is there; keeps what was measured."""
+    """Measures all systems under all loads, prints a line after each, and writes the results."""
     if any(name != KCORE for name in systems):
         try:
-            java_home()  # Not after half of the measurements.
+            java_home()  # A missing Java is reported before the first measurement.
         except NoJavaError as error:
             fail(str(error))
     directory, before = results_directory(out, "quorum", overwrite), load_before()
@@ -103,7 +104,7 @@ def run(
 def _keep(
     rows: list[Row], systems: list[str], seconds: float, wanted: int, directory: Path, about: dict[str, Any]
 ) -> None:
-    from kcore.measure.raft_bench import raft_bench_report as report  # With matplotlib, which takes a second to load.
+    from kcore.measure.raft_bench import raft_bench_report as report  # Imports matplotlib, which takes a second.
 
     about |= {"seconds": seconds} | ({"jvm": jvm()} if any(name != KCORE for name in systems) else {})
     result_files.write(result_files.with_facts(report.table_of(rows), about), directory)

@@ -1,4 +1,4 @@
-"""The storm that ends a run of `kcore bench`: its plan, and its place in the run's results."""
+"""The storm at the end of `kcore bench`: its plan, its run, and its section in the page of the run."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,18 +19,19 @@ from kcore.measure.storm.report_rows import is_good
 from kcore.measure.storm.storm_plan import StormPlan
 from kcore.spark.java import NoJavaError, java_home
 
-SHORT: Final = StormPlan(scenarios=("create", "broker-lost"))  # Its target is Kafka of the default release.
+# Its default target is Kafka's controller of the default release.
+SHORT: Final = StormPlan(scenarios=("create", "broker-lost"))
 
 
 class Ending(NamedTuple):
-    """What a storm adds to the run that it ends: to its exit code, and to its page."""
+    """The storm's contribution to the whole run: an exit code and a section of the page."""
 
     exit: Exit
     section: str
 
 
 def plan_of(with_kafka: bool, repeat: int | None, seed: int | None) -> StormPlan:
-    """The storm of kcore's controller, with Kafka's beside it if wanted; without a Java for that, exit code 2."""
+    """The storm of kcore's controller, and of Kafka's if wanted; ends the command with code 2 if Java is missing."""
     if with_kafka:
         try:
             java_home()
@@ -41,8 +42,8 @@ def plan_of(with_kafka: bool, repeat: int | None, seed: int | None) -> StormPlan
 
 
 def run(plan: StormPlan, directory: Path, load: Load, console: Console, as_json: bool) -> Ending:
-    """Runs the storm, shows it and keeps it in `directory`; `load`: how busy the machine was before the whole run."""
-    before = replace(Load.now(), average=load.average)  # The run itself has kept the machine busy since.
+    """Runs the storm, prints it and writes it to `directory`. `load`: how busy the machine was before the whole run."""
+    before = replace(Load.now(), average=load.average)  # Since then the run itself has kept the machine busy.
     storm = measure(plan, wide_console(stderr=True), before)
     storm.show(console, as_json)
     for sentence, _ in answer.sentences([row for row in storm.rows if is_good(row)], storm.facts):
@@ -54,6 +55,6 @@ def run(plan: StormPlan, directory: Path, load: Load, console: Console, as_json:
 
 
 def exit_of(storm: MeasuredStorm) -> Exit:
-    """The storm's exit code. A controller under which no scenario ran is unmeasured, not failed."""
+    """The storm's exit code. If no scenario ran under a controller, that controller is unmeasured, not failed."""
     measured = {row["target"] for row in storm.rows if row["error"] is None}
     return storm.exit if measured.issuperset(storm.plan.targets) else Exit.INVALID

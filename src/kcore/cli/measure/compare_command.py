@@ -1,4 +1,4 @@
-"""`kcore compare`: two result files, a verdict, an exit code."""
+"""`kcore compare`: compares two result files, prints a verdict, and returns an exit code."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,31 +17,32 @@ from kcore.measure.bench import compare, compare_views
 from kcore.measure.bench.compare import Compared, Comparison
 from kcore.measure.report import result_files
 
-BENCH: Final = {"workload", "operation"}  # Columns of its results.
-STORM: Final = {"scenario", "target"}  # The same of a storm.
+BENCH: Final = {"workload", "operation"}  # Columns that results of `kcore bench` have.
+STORM: Final = {"scenario", "target"}  # Columns that results of `kcore storm` have.
 
 
 def command(
     old: Annotated[
         Path,
-        typer.Argument(help="A result folder, or its results.parquet or results.jsonl; what storm --json printed."),
+        typer.Argument(help="A result folder, or its results.parquet or results.jsonl; or the output of storm --json."),
     ],
-    new: Annotated[Path, typer.Argument(help="The same of the run to judge.")],
+    new: Annotated[Path, typer.Argument(help="The results of the run to judge.")],
     threshold: compare_options.Threshold = None,
     mapped: compare_options.Map = None,
     labels: compare_options.Labels = "old,new",
-    everything: Annotated[bool, typer.Option("--all", help="Show what is within the rule, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also show unchanged operations.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Markdown on stdout, for a pull request.")] = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page, with a chart of all ratios.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """Tell which named operations became slower between two runs of `kcore bench`, or scenarios of `kcore storm`.
+    """Compare two runs of `kcore bench` or `kcore storm`: which operations or scenarios became slower.
 
-    One is slower if both ratios, of the medians and of the best times, are above the threshold; it is doubtful if only
-    a part of its times is. The time of a storm is the controllers' work until the last broker knew, without session
-    time-outs, over the repetitions.
+    An operation is slower if two ratios, of the medians and of the best times, are above the threshold. It is doubtful
+    if only a part of its times is slower. The time of a storm is the controllers' work until the last broker has the
+    change, without session time-outs, over all repetitions.
 
-    Exit code: 0 none, 1 a regression, 2 usage, 3 no verdict: something is missing, results differ, or one is doubtful.
+    Exit code: 0 none is slower, 1 a regression, 2 usage, 3 no verdict: an operation is missing or doubtful, or results
+    differ.
     """
     if markdown and json:
         fail("--markdown and --json both go to stdout: choose one")
@@ -53,24 +54,24 @@ def command(
     else:
         compare_views.show(wide_console(), comparison, everything)
     if html is not None:
-        from kcore.measure.bench import compare_page  # With matplotlib, which takes a second to load.
+        from kcore.measure.bench import compare_page  # Imports matplotlib, which takes a second.
 
         _write(html, compare_page.as_html(comparison, (str(old), str(new))))
     raise typer.Exit(comparison.exit)
 
 
 class _Run(NamedTuple):
-    """The results of one run."""
+    """The results of one run, and the facts and failures that bear on a comparison."""
 
     of_storm: bool
     found: Sequence[Compared]
     facts: dict[str, Any]
     profiled: bool = False
-    left_out: Sequence[str] = ()  # Repetitions that failed or do not count, a line each.
+    left_out: Sequence[str] = ()  # Failed or invalid repetitions, one line each.
 
 
 def run(old: Path, new: Path, options: Options) -> Comparison:
-    """Compare; ends the command with exit code 2 if a file cannot be read, or one is of a storm and one is not."""
+    """Compares the runs. Ends the command with exit code 2 if a file is unreadable, or only one is of a storm."""
     before, after = _read(old), _read(new)
     if before.of_storm != after.of_storm:
         storm, bench = (old, new) if before.of_storm else (new, old)

@@ -1,4 +1,4 @@
-"""`kcore bench designs`: from options to an exit code."""
+"""`kcore bench designs`: reads the options, measures the designs, and returns an exit code."""
 
 import json
 import logging
@@ -27,30 +27,29 @@ from kcore.spark.java import NoJavaError, jvm
 
 
 def command(
-    partitions: Annotated[str | None, typer.Option(metavar="N", help="Such as 10k, the default.")] = None,
-    brokers: Annotated[int | None, typer.Option(help="Each with a session of its own; default 20.")] = None,
-    repeat: Annotated[int | None, typer.Option(help="Repetitions of everything; default 1.")] = None,
-    seed: Annotated[int | None, typer.Option(help="The seed of the places of replicas.")] = None,
+    partitions: Annotated[str | None, typer.Option(metavar="N", help="Partitions; default 10k.")] = None,
+    brokers: Annotated[int | None, typer.Option(help="Brokers, each with its own session; default 20.")] = None,
+    repeat: Annotated[int | None, typer.Option(help="Repetitions of all steps; default 1.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The seed of the placement of replicas.")] = None,
     zookeeper: Annotated[
         str | None,
         typer.Option(
             metavar="HOST:PORT",
-            help="One that runs and answers mntr; all is done below a znode that is removed again. "
-            "Default: one that is started for the run.",
+            help="A running server that answers mntr; the command works below a znode that it removes again. "
+            "Default: a server that is started for the run.",
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="For the results; default out/designs-<time>.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Results folder; default out/designs-<time>.")] = None,
     overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="A small cluster, once: seconds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Measure a small cluster once, in seconds.")] = False,
 ) -> None:
     """Measure the article's designs on a real ZooKeeper: watchers, znodes, reads, writes, time to new leaders.
 
-    v1: leader znodes that replicas watch; v2: states that they watch, and queues; v3: a controller and direct requests;
-    and v3 with an external view. Then state writes one by one, pipelined and by multi; a command by queue and direct.
-    That a broker does not acknowledge in time is no part of it: `kcore controller zk` raises an alarm then.
+    v1: leader znodes that replicas watch; v2: states that replicas watch, and queues; v3: a controller and direct
+    requests; v3 with an external view. Then state writes: one by one, pipelined and in transactions (multi); and a
+    command to a broker: by queue and by direct request. Brokers that do not acknowledge in time are not measured:
+    `kcore controller zk` raises an alarm for them.
 
     Exit code: 0 good, 1 a design failed, 2 usage, 3 a partial run.
     """
@@ -61,7 +60,7 @@ def command(
 def plan_of(
     partitions: str | None, brokers: int | None, repeat: int | None, seed: int | None, quick: bool
 ) -> DesignsPlan:
-    """The plan that the options describe; ends the command with exit code 2 if there is none."""
+    """The plan that the options describe; ends the command with exit code 2 for an invalid one."""
     options = {"partitions": partitions and _count(partitions), "brokers": brokers, "repeat": repeat, "seed": seed}
     given = {name: int(value) for name, value in options.items() if value is not None}
     plan = replace(QUICK if quick else DesignsPlan(), **given)
@@ -81,7 +80,7 @@ def _count(text: str) -> int:
 
 
 def run(plan: DesignsPlan, zookeeper: str | None, out: Path | None, as_json: bool, *, overwrite: bool = False) -> Exit:
-    """Run, show and keep. Ctrl-C and SIGTERM end it early: what there is by then is shown and kept."""
+    """Runs the plan, prints and writes the results. After Ctrl-C or SIGTERM it does so with the finished rows."""
     if zookeeper is not None:
         try:
             designs.check_listens(zookeeper)
@@ -107,7 +106,7 @@ def run(plan: DesignsPlan, zookeeper: str | None, out: Path | None, as_json: boo
 
 
 def _run(plan: DesignsPlan, zookeeper: str | None, rows: list[Row], console: Console) -> bool:
-    """Whether it came to its end."""
+    """Runs all steps; True if none was interrupted."""
 
     def tell(row: Row) -> None:
         what = row.error or row.note or (duration(row.ms * 1e6) if row.ms >= 0 else "")

@@ -1,4 +1,4 @@
-"""A storm as a command runs it: measured with progress a line at a time, then shown, kept and judged."""
+"""A storm as a command runs it: measured with one line of progress per step, then printed, written and judged."""
 
 import json
 import logging
@@ -41,23 +41,23 @@ class MeasuredStorm:
     plan: StormPlan
     rows: Sequence[Row]
     profiles: Sequence[CellProfile]
-    left: Sequence[str]  # on clusters of others, a line each
+    left: Sequence[str]  # Objects left on clusters that the storm did not start, one line each.
     is_whole: bool
     facts: dict[str, Any]
 
     @property
     def lacking(self) -> list[str]:
-        """The cells and scenarios of the plan without a row."""
+        """The cells and scenarios of the plan that have no row."""
         expected = [(cell, name) for cell in self.plan.cells() for name in self.plan.scenarios_of(cell.target)]
         return missing(self.rows, expected)
 
     @property
     def exit(self) -> Exit:
-        """The exit code of the run."""
+        """The exit code of the run: INVALID if the storm was interrupted or left objects behind."""
         return verdict(self.rows, self.lacking) if self.is_whole and not self.left else Exit.INVALID
 
     def show(self, console: Console, as_json: bool) -> None:
-        """The tables; with `as_json` the rows on stdout, too."""
+        """Prints the tables; with `as_json`, also prints the rows to stdout."""
         report_table.show(console, merged(self.rows), [*report_table.troubles(self.rows, self.lacking), *self.left])
         for row in self.rows if as_json else ():
             sys.stdout.write(json.dumps({name: value for name, value in row.items() if name not in BULKY}) + "\n")
@@ -65,7 +65,7 @@ class MeasuredStorm:
     def keep(self, directory: Path, *, is_part: bool = False) -> profile_files.Written:
         """Writes all files of the results; OSError if one cannot be written.
 
-        `is_part`: the folder is inside that of another command's run.
+        `is_part`: the folder is inside the results folder of another command.
         """
         result_files.write(result_files.with_facts(table_of(self.rows), self.facts), directory)
         result_files.write_text(directory / "plan.toml", self.plan.to_toml())
@@ -79,8 +79,8 @@ class MeasuredStorm:
 
 
 def measure(plan: StormPlan, console: Console, before: Load, spark: SparkSettings | None = None) -> MeasuredStorm:
-    """Runs the plan, with progress on the console; `before`: how busy the machine was. Ctrl-C ends it early."""
-    logging.getLogger("kazoo").setLevel(logging.ERROR)  # The end of a server at the end of the run is not logged.
+    """Runs the plan with progress on the console. `before`: how busy the machine was. Ctrl-C ends the storm early."""
+    logging.getLogger("kazoo").setLevel(logging.ERROR)  # kazoo would log that the run stops ZooKeeper.
     rows: list[Row] = []
     profiles: list[CellProfile] = []
     is_whole, left = _run(plan, rows, console, spark, profiles if plan.profile else None)
@@ -89,12 +89,12 @@ def measure(plan: StormPlan, console: Console, before: Load, spark: SparkSetting
 
 
 def print_line(console: Console, line: str) -> None:
-    """One line. An error in it may have the text of a controller."""
+    """Prints one line with escapes, since an error may contain text of a controller."""
     console.print(escape(printable(line)), soft_wrap=True)
 
 
 def verdict(rows: Sequence[Row], lacking: Sequence[str]) -> Exit:
-    """What the rows of a run come to."""
+    """The exit code for the rows of a run: INVALID if some are missing or invalid, FAILED if one has an error."""
     if lacking or any(row["partial"] or not row["valid"] for row in rows):
         return Exit.INVALID
     is_wrong = any(row["error"] is not None for row in rows) or different_ends(rows)
@@ -108,7 +108,7 @@ def _run(
     wanted: SparkSettings | None,
     profiles: list[CellProfile] | None,
 ) -> tuple[bool, list[str]]:
-    """Whether it came to its end, and what it has left on clusters of others, a line each."""
+    """True if the storm came to its end; and what it left on clusters that it did not start, one line each."""
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         with _spark(wanted) as spark:
@@ -125,16 +125,17 @@ def _run(
 
 @contextmanager
 def _spark(wanted: SparkSettings | None) -> "Iterator[SparkSession | None]":
-    """A Spark session if one is wanted; none: the brokers run in this process."""
+    """A Spark session if one is wanted; None if the hollow brokers run in this process."""
     if wanted is None:
         yield None
         return
     with session_on(wanted) as spark:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own cuts the clearing away short.
+        # Spark's handler would interrupt the removal of topics.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         yield spark
 
 
 def _jvm(plan: StormPlan) -> dict[str, str | None]:
-    """The Java virtual machine of Kafka's controllers, or of ZooKeeper, that the run started; empty if none of it."""
+    """The JVM of the Kafka controllers or ZooKeeper servers that the run started; empty if it started none."""
     started = any(target.release or target.in_zookeeper for target in map(Target.parse, plan.targets))
     return {"jvm": jvm()} if started else {}

@@ -1,4 +1,4 @@
-"""The folder of `--out`: checked before anything is measured, and never overwritten unless asked."""
+"""The folder of `--out`: checked before a measurement, and overwritten only with --overwrite."""
 
 import atexit
 import os
@@ -23,9 +23,8 @@ Overwrite = Annotated[
 def results_directory(out: Path | None, command: str, overwrite: bool = False) -> Path:
     """Makes the folder for a command's results before the command runs; ends the command if that fails.
 
-    A run of hours must not be lost to a folder that cannot be written to, nor take the place of an earlier run. Without
-    `out` it is a new folder below out/. A folder that the command made and left empty is removed when
-    Python ends.
+    A run of hours must not be lost because its folder is not writable, and must not replace an earlier run. Without
+    `out` the folder is a new one below out/. A new folder that stays empty is removed when Python ends.
     """
     try:
         if out is None:
@@ -35,7 +34,7 @@ def results_directory(out: Path | None, command: str, overwrite: bool = False) -
         if is_new:
             _remove_if_empty_at_the_end(out)
         with TemporaryFile(dir=out):
-            pass  # Permission bits do not tell of a full or read-only file system, nor of a quota.
+            pass  # Permission bits do not show a full or read-only file system, or a quota.
     except (FileExistsError, NotADirectoryError) as error:
         wrong = _no_folder(Path(error.filename))
         where = f"{out}" if wrong == out else f"{out}: {wrong}"
@@ -53,9 +52,9 @@ def results_directory(out: Path | None, command: str, overwrite: bool = False) -
 
 @contextmanager
 def kept_whole(directory: Path) -> Iterator[None]:
-    """Wraps the writing of results, which are printed before: a failure ends the command with one line.
+    """A context for the writing of results that are already printed: a failure ends the command with one line.
 
-    A disk may fill. Each file is there as a whole or not at all.
+    The disk may be full. Each file is either complete or absent.
     """
     try:
         yield
@@ -67,12 +66,12 @@ def kept_whole(directory: Path) -> Iterator[None]:
 
 
 def _no_folder(path: Path) -> Path:
-    """The path, or the one above it, that is there and is not a folder."""
+    """The path or its nearest parent that exists and is not a folder."""
     return next(each for each in (path, *path.parents) if os.path.lexists(each) and not each.is_dir())
 
 
 def _new_folder(command: str) -> Path:
-    """A folder that no other run has, even one that starts in the same second."""
+    """Makes a new folder; runs that start in the same second get different folders."""
     name, number = f"{command}-{datetime.now():%Y%m%d-%H%M%S}", 1
     while True:
         folder = Path("out") / (name if number == 1 else f"{name}-{number}")
@@ -80,7 +79,7 @@ def _new_folder(command: str) -> Path:
             folder.mkdir(parents=True)
         except FileExistsError:
             if not folder.is_dir():
-                raise  # `out` is a file.
+                raise  # `out` itself is a file.
             number += 1
         else:
             _remove_if_empty_at_the_end(folder)

@@ -1,4 +1,4 @@
-"""`kcore rivals`: kcore beside its rivals."""
+"""`kcore rivals`: measures kcore beside other libraries."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,12 +20,16 @@ def command(
         ),
     ] = None,
     partitions: Annotated[int, typer.Option(min=1_000, max=10_000_000, help="Partitions of the cluster.")] = 100_000,
-    repeat: Annotated[int, typer.Option(min=1, max=1_000, help="Turns that every peer has.")] = 5,
-    runs: Annotated[int, typer.Option(min=1, max=100, help="Runs of all of it; several print ranges.")] = 1,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results, if they are to be kept.")] = None,
+    repeat: Annotated[int, typer.Option(min=1, max=1_000, help="Times that each peer runs a case.")] = 5,
+    runs: Annotated[
+        int, typer.Option(min=1, max=100, help="Runs of the whole comparison; several runs print ranges.")
+    ] = 1,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Results folder; default: results are only printed.")
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Build the peers in bench/rivals and run them beside kcore, results compared before times.
+    """Build the peers in bench/rivals and run them beside kcore; compare results, then times.
 
     Exit code: 0 good, 1 results disagree, 2 usage, 3 a peer failed. A missing toolchain is a line, not a failure.
     """
@@ -34,7 +38,7 @@ def command(
 
 
 def run(only: list[str], partitions: int, repeat: int, runs: int, out: Path | None) -> int:
-    """Run and show; ends the command with exit code 2 if that cannot be run."""
+    """Runs the comparison and prints it; ends the command with exit code 2 for invalid options."""
     try:
         options = rivals.Options(partitions=partitions, repeat=repeat, runs=runs, out=out)
         options = replace(options, only=tuple(only)) if only else options

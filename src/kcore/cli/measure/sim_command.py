@@ -1,4 +1,4 @@
-"""`kcore sim raft`: from options to an exit code."""
+"""`kcore sim raft`: reads the options, simulates quorums, and returns an exit code."""
 
 import json
 from collections import Counter
@@ -38,13 +38,13 @@ from kcore.sim.raft.coverage import counted, never_seen
 from kcore.sim.raft.options import LEVELS
 from kcore.suggestions import did_you_mean
 
-MOST_SEED = 2**63 - 1  # The largest integer in a row.
-QUIET_S = 5.0  # Between two lines of progress.
-MOST_SHOWN = 5  # Failures, with their stories; all are kept.
+MOST_SEED = 2**63 - 1  # The largest 64-bit integer of a result row.
+QUIET_S = 5.0  # The least time between two lines of progress.
+MOST_SHOWN = 5  # Failures that are printed with their last events; the results have all.
 
 
 class Found(NamedTuple):
-    """The rows of the seeds that were run, and whether seeds are missing."""
+    """The rows of the finished seeds; `is_partial`: seeds are missing."""
 
     rows: list[Row]
     is_partial: bool
@@ -67,14 +67,14 @@ def command(
     json: Json = False,
     planted: Planted = False,
 ) -> None:
-    """Simulate raft quorums: networks, disks and clocks that fail, invariants after every event.
+    """Simulate raft quorums with failing networks, disks and clocks; check the invariants after every event.
 
     At the end of a world all faults end, and its quorum must then elect a leader. A broken invariant is printed with
     the last events and with the command that replays them.
 
-    Ctrl-C ends it early: the seeds that are done are shown and kept.
+    Ctrl-C ends the command early; it prints and writes the finished seeds.
 
-    Exit code: 0 all held, 1 not, 2 usage, 3 seeds are missing.
+    Exit code: 0 all invariants held, 1 one was broken, 2 usage, 3 seeds are missing.
     """
     campaign = Campaign(chosen_seeds(seeds, first_seed, seed), events, checked_options(level, voters, observers))
     spark = settings_of(master, conf, archives) if master else None
@@ -93,7 +93,7 @@ def chosen_seeds(seeds: int, first_seed: int, seed: int | None) -> range:
 
 
 def checked_options(level: str | None, voters: int | None, observers: int | None) -> dict[str, Any]:
-    """The options that all worlds have; ends the command with exit code 2 for an unknown level."""
+    """The options that are the same in all worlds; ends the command with exit code 2 for an unknown level."""
     if level is not None and level not in LEVELS:
         fail(f"--level: {level!r} is none of {', '.join(LEVELS)}{did_you_mean(level, LEVELS)}")
     return {"level": level, "voters": voters, "observers": observers}
@@ -109,7 +109,7 @@ def run(
     overwrite: bool = False,
     is_last: Callable[[Row], bool] | None = None,
 ) -> Found:
-    """Runs the seeds, shows and keeps what came of them. `is_last`: a search ends at a row of which this is true."""
+    """Runs the seeds, prints and writes their rows. `is_last`: a row for which this is True ends the run early."""
     console = wide_console(stderr=as_json)
     directory = results_directory(out, "sim", overwrite) if len(campaign.seeds) > 1 else None
     began_s, before = perf_counter(), Load.now()
@@ -146,7 +146,7 @@ def _print_json(row: Row) -> None:
 
 
 def _here(campaign: Campaign, processes: int, console: Console, is_last: Callable[[Row], bool] | None) -> Iterator[Row]:
-    """Runs all seeds and reports each failure at once; a search runs them up to its last row, and reports none."""
+    """Runs all seeds and prints failures. With `is_last`, ends at the first row that satisfies it, and prints none."""
     done = failed = 0
     last_s = perf_counter()
     with closing(rows(campaign, processes)) as coming:
@@ -164,7 +164,7 @@ def _here(campaign: Campaign, processes: int, console: Console, is_last: Callabl
 
 
 def _over_spark(campaign: Campaign, wanted: SparkSettings, found: list[Row]) -> Gathered:
-    """Adds the rows, by seed; what went wrong."""
+    """Adds the rows to `found`, sorted by seed; returns the problems of the run."""
     from kcore.spark.simulation import simulate_pieces
 
     with session_on(wanted) as spark:
@@ -194,10 +194,10 @@ def _show(console: Console, found: Sequence[Row], elapsed_s: float) -> None:
 
 
 def summary(found: Sequence[Row], elapsed_s: float) -> str:
-    """The simulated work, in total and per minute of one core.
+    """The simulated work as text, in total and per minute of one core.
 
-    Events alone compare no two versions: an event that commits a record is more work than one that polls. Records and
-    simulated time say how much work the events were.
+    A number of events alone does not compare two versions: an event that commits a record is more work than one that
+    polls. The numbers of records and of simulated hours show the work in the events.
     """
     events, records, simulated_ms = (
         sum(row[name] for row in found) for name in ("events", "committed", "simulated_ms")
@@ -211,7 +211,7 @@ def summary(found: Sequence[Row], elapsed_s: float) -> str:
 
 
 def _coverage(found: Sequence[Row]) -> Table:
-    """How often everything happened, and in how many seeds; then what never did."""
+    """The table of how often each kind of event happened, and in how many seeds; then the kinds that never happened."""
     times, seeds = counted(row["coverage"] for row in found)
     table = Table("what", "times", "seeds", title="what happened")
     for column in table.columns[1:]:
@@ -232,7 +232,7 @@ def _keep(
     about: dict[str, Any],
     summary_text: str,
 ) -> None:
-    from kcore.cli.measure import sim_page  # With matplotlib, which takes a second to load.
+    from kcore.cli.measure import sim_page  # Imports matplotlib, which takes a second.
 
     about |= {"events": campaign.events, "options": campaign.fixed, "master": master}
     result_files.write(result_files.with_facts(table_of(found), about), directory)

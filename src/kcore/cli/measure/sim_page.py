@@ -1,4 +1,4 @@
-"""A campaign of simulated quorums as a page: failures with their stories, the simulated work, and the events."""
+"""The page of `kcore sim raft`: failures with their last events, the simulated work, and the kinds of events."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from kcore.sim.raft.campaign import SCHEMA, Row
 from kcore.sim.raft.coverage import counted, never_seen
 
 _MOST_STORIES: Final = 20
-_MOST_SEEDS: Final = 300  # Seeds in the table, failed ones first; the results have all.
+_MOST_SEEDS: Final = 300  # Rows of the table, failed seeds first; the results have all.
 _MOST_BARS: Final = 12
 _LEAST_SEEDS: Final = 20  # Fewer values are listed instead of drawn as a histogram.
 _KIND: Final = ResultKind(
@@ -38,7 +38,7 @@ _MEASURES: Final = {"events": "events", "committed": "records committed", "epoch
 
 
 def render(rows: Sequence[Row], summary: str, facts: dict[str, Any], directory: Path | None = None) -> str:
-    """The page of all seeds; earlier runs lie beside `directory`."""
+    """The page of all seeds; `directory` is the run's folder, beside which earlier runs are searched."""
     failed = [row for row in rows if row["invariant"] is not None]
     verdict = f"All invariants held in {len(rows):,} seeds." if not failed else f"{len(failed):,} seeds failed."
     past = _history(rows, facts, directory)
@@ -58,7 +58,7 @@ def render(rows: Sequence[Row], summary: str, facts: dict[str, Any], directory: 
 
 
 def _history(rows: Sequence[Row], facts: Mapping[str, Any], directory: Path | None) -> str:
-    """How much was simulated, and how fast, here and in earlier runs of the same worlds."""
+    """The history: how much was simulated and how fast, in this run and in earlier runs of the same worlds."""
     earlier = earlier_runs(directory, facts, _KIND)
     about = "Runs with as many events a seed and the same options. More work in an event makes fewer events a minute."
     return history_section(_HEAD, _speeds(rows, facts), earlier, _read, three_digits, about)
@@ -69,7 +69,7 @@ def _read(run: EarlierRun) -> Figures:
 
 
 def _speeds(rows: Sequence[Row], facts: Mapping[str, Any]) -> Figures:
-    """By measure and worlds; the seeds that failed are counted, too."""
+    """The figures by measure and options of the worlds; failed seeds count, too."""
     given = "".join(f", {name} {value}" for name, value in facts.get("options", {}).items() if value is not None)
     worlds = f"{facts.get('events', 0):,} events a seed{given}"
     minutes = sum(row["seconds"] for row in rows) / 60
@@ -95,7 +95,7 @@ def _failures(failed: Sequence[Row]) -> str:
 
 
 def _seeds(rows: Sequence[Row]) -> str:
-    """How even the worlds are, and the numbers of each."""
+    """The section of seeds: the distribution of events, records and epochs, and the numbers of each seed."""
     values = {title: [int(row[name]) for row in rows] for name, title in _MEASURES.items()}
     if len(rows) < _LEAST_SEEDS:
         drawn = bullets(f"{title}: {', '.join(f'{each:,}' for each in sorted(own))}" for title, own in values.items())
@@ -120,7 +120,7 @@ def _seeds(rows: Sequence[Row]) -> str:
 
 
 def _histogram(title: str, values: Sequence[int]) -> str:
-    """How many seeds had so many."""
+    """A histogram of a measure: the number of seeds for each range of its values."""
     low, high = min(values), max(values)
     width = max(1, -(-(high - low + 1) // _MOST_BARS))
     counts = Counter((value - low) // width for value in values)
@@ -134,7 +134,7 @@ def _histogram(title: str, values: Sequence[int]) -> str:
 
 
 def _coverage(rows: Sequence[Row]) -> str:
-    """How often everything happened, the rarest first; then what never did."""
+    """How often each kind of event happened, the rarest first; then the kinds that never happened."""
     times, seeds = counted(row["coverage"] for row in rows)
     never = never_seen(times)
     lines = [(name, f"{times[name]:,}", f"{seeds[name]:,}") for name in sorted(times, key=lambda name: times[name])]

@@ -1,4 +1,4 @@
-"""`kcore spark archive`: kcore and what it imports, for executors that lack them."""
+"""`kcore spark archive`: packs kcore and the packages that it imports, for executors that lack them."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,11 +13,11 @@ from kcore.version import __version__
 
 
 def command(
-    out: Annotated[Path, typer.Argument(metavar="FILE", help="Such as kcore.tar.gz; must not exist.")],
+    out: Annotated[Path, typer.Argument(metavar="FILE", help="The archive, such as kcore.tar.gz; must not exist.")],
 ) -> None:
     """Write an archive of kcore, NumPy and PyArrow for Spark's executors.
 
-    Prints the options that hand it to them. Exit code: 0 good, 2 usage.
+    Prints the options of spark-submit that pass the archive to the executors. Exit code: 0 good, 2 usage.
     """
     try:
         written = write_archive(out)

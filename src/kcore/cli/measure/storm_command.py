@@ -1,4 +1,4 @@
-"""`kcore storm`: from options to an exit code."""
+"""`kcore storm`: reads the options, measures controllers, and returns an exit code."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -45,14 +45,14 @@ def command(
     session_timeout: storm_options.SessionTimeout = 0,
     pid: storm_options.Pids = None,
     profile: storm_options.Profile = False,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results; default out/storm-<time>.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Results folder; default out/storm-<time>.")] = None,
     overwrite: Overwrite = False,
     conf: Conf = None,
     archives: Archives = None,
     json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
     names: storm_options.Names = False,
 ) -> None:
-    """Put a controller of Kafka or kcore under the load of hollow brokers; report when the last one has the change.
+    """Load a controller of Kafka or kcore with hollow brokers; report when the last broker has each change.
 
     Exit code: 0 good, 1 a scenario failed, 2 usage, 3 a partial run, or one with an invalid repetition.
     """
@@ -73,7 +73,7 @@ def command(
 
 
 def list_scenarios() -> Exit:
-    """A line each; the limits in a group of their own."""
+    """Prints a line per scenario, with those of ZooKeeper mode and the limits in groups of their own."""
     for name, scenario in SCENARIOS.items():
         say(_line(name, scenario))
     say("\nof controllers in ZooKeeper mode (kafka-3.9.1-zk, kcore-zk):")
@@ -90,7 +90,7 @@ def _line(name: str, scenario: Callable[..., Any]) -> str:
 
 
 def plan_of(counts: tuple[str, str, str], **options: Any) -> StormPlan:
-    """The plan of these brokers, partitions and lost replicas; ends the command with exit code 2 if there is none."""
+    """The plan of these brokers, partitions and lost replicas; ends the command with exit code 2 if it is invalid."""
     try:
         brokers, partitions, lost = map(_counts, ("brokers", "partitions", "lost-replicas"), counts)
         if len(lost) != 1:
@@ -112,7 +112,7 @@ def _counts(option: str, text: str) -> tuple[int, ...]:
 def run(
     plan: StormPlan, out: Path | None, as_json: bool, spark: SparkSettings | None = None, *, overwrite: bool = False
 ) -> Exit:
-    """Run, show and keep. Ctrl-C and SIGTERM end it early: what there is by then is shown and kept as partial."""
+    """Runs the plan, prints and writes the results. After Ctrl-C or SIGTERM it does so with the finished rows."""
     try:
         storms.check_targets(plan)
         if plan.profile:

@@ -1,4 +1,4 @@
-"""`kcore top`: a quorum of controllers, watched."""
+"""`kcore top`: watches a quorum of controllers and shows its state."""
 
 import asyncio
 import time
@@ -33,26 +33,26 @@ LOOK_AGAIN_S: Final = 0.05
 def command(
     controllers: Annotated[str, typer.Argument(metavar="HOST:PORT,...", help="One controller of the quorum, or more.")],
     interval: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, callback=finite, help="Between two looks.")
+        float, typer.Option(metavar="SECONDS", min=0.1, callback=finite, help="The time between two frames.")
     ] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Show one frame as text and end.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="A frame is one JSON object, a line each.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Show one frame as text and exit.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Show each frame as one line of JSON.")] = False,
     metrics: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help=f"The leader's page of metrics; default: port {METRICS_PORT} of its host. none: none."
+            metavar="URL", help=f"The leader's metrics page, or none; default: port {METRICS_PORT} of its host."
         ),
     ] = None,
     command_config: CommandConfigOption = None,
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, callback=finite, help="With --once: for the first frame.")
+        float, typer.Option(metavar="SECONDS", min=0.1, callback=finite, help="With --once: the time limit.")
     ] = 15,
 ) -> None:
     """Watch a quorum of controllers, Kafka's or kcore's: its replicas, brokers, partitions, log.
 
-    It reads the metadata log as a consumer does and takes no part in the quorum. It follows the leader wherever that
-    moves, and keeps trying while no controller answers. Ctrl-C ends it. Exit code: 0 ended so, 1 no controller answered
-    in time (--once), or there is none at that address, 2 usage.
+    The command reads the metadata log as a consumer does and takes no part in the quorum. It follows the leader when
+    the leader changes, and retries while no controller answers. Ctrl-C ends it. Exit code: 0 ended by Ctrl-C, 1 no
+    controller answered in time (--once), or no controller is at that address, 2 usage.
     """
     bootstrap = [Address(*address_of("HOST:PORT", each.strip())) for each in controllers.split(",")]
     source = _metrics(metrics)
@@ -68,11 +68,11 @@ def command(
 
 
 class _NoAnswerError(Exception):
-    """There is no controller, or none answered in time; the text says why."""
+    """No controller is at the address, or none answered in time; the text says why."""
 
 
 def _metrics(given: str | None) -> MetricsSource | None:
-    """The URL of the metrics page, and the function that reads it."""
+    """The metrics page's address for a leader, and the function that reads the page; None without metrics."""
     if given == NONE:
         return None
     try:
@@ -94,7 +94,7 @@ def _metrics(given: str | None) -> MetricsSource | None:
 def _output(
     console: Console, *, json: bool, live: bool
 ) -> tuple[Callable[[Frame], None], AbstractContextManager[object]]:
-    """The function that shows a frame, and the context to enter before."""
+    """The function that shows a frame, and the context in which it works."""
     if json:
         return lambda frame: say(compact(asdict(frame))), nullcontext()
     if not live:
@@ -104,9 +104,9 @@ def _output(
 
 
 class PlainFrames:
-    """Frames as text, one below the other, for a pipe or a file.
+    """Shows frames as text, one below the other, for a pipe or a file.
 
-    While the quorum does not answer, frames would only repeat what is known: one line on stderr has the failure.
+    While the quorum does not answer, frames would not change: one line on stderr reports the failure instead.
     """
 
     def __init__(self, console: Console) -> None:
@@ -114,10 +114,10 @@ class PlainFrames:
         self._failure = ""
 
     def show(self, frame: Frame) -> None:
-        """Print the frame, or the failure if that is new."""
+        """Prints the frame. If the quorum does not answer, prints the failure once."""
         failure = "; ".join(frame.problems) if frame.age_s is None or frame.age_s > STALE_S else ""
         if failure and failure != self._failure:
-            say(f"kcore: {failure}; kcore top goes on trying", err=True)
+            say(f"kcore: {failure}; kcore top retries", err=True)
         if self._failure and not failure:
             say("kcore: the quorum answers again", err=True)
         self._failure = failure
@@ -126,7 +126,7 @@ class PlainFrames:
 
 
 async def _once(watcher: Watcher, show: Callable[[Frame], None], interval_s: float, timeout_s: float) -> None:
-    """The first frame that is whole, with rates over one interval."""
+    """Shows the first complete frame, with rates over one interval."""
     give_up_s = time.monotonic() + timeout_s
     async with watcher.watching():
         while not watcher.is_complete and time.monotonic() < give_up_s:
@@ -142,7 +142,7 @@ async def _once(watcher: Watcher, show: Callable[[Frame], None], interval_s: flo
 
 
 async def _watch(watcher: Watcher, show: Callable[[Frame], None], interval_s: float) -> None:
-    """Until a signal comes."""
+    """Shows each changed frame until a signal comes."""
     stopped = stop_signal()
     async with watcher.watching():
         while not stopped.is_set():

@@ -1,4 +1,4 @@
-"""A frame of `kcore top` as text: a few lines, a table of the quorum and one of the brokers."""
+"""A frame of `kcore top` as text: some lines, a table of the quorum's replicas and a table of the brokers."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,7 +12,7 @@ from kcore.measure.report.units import size
 from kcore.measure.watch.frame import Broker, Frame, Measured, Replica
 from kcore.printable import printable
 
-WIDE: Final = 90  # Columns of a terminal from which on all columns of the tables are shown.
+WIDE: Final = 90  # Terminals of this many columns show all columns of the tables.
 MOST_ROWS: Final = 40  # Rows of a table if the output is no terminal.
 LEAST_ROWS: Final = 4
 STALE_S: Final = 5.0
@@ -20,7 +20,7 @@ STATES: Final = {"fenced": "red", "shutting down": "yellow", "active": ""}
 
 
 def view_of(frame: Frame, width: int, height: int | None = None) -> RenderableType:
-    """As wide as that; as high, too, where a height is given: tables end early then."""
+    """The frame in `width` columns; with `height`, the tables are cut so that all fits into the terminal."""
     lines = [*_head(frame), *_of_log(frame), *_of_metrics(frame.measured), *_problems(frame)]
     taken = sum(1 + len(line.plain) // max(width, 1) for line in lines) + 4
     room = 2 * MOST_ROWS if height is None else max(height - taken, 2 * LEAST_ROWS)
@@ -32,7 +32,7 @@ def view_of(frame: Frame, width: int, height: int | None = None) -> RenderableTy
 
 
 def _line(name: str, parts: Sequence[tuple[str, str] | str | None]) -> Text:
-    """A name and what it says, in parts; a part may have a style."""
+    """A line with a name and its parts; a part may have a style, and None is left out."""
     line = Text(f"{name:<11}", style="bold")
     shown = [each for each in parts if each is not None]
     for place, each in enumerate(shown):
@@ -100,7 +100,7 @@ def _alarm(what: str, count: int, style: str = "bold red") -> tuple[str, str]:
 
 
 def _of_metrics(measured: Measured | None) -> list[Text]:
-    """Nothing where the page has none of it."""
+    """The line of figures from the metrics page; empty if the page has none of them."""
     if measured is None:
         return []
     kind = f" ({measured.longest_event})" if measured.longest_event else ""
@@ -130,7 +130,7 @@ def _problems(frame: Frame) -> list[Text]:
 
 
 def _replicas(replicas: Sequence[Replica], most: int, *, is_wide: bool) -> Table:
-    """The leader, the voters, then observers, those that lag most first."""
+    """The table of replicas: the leader, the voters, then observers, those with the largest lag first."""
     table = _table("node", "role", "lag", "fetched", "caught up", *(("log end", "address") if is_wide else ()))
     observers = sorted((each for each in replicas if each.role == "observer"), key=lambda each: -each.lag)
     for each in [*(each for each in replicas if each.role != "observer"), *observers][:most]:

@@ -1,4 +1,4 @@
-"""The option of `controller kraft run` and `quorum serve` for the loop that answers fetches and heartbeats."""
+"""The option --answer-loop: which loop answers fetches and heartbeats in `controller kraft run` and `quorum serve`."""
 
 from typing import Annotated, TypeAlias
 
@@ -6,7 +6,7 @@ import typer
 
 from kcore.server.quorum_node.answer_loop import AnswerLoopKind
 
-# Hidden: it is for comparisons. A storm's processes get it by their environment. --front and KCORE_FRONT are old names.
+# Hidden: it is for comparisons. Processes of a storm get it by the environment. --front and KCORE_FRONT are old names.
 AnswerLoopOption: TypeAlias = Annotated[
     AnswerLoopKind,
     typer.Option(

@@ -1,4 +1,4 @@
-"""The option --audit, which all servers have."""
+"""The option --audit of all servers: the file to which a server appends a line for each request."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +13,12 @@ from kcore.server.security.audit import AuditLog
 B = TypeVar("B", bound=BrokerServer)
 AuditOption = Annotated[
     Path | None,
-    typer.Option("--audit", metavar="FILE", help="Append a line of JSON for each request: who, what, outcome."),
+    typer.Option("--audit", metavar="FILE", help="Append a JSON line for each request: client, content, outcome."),
 ]
 
 
 def audit_log(path: Path | None) -> AuditLog | None:
-    """The log that the option names; ends the command if its file cannot be opened."""
+    """The audit log in the option's file, None without the option; ends the command if the file cannot be opened."""
     try:
         return None if path is None else AuditLog(path)
     except OSError as error:
@@ -26,7 +26,7 @@ def audit_log(path: Path | None) -> AuditLog | None:
 
 
 def with_audit(make: Callable[[], B], audit: AuditLog | None) -> B:
-    """The broker that `make` makes, with that log."""
+    """Makes a broker by `make` and gives it the audit log."""
     broker = make()
     broker.audit = audit
     return broker

@@ -1,4 +1,4 @@
-"""The options of `kcore bench` that change its plan, each in all workloads, and those of the storm at its end."""
+"""The options of `kcore bench` that change its plan, each in all workloads, and the options of the storm at its end."""
 
 from typing import Annotated
 

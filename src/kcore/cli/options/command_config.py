@@ -1,4 +1,4 @@
-"""--command-config: a client's TLS and SASL settings, in the properties file that Kafka's tools take."""
+"""The option --command-config: a client's TLS and SASL settings, in a properties file as Kafka's tools read it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ CommandConfigOption: TypeAlias = Annotated[
 
 
 def security_in(path: Path | None) -> Callable[[], Security] | None:
-    """What each connection shows; None for plaintext. Ends the command for a file that cannot be."""
+    """Makes the TLS and SASL state of each connection; None for plaintext. Ends the command for an invalid file."""
     if path is None:
         return None
     try:

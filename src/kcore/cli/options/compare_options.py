@@ -1,4 +1,4 @@
-"""Options of `kcore compare`, and what their texts mean."""
+"""The options of `kcore compare`, and how their texts are parsed."""
 
 from collections.abc import Mapping, Sequence
 from math import inf
@@ -14,8 +14,8 @@ Threshold = Annotated[
     list[str] | None,
     typer.Option(
         metavar="[NAME=]RATIO",
-        help="Slower by more than this ratio is a regression (default 1.25); with a name, of that operation, workload, "
-        "scenario or target alone. Repeatable.",
+        help="A time that grows by more than RATIO is a regression (default 1.25). NAME: of one operation, workload, "
+        "scenario or target. Repeatable.",
     ),
 ]
 Map = Annotated[
@@ -23,14 +23,14 @@ Map = Annotated[
     typer.Option(
         "--map",
         metavar="OLD=NEW",
-        help="What the new run calls a target, scenario or operation of the old. Repeatable.",
+        help="The new run's name of a target, scenario or operation of the old run. Repeatable.",
     ),
 ]
 Labels = Annotated[str, typer.Option(metavar="OLD,NEW", help="The names of the two runs in tables and on the page.")]
 
 
 class Options(NamedTuple):
-    """How two runs are compared."""
+    """The thresholds, renamed items and labels with which two runs are compared."""
 
     thresholds: Thresholds = Thresholds()
     names: Mapping[str, str] = MappingProxyType({})  # New names by the names in the old run.
@@ -38,12 +38,12 @@ class Options(NamedTuple):
 
 
 def options_of(threshold: Sequence[str] | None, mapped: Sequence[str] | None, labels: str) -> Options:
-    """Parses the texts; ends the command with exit code 2 for one that makes no sense."""
+    """Parses the options' texts; ends the command with exit code 2 for an invalid one."""
     return Options(_thresholds(threshold or ()), _names(mapped or ()), _labels(labels))
 
 
 def _thresholds(texts: Sequence[str]) -> Thresholds:
-    """Parses "1.5" and "broker-lost=2"."""
+    """Parses texts such as "1.5" and "broker-lost=2"; a ratio without a name is the default of all names."""
     own: dict[str, float] = {}
     for text in texts:
         name, _, ratio = text.rpartition("=")
@@ -54,13 +54,13 @@ def _thresholds(texts: Sequence[str]) -> Thresholds:
         if not 1.0 <= value < inf:
             fail(f"--threshold {text}: {ratio!r} is no ratio of at least 1")
         if name in own:
-            fail(f"--threshold {text}: there is another one {f'for {name}' if name else 'without a name'}")
+            fail(f"--threshold {text}: a second threshold {f'for {name}' if name else 'without a name'}")
         own[name] = value
     return Thresholds(own.pop("", THRESHOLD), own)
 
 
 def _names(texts: Sequence[str]) -> dict[str, str]:
-    """Parses "old=new"."""
+    """Parses texts such as "old=new": the names in the new run by the names in the old run."""
     found: dict[str, str] = {}
     for text in texts:
         old, _, new = text.partition("=")

@@ -8,16 +8,16 @@ import typer
 SharedFilesOption = Annotated[
     bool,
     typer.Option(
-        "--shared-files", help="Make files and folders as Kafka does, by the umask; else for their owner alone."
+        "--shared-files", help="Create files with the modes of the umask, as Kafka does. Default: for their owner only."
     ),
 ]
 OWNER_ALONE: Final = 0o077
 
 
 def keep_private(shared: bool) -> None:
-    """The command's files have mode 0600 and its folders 0700: logs, snapshots and audit have secrets.
+    """Sets the umask so that the command's files have mode 0600 and its folders 0700, unless `shared`.
 
-    `commands` sets the umask back when the command ends.
+    Logs, snapshots and audit files contain secrets. `commands` resets the umask when the command ends.
     """
     if not shared:
         os.umask(OWNER_ALONE)

@@ -23,13 +23,13 @@ MetricsOption: TypeAlias = Annotated[
     typer.Option(
         "--metrics",
         metavar="[HOST:]PORT",
-        help="Show metrics there over HTTP, for Prometheus; without a host to this machine alone.",
+        help="Serve metrics for Prometheus over HTTP at this address; the default host is loopback.",
     ),
 ]
 
 
 def metrics_page(given: str | None) -> "MetricsPage | None":
-    """Listens where the option says; ends the command where that cannot be, or where the library is missing."""
+    """Listens at the option's address, None without the option; ends the command if the address is not available."""
     if given is None:
         return None
     host, port = address_of("--metrics", given if ":" in given else f"{LOOPBACK}:{given}")

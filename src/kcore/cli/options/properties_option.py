@@ -1,4 +1,4 @@
-"""server.properties, read for the commands of controllers and brokers."""
+"""Reads server.properties for the commands of controllers and brokers."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,37 +21,37 @@ Settings = TypeVar("Settings")
 
 
 def read_settings(path: Path) -> KraftSettings:
-    """Settings of a controller. Ends the command with one line for a missing file or an invalid setting."""
+    """Reads a KRaft controller's settings. Ends the command with one line for a missing file or an invalid setting."""
     return _read(path, settings_of)
 
 
 def read_broker_settings(path: Path) -> KraftBrokerSettings:
-    """Settings of a broker; as `read_settings`."""
+    """Reads a KRaft broker's settings; errors as in `read_settings`."""
     return _read(path, broker_settings_of)
 
 
 def read_listener_settings(path: Path) -> ZkControllerSettings:
-    """Settings of a controller of ZooKeeper mode; as `read_settings`."""
+    """Reads the listener settings of a controller in ZooKeeper mode; errors as in `read_settings`."""
     return _read(path, zk_controller_settings)
 
 
 def read_quorum_listener_settings(path: Path, listener: str) -> QuorumListenerSettings:
-    """Settings of a bare node of a quorum; as `read_settings`."""
+    """Reads the listener settings of a node of `kcore quorum serve`; errors as in `read_settings`."""
     return _read(path, lambda given: quorum_listener_settings(given, listener))
 
 
 def read_broker_listener_settings(path: Path) -> ZkBrokerListenerSettings:
-    """Settings of a broker of ZooKeeper mode; as `read_settings`."""
+    """Reads the listener settings of a broker in ZooKeeper mode; errors as in `read_settings`."""
     return _read(path, zk_broker_listener_settings)
 
 
 def read_client_security(path: Path) -> ListenerSecurity:
-    """Settings of a client, such as Kafka's tools; as `read_settings`."""
+    """Reads the TLS and SASL settings of a client, such as Kafka's tools; errors as in `read_settings`."""
     return _read(path, client_security_of)
 
 
 def option_value(name: str, text: str) -> Any:
-    """The value of Kafka's setting in `--config NAME=VALUE`; ends the command for an invalid one."""
+    """Parses the value of Kafka's setting in `--config NAME=VALUE`; ends the command for an invalid value."""
     try:
         return value_of(name, text.strip())
     except SettingsError as error:

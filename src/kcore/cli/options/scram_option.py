@@ -1,6 +1,6 @@
-"""`--add-scram`: SCRAM credentials that a new cluster begins with, as `kafka-storage.sh format` has them (KIP-900).
+"""The option --add-scram: SCRAM credentials of a new cluster, as in `kafka-storage.sh format` (KIP-900).
 
-Source: ScramParser of 4.3.1. No error here shows a password.
+Source: ScramParser of 4.3.1. No error of this module shows a password.
 """
 
 import secrets
@@ -23,14 +23,14 @@ from kcore.scram import (
     user_flaw,
 )
 
-SALTED: Final = b"salted"  # In place of a password that is not salted yet.
+SALTED: Final = b"salted"  # Stands for the salted password in checks that precede its derivation.
 FORM: Final = "MECHANISM=[name=NAME,password=PASSWORD]"
 _CODES: Final = {mechanism.name: code for code, mechanism in MECHANISMS.items()}
 _NAMES: Final = ("name", "salt", "iterations", "password", "saltedpassword")
 
 
 def scram_records(given: Sequence[str], version: MetadataVersion) -> list[UserScramCredentialRecord]:
-    """A record for each; ends the command for what cannot be."""
+    """Makes a record of each credential; ends the command for an invalid credential."""
     if given and not version.scram_supported:
         fail("--add-scram: SCRAM is only supported in metadata.version 3.5-IV2 or later")
     return [_record(each.strip()) for each in given]
@@ -44,7 +44,7 @@ def _record(text: str) -> UserScramCredentialRecord:
     for each in rest[1:-1].split(","):
         name, _, value = each.partition("=")
         if name not in _NAMES:
-            fail(f"--add-scram: it has {', '.join(_NAMES)}, each as NAME=VALUE")
+            fail(f"--add-scram: give {', '.join(_NAMES)}, each as NAME=VALUE")
         is_quoted = len(value) >= 2 and value[0] == value[-1] == '"'
         found[name] = value[1:-1] if is_quoted else value
     if "name" not in found or ("password" not in found and not {"salt", "saltedpassword"} <= {*found}):

@@ -1,4 +1,4 @@
-"""The option of all commands that open a log for writing: what they do about a hole in it."""
+"""The option --set-aside of all commands that open a log for writing: how they treat a hole in the log."""
 
 from typing import Annotated, TypeAlias
 
@@ -6,5 +6,5 @@ import typer
 
 SetAsideOption: TypeAlias = Annotated[
     bool,
-    typer.Option("--set-aside", help="If a log has a hole, rename what follows it, and start with the rest."),
+    typer.Option("--set-aside", help="If a log has a hole, rename the files after it, and start with the rest."),
 ]

@@ -1,4 +1,4 @@
-"""Shared by all commands that take `--master`: Spark's options, its session, and its failures in one sentence."""
+"""Options of the commands that take `--master`, the Spark session, and the collection of rows with Spark's failures."""
 
 import re
 import signal
@@ -33,14 +33,14 @@ _MASTER: Final = "spark.master"
 
 
 class SparkSettings(NamedTuple):
-    """A master's URL, and what a session there is started with."""
+    """The master's URL, and the settings of a session on that master."""
 
     master: str
     settings: dict[str, str]
 
 
 def settings_of(master: str, conf: list[str] | None = None, archives: str | None = None) -> SparkSettings:
-    """The settings in the options; ends the command with exit code 2 for a setting that is not Spark's."""
+    """Parses the options; ends the command with exit code 2 for a setting that is not Spark's."""
     settings = {}
     for each in conf or ():
         key, equals, value = each.partition("=")
@@ -75,20 +75,20 @@ def session_on(wanted: SparkSettings) -> Iterator["SparkSession"]:
             fail(str(error))
         yield spark
     finally:
-        with suppress(Py4JError, OSError):  # A signal, or the loss of the master, may have ended Java before.
+        with suppress(Py4JError, OSError):  # A signal, or the loss of the master, may have ended Java already.
             spark.stop()
-        signal.signal(signal.SIGINT, on_interrupt)  # Spark has put a handler of its own in its place.
+        signal.signal(signal.SIGINT, on_interrupt)  # Spark has replaced the handler of Ctrl-C.
 
 
 class Gathered(NamedTuple):
-    """The problems while rows were gathered, a sentence each, and whether rows are missing."""
+    """The problems of a run, one sentence each, and whether rows are missing."""
 
     troubles: list[str]
     is_partial: bool
 
 
 def gather(found: "Iterator[Outcome]", rows: list[Any]) -> Gathered:
-    """Add the rows of all pieces to `rows`. Ctrl-C ends it early."""
+    """Adds the rows of all pieces to `rows`, and returns the problems. Ctrl-C ends the collection early."""
     troubles: dict[str, None] = {}
     is_partial = False
     try:

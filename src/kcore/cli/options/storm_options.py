@@ -6,13 +6,13 @@ import typer
 
 Scenarios = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[SCENARIO]...", help="Names from --list; default: all that the target supports."),
+    typer.Argument(metavar="[SCENARIO]...", help="Names from --list; default: all scenarios that the target supports."),
 ]
 Targets = Annotated[
     list[str] | None,
     typer.Option(
         metavar="HOST:PORT,... | kafka-4.3.1 | kcore-kraft | kafka-3.9.1-zk | kcore-zk",
-        help="Controllers that run already, or the name of a kind that is started for the run; -zk: ZooKeeper mode. "
+        help="Addresses of running controllers, or the name of controllers to start for the run; -zk: ZooKeeper mode. "
         "Default kafka-4.3.1. Several --target: one report compares them.",
     ),
 ]
@@ -28,46 +28,42 @@ Paired = Annotated[
 PerTopic = Annotated[int, typer.Option(help="Partitions of a topic.")]
 Factor = Annotated[int, typer.Option(help="Replicas of a partition.")]
 Racks = Annotated[int, typer.Option(help="Racks that the brokers are spread over; 0 for none.")]
-Controllers = Annotated[int, typer.Option(help="1 or 3, if they are started for the run.")]
-Heap = Annotated[str, typer.Option(help="The -Xmx of each controller of Kafka; kcore's have no such limit.")]
+Controllers = Annotated[int, typer.Option(help="The number of controllers to start for the run: 1 or 3.")]
+Heap = Annotated[str, typer.Option(help="The -Xmx of each controller of Kafka; kcore's controllers have no limit.")]
 Metadata = Annotated[
-    str, typer.Option(help="full: each broker keeps the partitions; count: it only counts the records of the log.")
+    str, typer.Option(help="full: each broker keeps all partitions; count: it counts the log's records only.")
 ]
 OldMetadata = Annotated[str | None, typer.Option("--mind", hidden=True, help="The old name of --metadata.")]
 Heartbeat = Annotated[float, typer.Option(help="Seconds between a broker's heartbeats.")]
-Seconds = Annotated[float, typer.Option(help="How long the scenario heartbeat lasts.")]
+Seconds = Annotated[float, typer.Option(help="The duration of the scenario heartbeat.")]
 LostShare = Annotated[
-    float, typer.Option(help="The share of a broker's replicas in the directory that dir-lost fails, up to 1.")
+    float, typer.Option(help="dir-lost: the share of a broker's replicas in the failing directory, up to 1.")
 ]
 LostReplicas = Annotated[
     str,
-    typer.Option(metavar="N", help="The same as a number of replicas, equal for all sizes; 0: --lost-share decides."),
+    typer.Option(metavar="N", help="dir-lost: replicas in the failing directory, for all sizes; 0: use --lost-share."),
 ]
 Master = Annotated[
     str,
     typer.Option(metavar="URL", help="Spark's master, whose executors run the hollow brokers; default: this machine."),
 ]
-Repeat = Annotated[
-    int, typer.Option(help="Repetitions of all scenarios; controllers that are started for the run are new in each.")
-]
+Repeat = Annotated[int, typer.Option(help="Repetitions of all scenarios; each repetition starts new controllers.")]
 SessionTimeout = Annotated[
     int,
-    typer.Option(
-        metavar="MS", help="broker.session.timeout.ms of controllers that run already; 0: read it from the active one."
-    ),
+    typer.Option(metavar="MS", help="broker.session.timeout.ms of running controllers; 0: ask the active controller."),
 ]
 Pids = Annotated[
     list[int] | None,
     typer.Option(
         "--pid",
         metavar="PID",
-        help="The process of a controller that runs already, to measure its CPU and memory; one --pid for each. "
-        "Default: found by its port on this machine.",
+        help="The process of a running controller, to measure its CPU and memory; one --pid for each. "
+        "Default: the process that listens at its port on this machine.",
     ),
 ]
 Profile = Annotated[
     bool,
     typer.Option("--profile", help="Sample the controllers to show where their CPU time goes, by layer and by event."),
 ]
-Seed = Annotated[int, typer.Option(help="Chooses the broker that is lost, and all else that is random.")]
-Names = Annotated[bool, typer.Option("--list", help="List the scenarios, one a line, and stop.")]
+Seed = Annotated[int, typer.Option(help="The seed of all random choices, such as the broker that is lost.")]
+Names = Annotated[bool, typer.Option("--list", help="List the scenarios, one per line, and stop.")]

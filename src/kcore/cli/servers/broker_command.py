@@ -1,4 +1,4 @@
-"""`kcore broker`: a broker as a process, until it is stopped."""
+"""`kcore broker zk`: runs a broker in ZooKeeper mode as a process, until a signal stops it."""
 
 import asyncio
 from collections.abc import Callable
@@ -32,12 +32,13 @@ from kcore.server.zk_broker.zk_broker_listener_settings import ZkBrokerListenerS
 from kcore.server.zk_broker.zk_broker_server import ZkBrokerServer
 from kcore.storage.log.live_log import Settings
 
-NO_SETTINGS = {"broker_id", "inter_broker_protocol", "protocol"}  # Options of their own.
+# Fields of BrokerConfig that have an option of their own.
+NO_SETTINGS = {"broker_id", "inter_broker_protocol", "protocol"}
 
 
 ListenOption = Annotated[
     str | None,
-    typer.Option(metavar="HOST:PORT", help="Where clients and brokers reach it; 127.0.0.1:9092 if not given."),
+    typer.Option(metavar="HOST:PORT", help="The address that this broker listens at; default 127.0.0.1:9092."),
 ]
 SecurityOption = Annotated[
     Path | None,
@@ -48,20 +49,20 @@ SecurityOption = Annotated[
 
 
 def command(
-    broker_id: Annotated[int, typer.Option(min=0, help="Its id; no other broker may have it.")],
-    log_dir: Annotated[list[Path], typer.Option(metavar="PATH", help="As log.dirs; may be given several times.")],
+    broker_id: Annotated[int, typer.Option(min=0, help="The broker's id, which no other broker may have.")],
+    log_dir: Annotated[list[Path], typer.Option(metavar="PATH", help="As log.dirs; repeatable.")],
     zookeeper: Annotated[
         str, typer.Option(metavar="HOST:PORT,...[/CHROOT]", help="As the brokers' zookeeper.connect.")
     ] = "127.0.0.1:2181",
     listen: ListenOption = None,
     advertise: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="The address that they connect to, if it is another.")
+        str | None, typer.Option(metavar="HOST:PORT", help="The address that clients and brokers use, if not --listen.")
     ] = None,
     listener_name: Annotated[
         str | None, typer.Option(help="The name of a plaintext listener, by default PLAINTEXT.")
     ] = None,
     control_plane: Annotated[
-        str | None, typer.Option(metavar="NAME://HOST:PORT", help="A listener for controllers alone.")
+        str | None, typer.Option(metavar="NAME://HOST:PORT", help="A listener for controllers only.")
     ] = None,
     security: SecurityOption = None,
     rack: Annotated[str | None, typer.Option(help="As broker.rack.")] = None,
@@ -75,13 +76,14 @@ def command(
     ] = None,
     audit: AuditOption = None,
     set_aside: SetAsideOption = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log more events.")] = False,
     shared_files: SharedFilesOption = False,
 ) -> None:
-    """Hold replicas beside real Kafka brokers up to 3.9, over ZooKeeper.
+    """Run a broker beside real Kafka brokers up to 3.9, over ZooKeeper.
 
-    It serves stock producers and consumers, and coordinates neither. SIGTERM and Ctrl-C stop it once its leaders are
-    moved away. Exit code: 0 stopped, 1 it or its disks failed, 2 usage, or a resource cannot be had.
+    The broker serves stock producers and consumers, but coordinates no groups and no transactions. SIGTERM and Ctrl-C
+    stop it after its partitions have new leaders. Exit code: 0 stopped, 1 the broker or its disks failed, 2 usage, or a
+    resource is not available.
     """
     begin_server(verbose=verbose, shared_files=shared_files)
     others, authorizer = _authorizer_of(config or [])
@@ -99,14 +101,14 @@ def command(
 
 
 def _split(given: list[str], is_own: Callable[[str], bool]) -> tuple[dict[str, str], list[str]]:
-    """The settings with such names as values by name, and all others as they are."""
+    """Splits settings NAME=VALUE: a dict of those whose name satisfies `is_own`, and all other lines unchanged."""
     names = [(line.partition("=")[0].strip(), line) for line in given]
     own = {name: line.partition("=")[2].strip() for name, line in names if is_own(name)}
     return own, [line for name, line in names if name not in own]
 
 
 def _authorizer_of(given: list[str]) -> tuple[list[str], AclAuthorizerSettings | None]:
-    """The settings that are not the authorizer's, and its own."""
+    """The settings that are not the authorizer's, and the authorizer's settings parsed."""
     own, others = _split(given, AUTHORIZER_NAMES.__contains__)
     try:
         return others, acl_authorizer_settings(own)
@@ -115,7 +117,7 @@ def _authorizer_of(given: list[str]) -> tuple[list[str], AclAuthorizerSettings |
 
 
 def _ordinary_topics_of(given: list[str]) -> tuple[list[str], OrdinaryTopics]:
-    """The settings that are not about topics that Metadata has created, and these: they are the broker's own."""
+    """Splits off the settings of topics that Metadata requests create, and parses them."""
     own, others = _split(given, ORDINARY_NAMES.__contains__)
     try:
         return others, ordinary_topics_of({"num.partitions": "1", "default.replication.factor": "1"} | own)
@@ -131,7 +133,7 @@ def _listener_settings_of(
     control_plane: str | None,
     authorizer: AclAuthorizerSettings | None,
 ) -> ZkBrokerListenerSettings:
-    """What the file says, or the options: plain text then."""
+    """The listener settings from the file; without a file, plaintext listeners from the options."""
     if path is not None:
         if any(each is not None for each in (listen, advertise, listener_name, control_plane, authorizer)):
             fail(f"--security {path}: the listeners and the authorizer are those of the file")
@@ -144,7 +146,7 @@ def _listener_settings_of(
 
 
 def _migration_of(given: list[str], protocol: str, directories: int) -> tuple[list[str], MigrationSettings | None]:
-    """The settings that are not about a migration to KRaft, and what the others say."""
+    """The settings that are not about the migration to KRaft, and the parsed migration settings."""
     own, others = _split(given, lambda name: name.startswith(MIGRATION_NAMES))
     if ENABLE not in own:
         return given, None
@@ -167,7 +169,7 @@ def _plane_of(given: str | None) -> list[BrokerListener]:
 
 
 def _config_of(broker_id: int, protocol: str, given: list[str]) -> BrokerConfig:
-    """Fields of BrokerConfig from Kafka's names."""
+    """Makes the BrokerConfig from settings with Kafka's names; ends the command for an invalid setting."""
     known = [each.name for each in fields(BrokerConfig) if each.name not in NO_SETTINGS]
     settings: dict[str, Any] = {}
     for line in given:

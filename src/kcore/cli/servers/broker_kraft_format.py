@@ -1,4 +1,4 @@
-"""`kcore broker kraft format`: a broker's log directories, as `kafka-storage.sh format` makes them."""
+"""`kcore broker kraft format`: formats a broker's log directories, as `kafka-storage.sh format` does."""
 
 import json
 from pathlib import Path
@@ -15,16 +15,16 @@ from kcore.storage.raft.raft_format import format_log_directories
 
 def command(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
-    cluster_id: Annotated[str, typer.Option("--cluster-id", "-t", metavar="ID", help="The cluster's, as it was made.")],
+    cluster_id: Annotated[str, typer.Option("--cluster-id", "-t", metavar="ID", help="The cluster's id.")],
     ignore_formatted: Annotated[
         bool,
-        typer.Option("--ignore-formatted", "-g", help="Leave directories alone that are formatted for this broker."),
+        typer.Option("--ignore-formatted", "-g", help="Skip directories that are formatted for this broker."),
     ] = False,
     shared_files: SharedFilesOption = False,
 ) -> None:
     """Make the directories of a broker, as `kafka-storage.sh format` does; prints their ids.
 
-    All of log.dirs, and metadata.log.dir. Exit code: 0 good, 2 usage, or a directory is formatted already.
+    These are all of log.dirs, and metadata.log.dir. Exit code: 0 good, 2 usage, or a directory is formatted already.
     """
     keep_private(shared_files)
     settings = read_broker_settings(config)

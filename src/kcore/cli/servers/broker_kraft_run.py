@@ -1,4 +1,4 @@
-"""`kcore broker kraft run`: a broker of a KRaft cluster as a process, until a signal stops it."""
+"""`kcore broker kraft run`: runs a broker of a KRaft cluster as a process, until a signal stops it."""
 
 from functools import partial
 from pathlib import Path
@@ -23,21 +23,23 @@ from kcore.server.properties.honoured import BY_BROKERS, warn_of_others
 
 def command(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
-    release: Annotated[str, typer.Option(help="The release of Kafka whose brokers it is like.")] = DEFAULT_RELEASE,
+    release: Annotated[str, typer.Option(help="The release of Kafka whose broker it imitates.")] = DEFAULT_RELEASE,
     metrics: MetricsOption = None,
     audit: AuditOption = None,
     set_aside: SetAsideOption = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log more events.")] = False,
     shared_files: SharedFilesOption = False,
 ) -> None:
-    """Hold replicas beside real Kafka brokers, in a KRaft cluster of Kafka's controllers or kcore's.
+    """Run a broker beside real Kafka brokers, in a KRaft cluster of Kafka's or kcore's controllers.
 
-    It leads and follows, and serves stock producers and consumers that assign partitions to themselves; requests of
-    administrators go on to the active controller. It coordinates no groups and no transactions, compacts nothing, and
-    enforces no quotas; so that partitions of internal topics go elsewhere, its log directories are cordoned unless
-    cordoned.log.dirs is set. The directories must be formatted.
-    SIGTERM and Ctrl-C stop it cleanly, its leaders moved away first. Exit code: 0 stopped so, 1 it failed, its disks
-    did, or no controller has registered it, 2 usage, or the address or the directories cannot be had.
+    The broker leads and follows partitions, and serves stock producers and consumers that assign partitions to
+    themselves. It forwards administrators' requests to the active controller. It coordinates no groups and no
+    transactions, compacts no logs, and enforces no quotas. Its log directories are cordoned unless cordoned.log.dirs is
+    set, so that partitions of internal topics go to other brokers. The directories must be formatted.
+
+    SIGTERM and Ctrl-C stop it cleanly, after its partitions have new leaders. Exit code: 0 stopped cleanly, 1 the
+    broker or its disks failed, or no controller has registered it, 2 usage, or the address or the directories are not
+    available.
     """
     begin_server(verbose=verbose, shared_files=shared_files)
     if release not in FEATURES:

@@ -1,4 +1,4 @@
-"""`kcore controller`: a controller as a process, until it is stopped."""
+"""`kcore controller zk`: runs a controller in ZooKeeper mode as a process, until a signal stops it."""
 
 import asyncio
 import logging
@@ -42,7 +42,7 @@ SecurityOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="A broker's server.properties: listeners' TLS and SASL, authorizer, tokens."),
 ]
-NO_SETTINGS = {  # Options of their own, or of the authorizer.
+NO_SETTINGS = {  # Fields of ControllerConfig that have an option of their own, or belong to the authorizer.
     *("broker_id", "endpoints", "rack", "inter_broker_protocol", "inter_broker_listener_name"),
     *("control_plane_listener_name", "authorizer", "delegation_token_secret_key"),
 }
@@ -53,12 +53,12 @@ def command(
         str, typer.Option(metavar="HOST:PORT,...[/CHROOT]", help="As the brokers' zookeeper.connect.")
     ] = "127.0.0.1:2181",
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where brokers and clients reach this controller; port 0: any.")
+        str, typer.Option(metavar="HOST:PORT", help="The address that the controller listens at; port 0: any.")
     ] = "127.0.0.1:9090",
     advertise: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="The address that they connect to, if it is another.")
+        str | None, typer.Option(metavar="HOST:PORT", help="The address that clients and brokers use, if not --listen.")
     ] = None,
-    broker_id: Annotated[int, typer.Option(min=0, help="Its id; no broker may have it.")] = 1000,
+    broker_id: Annotated[int, typer.Option(min=0, help="The controller's id, which no broker may have.")] = 1000,
     listener_name: Annotated[
         str | None, typer.Option(help="The brokers' inter.broker.listener.name; PLAINTEXT without --security.")
     ] = None,
@@ -70,7 +70,7 @@ def command(
     ] = 18_000,
     take_over: Annotated[
         bool,
-        typer.Option("--take-over", help="Take control from a broker whenever one has it; from another kcore, never."),
+        typer.Option("--take-over", help="Take control from any broker that has it, but never from another kcore."),
     ] = False,
     config: Annotated[
         list[str] | None,
@@ -79,14 +79,14 @@ def command(
     security: SecurityOption = None,
     audit: AuditOption = None,
     metrics: MetricsOption = None,
-    verbose: Annotated[bool, typer.Option("--verbose", help="A line for every event, too.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Also log a line for every event.")] = False,
     shared_files: SharedFilesOption = False,
 ) -> None:
     """Take part in the controller election in ZooKeeper, and control real Kafka brokers up to 3.9.
 
-    It runs without a broker and stores no partitions. Requests that it does not own are relayed to a live broker.
-    SIGTERM and Ctrl-C stop it cleanly. It does not take over where a broker has its id, where a KRaft quorum is
-    migrating the cluster, or where a znode is unreadable. Exit code: 0 stopped by a signal, 1 it failed or must not
+    The controller runs without a broker and stores no partitions. It relays requests that it does not handle to a live
+    broker. SIGTERM and Ctrl-C stop it cleanly. It does not take control if a broker has its id, if a KRaft quorum is
+    migrating the cluster, or if a znode is unreadable. Exit code: 0 stopped by a signal, 1 it failed or must not
     control any more, 2 usage, or the cluster, ZooKeeper or the address is not available.
     """
     begin_server(verbose=verbose, shared_files=shared_files)
@@ -108,7 +108,7 @@ def _listener_settings_of(path: Path | None, listener_name: str | None) -> ZkCon
 
 
 def _settings(given: list[str], listener_settings: ZkControllerSettings) -> dict[str, Any]:
-    """Fields of ControllerConfig from Kafka's names: those of the file first."""
+    """Fields of ControllerConfig from settings with Kafka's names, first those of the file, then the given ones."""
     kinds = {each.name: each.type for each in fields(ControllerConfig) if each.name not in NO_SETTINGS}
     settings: dict[str, Any] = {
         "control_plane_listener_name": listener_settings.control_plane,
@@ -173,11 +173,11 @@ def _config_of(
 async def _run(
     config: ControllerConfig, zookeeper: str, listen: tuple[str, int], page: "MetricsPage | None", **options: Any
 ) -> Exit:
-    """Until a signal comes."""
+    """Runs the controller until a signal or a failure ends it; returns the exit code."""
     stopped = stop_signal()
     host, port = listen
     try:
-        with rare_collections():  # One at a wrong moment took longer than all that a lost broker asks for.
+        with rare_collections():  # A full collection took longer than all the work after the loss of a broker.
             server = ControllerServer(config, zookeeper, host=host, port=port, **options)
             async with server, serving(page, ZOOKEEPER, server):
                 logging.info(
@@ -195,7 +195,7 @@ async def _run(
         if isinstance(fault, ElectionRefusedError):
             logging.error("controller %s must not control this cluster: %s", config.broker_id, fault)
         else:
-            logging.error("ended by a fault of its own", exc_info=fault)
+            logging.error("the controller failed", exc_info=fault)
         return Exit.FAILED
     return Exit.GOOD
 

@@ -1,4 +1,4 @@
-"""`kcore controller kraft format`: a controller's metadata directory, as `kafka-storage.sh format` makes it."""
+"""`kcore controller kraft format`: formats a controller's metadata directory, as `kafka-storage.sh format` does."""
 
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from kcore.storage.raft.raft_dir import random_directory_id
 from kcore.storage.raft.raft_format import format_directory
 
 UNSTABLE: Final = "unstable.feature.versions.enable"
-SINCE: Final = {  # Below this metadata.version a feature is not on by default (Feature.defaultLevel).
+SINCE: Final = {  # From this metadata.version on, the feature is on by default (Feature.defaultLevel).
     ELR_VERSION: "4.1-IV0",
     GROUP_VERSION: "4.0-IV0",
     SHARE_VERSION: "4.2-IV0",
@@ -49,14 +49,14 @@ InitialControllers = Annotated[
 
 def command(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
-    cluster_id: Annotated[str | None, typer.Option("--cluster-id", "-t", help="Default: a new one.")] = None,
+    cluster_id: Annotated[str | None, typer.Option("--cluster-id", "-t", help="Default: a new id.")] = None,
     standalone: Annotated[
         bool, typer.Option("--standalone", "-s", help="A dynamic quorum that begins with this node alone.")
     ] = False,
     initial_controllers: InitialControllers = None,
     release_version: Annotated[
         str | None,
-        typer.Option("--release-version", "-r", help="The metadata.version to begin at, such as 3.9-IV0 or 4.0."),
+        typer.Option("--release-version", "-r", help="The first metadata.version, such as 3.9-IV0 or 4.0."),
     ] = None,
     feature: Annotated[
         list[str] | None, typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="The level of another feature.")
@@ -64,12 +64,12 @@ def command(
     add_scram: Annotated[
         list[str] | None, typer.Option("--add-scram", "-S", metavar=FORM, help="A user that the cluster begins with.")
     ] = None,
-    release: Annotated[str, typer.Option(help="The release of Kafka whose rules are followed.")] = DEFAULT_RELEASE,
+    release: Annotated[str, typer.Option(help="The release of Kafka whose rules are used.")] = DEFAULT_RELEASE,
     shared_files: SharedFilesOption = False,
 ) -> None:
     """Make the directory of a controller, as `kafka-storage.sh format` does; prints its ids.
 
-    Neither --standalone nor --initial-controllers: for static voters (controller.quorum.voters), or for a node that
+    Use neither --standalone nor --initial-controllers for static voters (controller.quorum.voters), or for a node that
     joins a dynamic quorum later. Exit code: 0 good, 2 usage, or the directory is formatted already.
     """
     keep_private(shared_files)
@@ -102,7 +102,10 @@ def command(
 def features_of(
     release: str, release_version: str | None, given: list[str], *, is_unstable_allowed: bool = False
 ) -> dict[str, int]:
-    """metadata.version, and the others at their defaults there, or as they are given; ends the command for bad ones."""
+    """The levels of metadata.version and all other features, at their defaults or as given in --feature.
+
+    Ends the command for an unknown release, version or level.
+    """
     if release not in RELEASES:
         fail(f"--release {release}: {', '.join(RELEASES)}")
     newest = RELEASES[release].newest if is_unstable_allowed else RELEASES[release].default
@@ -118,7 +121,7 @@ def features_of(
     for each in given:
         known, _, text = each.partition("=")
         lowest, highest = FEATURES[release].get(known, (0, -1))
-        # kraft.version is raft's own: --standalone and --initial-controllers set it.
+        # Raft sets kraft.version by itself, from --standalone and --initial-controllers.
         if known in (FEATURE_NAME, KRAFT_VERSION) or not text.isdecimal() or not lowest <= int(text) <= highest:
             others = ", ".join(sorted({*FEATURES[release]} - {FEATURE_NAME, KRAFT_VERSION})) or "none"
             fail(f"--feature {each}: give NAME=LEVEL of {others}")

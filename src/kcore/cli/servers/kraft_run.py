@@ -1,4 +1,4 @@
-"""`kcore controller kraft run`: a KRaft controller as a process, until a signal stops it."""
+"""`kcore controller kraft run`: runs a KRaft controller as a process, until a signal stops it."""
 
 from functools import partial
 from pathlib import Path
@@ -42,22 +42,22 @@ Parts = tuple[DiskRaftLog, Elections, Bootstrap]
 
 def command(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
-    release: Annotated[str, typer.Option(help="The release of Kafka whose rules it follows.")] = DEFAULT_RELEASE,
+    release: Annotated[str, typer.Option(help="The release of Kafka whose rules are used.")] = DEFAULT_RELEASE,
     kafka_way: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A departure from Kafka to be switched off; `all` for all of them."),
+        typer.Option(metavar="NAME", help="The name of a departure from Kafka's rules to switch off, or `all`."),
     ] = None,
     audit: AuditOption = None,
     metrics: MetricsOption = None,
     answer_loop: AnswerLoopOption = "compiled",
     set_aside: SetAsideOption = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log more events.")] = False,
     shared_files: SharedFilesOption = False,
 ) -> None:
-    """Be a KRaft controller: a voter of the quorum, and while it leads the controller of real Kafka brokers.
+    """Run a KRaft controller: a voter of the quorum that controls real Kafka brokers while it leads.
 
-    The directory must be formatted. SIGTERM and Ctrl-C stop it cleanly. Exit code: 0 stopped so, 1 it failed, 2 usage,
-    or the address or the directory cannot be had.
+    The directory must be formatted. SIGTERM and Ctrl-C stop the controller cleanly. Exit code: 0 stopped cleanly, 1 it
+    failed, 2 usage, or the address or the directory is not available.
     """
     begin_server(verbose=verbose, shared_files=shared_files)
     if release not in RELEASES:
@@ -112,7 +112,10 @@ def _server(
 def _open(
     settings: KraftSettings, release: str, departures: frozenset[str], *, set_aside: bool
 ) -> tuple[KraftControllerConfig, RaftDirectory, Parts]:
-    """The controller's directory, and what it begins with; ends the command if that cannot be had."""
+    """Opens the controller's directory: its config, the directory, and log, elections and bootstrap records.
+
+    Ends the command if the directory is not formatted for this node, or damaged.
+    """
     try:
         voters = [each.key.id for each in settings.voters]
         directory = RaftDirectory(settings.directory, node_id=settings.node_id, voters=voters)
@@ -140,7 +143,10 @@ def departures_of(names: list[str]) -> frozenset[str]:
 
 
 def _bootstrap(directory: Path, release: str) -> Bootstrap:
-    """What the format wrote for the first active controller; without it, the release's own metadata.version."""
+    """The bootstrap records in the formatted directory, for the first active controller.
+
+    Without the file, a record of the release's own metadata.version.
+    """
     path = directory / BOOTSTRAP
     if not is_there(path):
         level = MetadataVersion.parse(release).feature_level

@@ -1,4 +1,4 @@
-"""`kcore quorum describe`: the state of a quorum."""
+"""`kcore quorum describe`: asks a quorum for its state and prints it."""
 
 import asyncio
 import json as json_module
@@ -25,20 +25,20 @@ def command(
         str | None, typer.Option(metavar="HOST:PORT,...", help="Controllers, Kafka's or kcore's.")
     ] = None,
     bootstrap_server: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT,...", help="Brokers, which pass the question on.")
+        str | None, typer.Option(metavar="HOST:PORT,...", help="Brokers, which forward the request.")
     ] = None,
     status: Annotated[bool, typer.Option("--status", help="A short summary.")] = False,
-    replication: Annotated[bool, typer.Option("--replication", help="A line a replica.")] = False,
+    replication: Annotated[bool, typer.Option("--replication", help="One line per replica.")] = False,
     human_readable: Annotated[
-        bool, typer.Option("--human-readable", help="With --replication: how long ago, not when.")
+        bool, typer.Option("--human-readable", help="With --replication: times as ages.")
     ] = False,
-    seed_format: Annotated[bool, typer.Option("--seed-format", help="As KIP-595 drew it.")] = False,
-    level: Annotated[str, typer.Option(help="The release whose tool is followed: 4.3 or 3.9.")] = "4.3",
-    json: Annotated[bool, typer.Option("--json", help="One object with all of it.")] = False,
+    seed_format: Annotated[bool, typer.Option("--seed-format", help="Use the format in KIP-595.")] = False,
+    level: Annotated[str, typer.Option(help="The release whose tool is imitated: 4.3 or 3.9.")] = "4.3",
+    json: Annotated[bool, typer.Option("--json", help="One object with the whole description.")] = False,
     command_config: CommandConfigOption = None,
-    timeout: Annotated[int, typer.Option(metavar="MS", min=1, help="For the answer, tries included.")] = 30_000,
+    timeout: Annotated[int, typer.Option(metavar="MS", min=1, help="The time limit, retries included.")] = 30_000,
 ) -> None:
-    """Describe a metadata quorum, as kafka-metadata-quorum.sh does it.
+    """Describe a metadata quorum, as kafka-metadata-quorum.sh does.
 
     Exit code: 0 success, 1 no usable response within the time-out, 2 usage.
     """

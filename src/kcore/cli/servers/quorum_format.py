@@ -1,4 +1,4 @@
-"""`kcore quorum format`: a metadata directory as `kafka-storage.sh format` makes it."""
+"""`kcore quorum format`: formats a metadata directory, as `kafka-storage.sh format` does."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from kcore.storage.raft.raft_format import format_directory
 from kcore.types import Uuid
 
 CONTROLLER: Final = re.compile(r"(\d+)@(.+):(\d+):([0-9A-Za-z_-]{22})")
-# The features that the first active controller finalises, by the release (Feature.PRODUCTION_FEATURES).
+# The features that the first active controller finalises, by release (Feature.PRODUCTION_FEATURES).
 FEATURES: Final = {
     level: {name: highest for name, (_, highest) in SUPPORTED[release].items() if name != KRAFT_VERSION}
     for level, release in (("3.9", "3.9.1"), ("4.3", "4.3.1"))
@@ -31,12 +31,12 @@ FEATURES: Final = {
 
 def command(
     id: Annotated[int, typer.Option(min=0, help="As node.id.")],
-    data: Annotated[Path, typer.Option(metavar="DIR", help="As metadata.log.dir; it is made if it is not there.")],
-    cluster_id: Annotated[str | None, typer.Option(help="The cluster's uuid; default: a new one.")] = None,
+    data: Annotated[Path, typer.Option(metavar="DIR", help="As metadata.log.dir; created if missing.")],
+    cluster_id: Annotated[str | None, typer.Option(help="The cluster's uuid; default: a new uuid.")] = None,
     no_cluster_id: Annotated[
-        bool, typer.Option("--no-cluster-id", help="The first leader makes it (KIP-595): of kcore's nodes alone.")
+        bool, typer.Option("--no-cluster-id", help="The first leader makes the id (KIP-595); only for kcore's nodes.")
     ] = False,
-    directory_id: Annotated[str | None, typer.Option(help="The directory's uuid; default: a new one.")] = None,
+    directory_id: Annotated[str | None, typer.Option(help="The directory's uuid; default: a new uuid.")] = None,
     initial_controllers: Annotated[
         str | None,
         typer.Option(metavar="ID@HOST:PORT:DIRECTORY,...", help="The voters that a dynamic quorum begins with."),
@@ -48,10 +48,10 @@ def command(
     level: Annotated[str, typer.Option(help="The release whose features a new cluster gets: 4.3 or 3.9.")] = "4.3",
     shared_files: SharedFilesOption = False,
 ) -> None:
-    """Make a directory that `kcore quorum serve`, or a controller of Kafka, takes as its own; prints its ids.
+    """Format a metadata directory for `kcore quorum serve` or a controller of Kafka; prints its ids.
 
-    Neither --initial-controllers nor --standalone: for static voters, or one that joins a dynamic quorum later.
-    Exit code: 0 good, 2 usage, or the directory is formatted already.
+    Use neither --initial-controllers nor --standalone for static voters, or for a node that joins a dynamic quorum
+    later. Exit code: 0 good, 2 usage, or the directory is formatted already.
     """
     keep_private(shared_files)
     if initial_controllers and standalone:
@@ -82,7 +82,7 @@ def command(
 
 
 def tell_formatted(make: Callable[[], RaftDirectory], node_id: int) -> None:
-    """Formats a directory by `make` and prints its ids as JSON; ends the command where it cannot be formatted."""
+    """Formats a directory by `make` and prints its ids as JSON; ends the command if formatting fails."""
     try:
         made = make()
     except StorageError as error:
@@ -91,7 +91,7 @@ def tell_formatted(make: Callable[[], RaftDirectory], node_id: int) -> None:
 
 
 def controllers_of(text: str, listener: str) -> tuple[Voter, ...]:
-    """The option --initial-controllers; ends the command where it cannot be."""
+    """Parses --initial-controllers; ends the command for an invalid value."""
     found = [CONTROLLER.fullmatch(each.strip()) for each in text.split(",")]
     voters = tuple(
         voter_of(int(each[1]), Address(each[2].strip("[]"), int(each[3])), Uuid(each[4]), listener)
@@ -104,7 +104,7 @@ def controllers_of(text: str, listener: str) -> tuple[Voter, ...]:
 
 
 def voter_of(node_id: int, address: Address, directory_id: Uuid, listener: str) -> Voter:
-    """A voter of a quorum at its beginning."""
+    """A voter of a new quorum, with the newest kraft.version that it supports."""
     return Voter(ReplicaKey(node_id, directory_id), {listener: address}, 0, MAX_KRAFT_VERSION)
 
 

@@ -1,4 +1,4 @@
-"""`kcore quorum serve`: options to a raft node's settings, and the process until a signal comes."""
+"""`kcore quorum serve`: runs a raft node with the options' settings, until a signal stops it."""
 
 from collections.abc import Callable
 from dataclasses import MISSING, fields
@@ -45,14 +45,15 @@ SecurityOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="A controller's server.properties: its listener's TLS and SASL, super.users."),
 ]
-LEVELS: Final[dict[str, Level]] = {"4.3": "4.1.2", "3.9": "3.9.1"}  # And whose rules for snapshots its log has.
+# By --level: the release whose snapshot rules the log follows.
+LEVELS: Final[dict[str, Level]] = {"4.3": "4.1.2", "3.9": "3.9.1"}
 PREFIX: Final = "controller.quorum."
-METADATA: Final = "metadata_"  # How fields of MetadataLogConfig begin, whose names are not of the quorum.
+METADATA: Final = "metadata_"  # The prefix of fields from MetadataLogConfig, whose names do not begin with PREFIX.
 ANY_PORT_OF_LOOPBACK: Final = Address("127.0.0.1", 0)
 
 
 class Plan(NamedTuple):
-    """The options as they were given."""
+    """The values of the command's options."""
 
     node_id: int
     data: Path | None
@@ -69,7 +70,7 @@ class Plan(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """The durable state of a node: its log and its election state."""
+    """The durable state of a node: its ids, its log and its election state."""
 
     cluster_id: str | None
     directory_id: Uuid
@@ -80,25 +81,25 @@ class Opened(NamedTuple):
 
 
 def command(
-    id: Annotated[int, typer.Option(min=0, help="As node.id; of no voter: it observes.")],
+    id: Annotated[int, typer.Option(min=0, help="As node.id; if no voter has this id, the node is an observer.")],
     data: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="As metadata.log.dir, formatted. Without one an observer remembers nothing."),
+        typer.Option(metavar="DIR", help="As metadata.log.dir, formatted. Without it, an observer keeps no state."),
     ] = None,
     voters: Annotated[
         str | None, typer.Option(metavar="ID@HOST:PORT,...", help="Static voters, as controller.quorum.voters.")
     ] = None,
     bootstrap_controller: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT,...", help="Where voters are that the log names (KIP-853).")
+        str | None, typer.Option(metavar="HOST:PORT,...", help="Addresses of voters of a dynamic quorum (KIP-853).")
     ] = None,
     listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Default: as the voters name it, or any port of loopback.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Default: its address in --voters, or any port of loopback.")
     ] = None,
     advertise: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="The address that others connect to, if it is another.")
+        str | None, typer.Option(metavar="HOST:PORT", help="The address that other nodes use, if not --listen.")
     ] = None,
     listener_name: Annotated[str, typer.Option(help="The first of controller.listener.names.")] = "CONTROLLER",
-    level: Annotated[str, typer.Option(help="The release whose protocol it speaks: 4.3 or 3.9.")] = "4.3",
+    level: Annotated[str, typer.Option(help="The release whose protocol is used: 4.3 or 3.9.")] = "4.3",
     cluster_id: Annotated[str | None, typer.Option(help="The cluster id of an observer without --data.")] = None,
     config: Annotated[
         list[str] | None,
@@ -107,20 +108,21 @@ def command(
     security: SecurityOption = None,
     append: Annotated[
         float,
-        typer.Option(metavar="RATE", min=0, callback=finite, help="While it leads: append so many records a second."),
+        typer.Option(metavar="RATE", min=0, callback=finite, help="Records to append per second while the node leads."),
     ] = 0.0,
     record_bytes: Annotated[int, typer.Option(metavar="N", min=4, help="The size of each no-op record.")] = 256,
     audit: AuditOption = None,
     metrics: MetricsOption = None,
     answer_loop: AnswerLoopOption = "compiled",
     set_aside: SetAsideOption = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log more events.")] = False,
     shared_files: SharedFilesOption = False,
 ) -> None:
-    """Be a voter or an observer of a quorum of controllers; with --append measure how fast it commits.
+    """Run a voter or an observer of a quorum of controllers; with --append, measure how fast the quorum commits.
 
-    As a leader it appends what a leader must, and these records; it controls no brokers. SIGTERM and Ctrl-C stop it
-    cleanly. Exit code: 0 stopped so, 1 it failed, 2 usage, or the address or the directory cannot be had.
+    A leader appends the records that raft requires and those of --append; it controls no brokers. SIGTERM and Ctrl-C
+    stop the node cleanly. Exit code: 0 stopped cleanly, 1 it failed, 2 usage, or the address or the directory is not
+    available.
     """
     begin_server(verbose=verbose, shared_files=shared_files)
     listener = QuorumListenerSettings() if security is None else read_quorum_listener_settings(security, listener_name)
@@ -137,7 +139,7 @@ def run(
     answer_loop: AnswerLoopKind = "compiled",
     audit: AuditLog | None = None,
 ) -> Exit:
-    """Until a signal comes, or a fault."""
+    """Runs the node until a signal or a failure ends it; returns the exit code."""
     if plan.level not in LEVELS:
         fail(f"--level {plan.level}: {' or '.join(LEVELS)}")
     if (plan.voters is None) == (plan.bootstrap is None):
@@ -196,7 +198,7 @@ def _addresses(text: str) -> list[Address]:
 
 
 def _settings(given: list[str]) -> dict[str, Any]:
-    """Fields of RaftConfig by Kafka's names."""
+    """Fields of RaftConfig from settings with Kafka's names; ends the command for an invalid setting."""
     kinds = {
         each.name: bool if each.type is bool else int
         for each in fields(RaftConfig)
@@ -220,7 +222,7 @@ def _settings(given: list[str]) -> dict[str, Any]:
 
 
 def _name_of(field: str) -> str:
-    """Kafka's."""
+    """Kafka's name of the setting of a field of RaftConfig."""
     return ("" if field.startswith(METADATA) else PREFIX) + field.replace("_", ".")
 
 

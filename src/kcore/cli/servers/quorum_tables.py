@@ -1,4 +1,4 @@
-"""A quorum's description as text: as kafka-metadata-quorum.sh prints it, and as KIP-595 drew it.
+"""A quorum's description as text, in the formats of kafka-metadata-quorum.sh and of KIP-595.
 
 Source: MetadataQuorumCommand of 4.3.1 and 3.9.1, ToolsUtils.prettyPrintTable, RaftVoterEndpoint.
 """
@@ -16,14 +16,14 @@ HEADER: Final = (
     *("NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status"),
 )
 UNKNOWN: Final = -1
-# The document's table: columns begin at stops of four characters.
+# The table of KIP-595, whose columns begin at multiples of TAB characters.
 SEED_HEADER: Final = ("ReplicaId", "LogEndOffset", "Lag", "LagTimeMs", "Status")
 SEED_WIDTHS: Final = (12, 16, 8, 12)
 TAB: Final = 4
 
 
 def status(description: QuorumDescription, level: str = "4.3") -> list[str]:
-    """The lines of `--status`; `level` 3.9 writes a directory that is not known as null, 4.3 leaves it out."""
+    """The lines of `--status`. For an unknown directory, `level` 3.9 prints null and 4.3 prints nothing."""
     partition, endpoints = description.partition, _endpoints(description)
     lag, lag_time_ms = _max_follower_lag(description)
     voters = [_replica(each, endpoints, level) for each in partition.current_voters]
@@ -42,7 +42,7 @@ def status(description: QuorumDescription, level: str = "4.3") -> list[str]:
 
 
 def seed_status(description: QuorumDescription) -> list[str]:
-    """As KIP-595 drew it, tabs and all."""
+    """The lines of `--status` in the format of KIP-595, with its tabs."""
     partition = description.partition
     lag, lag_time_ms = _max_follower_lag(description)
     return [
@@ -57,9 +57,9 @@ def seed_status(description: QuorumDescription) -> list[str]:
 
 
 def replication(description: QuorumDescription, now_ms: int | None = None) -> list[str]:
-    """The lines of `--replication`, the leader's first; with `now_ms` as `--human-readable` prints them.
+    """The lines of `--replication`, the leader's first. With `now_ms`, times are ages, as in `--human-readable`.
 
-    TargetError for a time that has not come yet: two clocks disagree.
+    Raises TargetError for a time in the future: the clocks of the two machines disagree.
     """
     leader = leader_of(description)
     rows = [HEADER]
@@ -78,7 +78,7 @@ def replication(description: QuorumDescription, now_ms: int | None = None) -> li
 
 
 def seed_replication(description: QuorumDescription) -> list[str]:
-    """As KIP-595 drew it, tabs and all."""
+    """The lines of `--replication` in the format of KIP-595, with its tabs."""
     leader = leader_of(description)
     rows: list[Sequence[object]] = [SEED_HEADER]
     for replica, role in _roles(description):
@@ -88,7 +88,7 @@ def seed_replication(description: QuorumDescription) -> list[str]:
 
 
 def as_json(description: QuorumDescription) -> dict[str, Any]:
-    """The whole description, with Kafka's names."""
+    """The whole description, with Kafka's field names."""
     partition, endpoints = description.partition, _endpoints(description)
     lag, lag_time_ms = _max_follower_lag(description)
     return {
@@ -114,7 +114,7 @@ def as_json(description: QuorumDescription) -> dict[str, Any]:
 
 
 def leader_of(description: QuorumDescription) -> ReplicaState:
-    """Among the voters; TargetError for a leader that is being removed; Kafka's tool fails then, too."""
+    """The leader's state. Raises TargetError, as Kafka's tool does, if a leader that is being removed is no voter."""
     partition = description.partition
     for each in partition.current_voters:
         if each.replica_id == partition.leader_id:
@@ -133,7 +133,7 @@ def _roles(description: QuorumDescription) -> list[tuple[ReplicaState, str]]:
 
 
 def _max_follower_lag(description: QuorumDescription) -> tuple[int, int]:
-    """The lag of the first voter with the smallest end offset: missing records, and since when."""
+    """The lag in records and in milliseconds of the first voter with the smallest end offset."""
     leader = leader_of(description)
     slowest = min(description.partition.current_voters, key=lambda each: each.log_end_offset)
     lag_time_ms = 0 if slowest is leader else _lag_time_ms(leader, slowest)
@@ -146,7 +146,7 @@ def _lag_time_ms(leader: ReplicaState, replica: ReplicaState) -> int:
 
 
 def _endpoints(description: QuorumDescription) -> dict[int, list[str]]:
-    """By node, as RaftVoterEndpoint prints them."""
+    """The listeners of each node by its id, as RaftVoterEndpoint prints them."""
 
     def text(name: str, host: str, port: int) -> str:
         return f"{name}://[{host}]:{port}" if ":" in host else f"{name}://{host}:{port}"
@@ -179,6 +179,6 @@ def _time(timestamp_ms: int, now_ms: int | None, what: str) -> str:
 
 
 def _tabbed(value: object, width: int) -> str:
-    """The value, and as many tabs as lead to the column's end."""
+    """The value, followed by tabs up to the end of its column."""
     text = str(value)
     return text + "\t" * max(1, -(-(width - len(text)) // TAB))

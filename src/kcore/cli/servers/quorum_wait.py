@@ -1,4 +1,4 @@
-"""`kcore quorum wait`: waits until a quorum has a leader and its voters have caught up, for scripts of rolls."""
+"""`kcore quorum wait`: waits until a quorum has a leader and its voters have caught up, for rolling restarts."""
 
 import asyncio
 import time
@@ -20,21 +20,21 @@ from kcore.raft.membership.replicas import Address
 from kcore.schema.describe_quorum import Node
 from kcore.server.quorum_node.describe import QuorumDescription, describe_quorum
 
-LOOK_S: Final = 0.2  # Between two looks.
+LOOK_S: Final = 0.2  # Seconds between two requests.
 
 
 def command(
     controllers: Annotated[str, typer.Argument(metavar="HOST:PORT,...", help="The controllers that must be ready.")],
-    timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, callback=finite, help="Give up after that time.")
-    ] = 60.0,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, callback=finite, help="The time limit.")] = 60.0,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """Wait until a quorum has a leader and the logs of the named voters have all that is committed.
+    """Wait until a quorum has a leader and the named voters have all committed records.
 
-    A roll restarts one controller, waits for it, and goes on to the next. Only the leader's view of their logs
-    counts: `/ready` of a controller with --metrics also waits until it has read its log. Exit code: 0 ready,
-    1 not ready in time, 2 usage.
+    Between two restarts of a rolling restart, this command waits for the restarted controller. It asks only the leader
+    for the state of the voters' logs. `/ready` of a controller with --metrics also waits until the controller has read
+    its log.
+
+    Exit code: 0 ready, 1 not ready in time, 2 usage.
     """
     addresses = [Address(*address_of("HOST:PORT", each.strip())) for each in controllers.split(",")]
     raise typer.Exit(asyncio.run(_wait(addresses, timeout, security_in(command_config))))
@@ -57,7 +57,7 @@ async def _wait(addresses: list[Address], timeout_s: float, security: Callable[[
 async def _problem(
     addresses: Sequence[Address], timeout_s: float, security: Callable[[], Security] | None
 ) -> str | None:
-    """Why the controllers are not ready; None when they are. Each controller must answer a request itself."""
+    """The reason why the controllers are not ready; None if they are. Each controller must answer a request itself."""
     for address in addresses:
         try:
             found = await describe_quorum(
@@ -73,7 +73,7 @@ async def _problem(
 
 
 def why_not_ready(found: QuorumDescription, address: Address) -> str | None:
-    """Why the voter at `address` is not ready, by the leader's answer; all voters count if it names no addresses."""
+    """Why the voter at `address` is not ready, by the leader's answer. If that has no addresses, all voters count."""
     partition = found.partition
     ids = {node.node_id for node in found.nodes if _listens_at(node, address)}
     voters = [each for each in partition.current_voters if not ids or each.replica_id in ids]

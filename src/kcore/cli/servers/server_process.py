@@ -1,4 +1,4 @@
-"""Shared by the commands that run a server: its log, its end, and addresses as options."""
+"""The common part of commands that run a server: its log, its signals, its main loop, and addresses as options."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ Work: TypeAlias = Iterable[Coroutine[Any, Any, object]]
 
 
 class Server(Protocol):
-    """A controller, a broker or a node of a quorum."""
+    """A server that `run_until_stopped` runs: a controller, a broker or a node of a quorum."""
 
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, *_: object) -> None: ...
@@ -38,7 +38,7 @@ S = TypeVar("S", bound=Server)
 
 
 def address_of(option: str, text: str) -> tuple[str, int]:
-    """Host and port; ends the command with exit code 2 for anything else."""
+    """Parses HOST:PORT; ends the command with exit code 2 for another text."""
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal():
         fail(f"{option} {text!r}: give HOST:PORT")
@@ -48,21 +48,21 @@ def address_of(option: str, text: str) -> tuple[str, int]:
 
 
 def use_all_descriptors() -> None:
-    """The process may have as many as its hard limit allows from now on, as every process of Java does."""
+    """Raises the limit of open descriptors to the process's hard limit, as Java does at its start."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):  # Some systems call a limit unlimited and refuse that.
+    with suppress(OSError, ValueError):  # Some systems report an unlimited hard limit, and refuse it as a limit.
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def begin_server(*, verbose: bool, shared_files: bool) -> None:
-    """Sets the mode of the process's files, its log, and the number of its descriptors."""
+    """Sets the modes of the process's files, starts its log, and raises its limit of descriptors."""
     keep_private(shared_files)
     begin_log(verbose=verbose)
     use_all_descriptors()
 
 
 def begin_log(*, verbose: bool) -> None:
-    """Begins to log to stderr; from kazoo only warnings and errors."""
+    """Starts to log to stderr; from kazoo, only warnings and errors."""
     lines = logging.StreamHandler()
     lines.setFormatter(_Printable(LOG_LINE))
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[lines])
@@ -70,7 +70,7 @@ def begin_log(*, verbose: bool) -> None:
 
 
 class _Printable(logging.Formatter):
-    """A message is one line, whatever peers have put into it; a traceback has its lines."""
+    """Formats a log message on one line, even if peers put line breaks into it; a traceback keeps its lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = printable(record.message)
@@ -81,18 +81,19 @@ class _Printable(logging.Formatter):
 
 
 def stop_signal() -> asyncio.Event:
-    """An event that SIGINT and SIGTERM set from now on, until the command's task is done."""
+    """An event that SIGINT and SIGTERM set until the command's task is done."""
     stopped, task = asyncio.Event(), asyncio.current_task()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     if task is not None:
-        # The loop closes what signals write to before it takes them off: one in between would leave a traceback.
+        # The loop closes the sockets of signals before it removes their handlers: a signal between the two would print
+        # a traceback.
         task.add_done_callback(lambda _: signal.set_wakeup_fd(-1))
     return stopped
 
 
 async def until_first(*work: Coroutine[Any, Any, object]) -> None:
-    """Waits until one coroutine ends or fails, and cancels the others. Failures are logged where they happen."""
+    """Waits until one coroutine ends or fails, and cancels the others. Each failure is logged by the server itself."""
     tasks = [asyncio.create_task(each) for each in work]
     _, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in rest:
@@ -101,7 +102,7 @@ async def until_first(*work: Coroutine[Any, Any, object]) -> None:
 
 
 def serving(page: "MetricsPage | None", module: str, server: object) -> AbstractAsyncContextManager[None]:
-    """Within it the page shows that server; the module that makes families of its figures is imported now."""
+    """A context in which `page` shows the server's metrics, which the module named `module` makes."""
     return nullcontext() if page is None else page.serving(import_module(module).collector(server))
 
 
@@ -112,14 +113,14 @@ async def run_until_stopped(
     families: str = "",
     work: Callable[[S], Work] = lambda _: (),
 ) -> Exit:
-    """Runs a server until a signal comes, or until the server or its `work` fails.
+    """Runs a server until a signal comes, or until the server or its `work` fails; returns the exit code.
 
-    `began` is the line for the log once the server listens, up to its port; `families` is the module of the page's
-    metrics. Ends the command with exit code 2 if the server cannot start.
+    `began` is the log line of a listening server, without its port; `families` is the module of the page's metrics.
+    Ends the command with exit code 2 if the server cannot start.
     """
     stopped = stop_signal()
     try:
-        with rare_collections():  # A collection that looks at ten thousand connections holds up all their requests.
+        with rare_collections():  # A full collection over 10,000 connections would delay all their requests.
             async with make() as server, serving(page, families, server):
                 logging.info("%s%s", began, server.port)
                 await until_first(stopped.wait(), server.wait_failed(), *work(server))

@@ -1,4 +1,10 @@
-"""The main job: plans, results, reports and their comparison."""
+"""Runs benchmark plans; summarises, reports and compares their results.
+
+- `bench_plan`, `plan_rules`, `builtin`: a plan, the values of its keys, and the built-in plans.
+- `job`, `bench_results`: the run of a plan, and its results.
+- `tables`, `shapes_table`, `bench_report`, `bench_charts`, `bench_history`: results on a terminal and as a page.
+- `compare`, `compare_views`, `compare_page`: the comparison of two runs, as text and as a page.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

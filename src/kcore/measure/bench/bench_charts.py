@@ -1,4 +1,4 @@
-"""The charts of a benchmark's report, each with the table of its numbers."""
+"""The charts of a benchmark's report, and the texts of their marks."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ _DASHED = (0, (4, 3))
 
 
 def cost_chart(title: str, summaries: Sequence[Summary]) -> str:
-    """Time against partitions on log axes: a line an operation, a band from best to p99, memcpy dashed."""
+    """Draws times against partitions on log axes: a line per operation, a band from best to p99, memcpy dashed."""
     names = list(dict.fromkeys(summary.operation for summary in summaries))
     lines = [sorted((s for s in summaries if s.operation == name), key=lambda s: s.partitions) for name in names]
 
@@ -43,10 +43,10 @@ def cost_chart(title: str, summaries: Sequence[Summary]) -> str:
 
 
 def _memcpy_bounds(chart: Chart, lines: Sequence[Sequence[Summary]]) -> None:
-    """Dashed: grey if all operations move the same bytes, else in each one's colour."""
+    """Draws memcpy lines: one grey line if all operations move the same bytes, otherwise one in each line's colour."""
     sizes = {(s.partitions, s.moved_bytes) for line in lines for s in line}
     shared = len(sizes) == len({partitions for partitions, _ in sizes})
-    # Copies of the same bytes differ by noise alone: one line for all, that of the operation with the most sizes.
+    # Copies of the same bytes differ only by noise: one line is drawn, from the operation with the most sizes.
     chosen = [max(lines, key=len)] if shared else lines
     chart.axis.plot([], [], color=FAINT, ls=_DASHED, lw=1.1, marker=".", ms=4, label=MEMCPY)
     for nth, line in enumerate(chosen):
@@ -57,7 +57,7 @@ def _memcpy_bounds(chart: Chart, lines: Sequence[Sequence[Summary]]) -> None:
 
 
 def median_chart(title: str, summaries: Sequence[Summary]) -> str:
-    """The median of each operation at one size, and memcpy of the same bytes."""
+    """Draws the median of each operation at one size, and memcpy of the same bytes."""
     bars = [
         Bar(each.action, each.median_ns, KCORE, tip(each), _noted_median(each), each.memcpy_ns or None)
         for each in summaries
@@ -66,13 +66,13 @@ def median_chart(title: str, summaries: Sequence[Summary]) -> str:
 
 
 def spread_chart(title: str, summaries: Sequence[Summary]) -> str:
-    """The distribution of each operation's times at one size."""
+    """Draws the distribution of each operation's times at one size."""
     boxes = [Box(f"{each.action}, {duration(each.median_ns)}", each.spread, KCORE, tip(each)) for each in summaries]
     return box_chart(title, boxes)
 
 
 def tip(summary: Summary) -> str:
-    """The text of a mark: the figures of one operation at one size."""
+    """The text that the pointer shows at a mark: the figures of one operation at one size."""
     lines = [
         f"{summary.operation}, {summary.partitions:,} partitions, {summary.brokers:,} brokers",
         f"median {duration(summary.median_ns)} (95%: {duration(summary.low_ns)} to {duration(summary.high_ns)})",
@@ -84,7 +84,7 @@ def tip(summary: Summary) -> str:
 
 
 def distance_of(summaries: Sequence[Summary]) -> list[Summary]:
-    """Each operation at the largest size that has a memcpy to compare with, the farthest from it first."""
+    """Each operation at the largest size for which memcpy was timed; the largest multiple of memcpy comes first."""
     largest: dict[tuple[str, str], Summary] = {}
     for summary in summaries:
         key = (summary.workload, summary.operation)
@@ -94,7 +94,7 @@ def distance_of(summaries: Sequence[Summary]) -> list[Summary]:
 
 
 def distance_chart(workload: str, summaries: Sequence[Summary]) -> str:
-    """How many times memcpy each operation costs: points on a logarithmic axis."""
+    """Draws the time of each operation as a multiple of memcpy, on a log axis."""
     dots = [
         Dot(each.operation, each.times_memcpy, KCORE, tip(each), _distance_note(each))
         for each in summaries
@@ -114,7 +114,7 @@ def _noted_median(summary: Summary) -> str:
 
 
 def shapes_charts(summaries: Sequence[Summary]) -> list[str]:
-    """Bytes a partition of every shape: on the wire, as columns, as objects."""
+    """Draws the bytes per partition of every message shape: on the wire, as columns, as objects."""
     head, *rows = shape_rows(summaries)
     names = [row[0].replace("Request", "") for row in rows]
     return [_shapes_chart(head[at], [*zip(names, (row[at] for row in rows), strict=True)]) for at in (1, 2, 3)]
@@ -130,7 +130,7 @@ def _shapes_chart(title: str, rows: Sequence[tuple[str, str]]) -> str:
 
 
 def workers_chart(rows: Sequence[Row]) -> str:
-    """When each cell ran, and on which worker process."""
+    """Draws when each cell ran, and on which worker process; empty if no row names a process."""
     cells = {(row["pid"], row["started_ms"], row["cell_ns"], row["workload"]) for row in rows if row["pid"] is not None}
     if not cells:
         return ""
@@ -155,7 +155,7 @@ def workers_chart(rows: Sequence[Row]) -> str:
 
 
 def history_chart(title: str, labels: Sequence[str], ratios: dict[str, Sequence[float | None]], bound: float) -> str:
-    """Medians of earlier runs and of this one over this one's: a line an operation, the rule's bounds dashed."""
+    """Draws each operation's medians in earlier runs as multiples of this run's median, with the thresholds dashed."""
 
     def body(chart: Chart) -> None:
         for nth, (name, line) in enumerate(ratios.items()):

@@ -1,4 +1,4 @@
-"""Compares a run with earlier runs of the same machine: the newest is the baseline, all are the history."""
+"""Compares a run with earlier runs on the same machine. The newest earlier run is the baseline."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,11 +14,11 @@ from kcore.measure.report.units import duration
 from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 
 _KIND: Final = ResultKind(ROW_SCHEMA, NEEDED, own=("workload", "operation"))
-_MOST_LINES: Final = 6  # Lines in a chart: the operations that changed most.
+_MOST_LINES: Final = 6  # Lines in a chart: the operations whose times changed most.
 
 
 class History:
-    """Earlier runs with operations in common with this one."""
+    """The earlier runs that have operations in common with this run."""
 
     def __init__(self, directory: Path | None, facts: Mapping[str, Any], summaries: Sequence[Summary]) -> None:
         self.now = list(summaries)
@@ -30,11 +30,11 @@ class History:
 
     @property
     def baseline(self) -> Comparison | None:
-        """The comparison with the newest earlier run, over the operations that both runs have."""
+        """The comparison with the newest earlier run, over the operations of both runs; None without such a run."""
         return compare(self.runs[-1][1], self.now) if self.runs else None
 
     def verdict(self) -> list[str]:
-        """One sentence, if there is an earlier run."""
+        """One sentence on the newest earlier run; empty if there is none."""
         if not (found := self.baseline):
             return []
         return [f"Against the run before ({self.runs[-1][0].path.name}): {found.verdict}."]
@@ -74,7 +74,7 @@ class History:
         return found
 
     def _medians(self, summary: Summary) -> list[int | None]:
-        """The operation's median in every run, this run last; None where a run lacks the operation."""
+        """The operation's median in every run, this run last; None for a run without the operation."""
         olds = [next((each.median_ns for each in run if each.key == summary.key), None) for _, run in self.runs]
         return [*olds, summary.median_ns]
 
@@ -89,5 +89,5 @@ def _name(summary: Summary) -> str:
 
 
 def _swing(line: Sequence[float | None]) -> float:
-    """The line's largest distance from 1, as a factor."""
+    """The line's largest distance from 1, as a factor of at least 1."""
     return max(max(ratio, 1 / ratio) for ratio in line if ratio)

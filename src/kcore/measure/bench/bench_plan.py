@@ -1,4 +1,4 @@
-"""A plan says which workloads to run, at which sizes and how often. It is TOML; unknown keys are errors."""
+"""Benchmark plans in TOML: which workloads to run, at which sizes and how often. Unknown keys are errors."""
 
 import json
 import re
@@ -28,7 +28,7 @@ HEADER = re.compile(r"^\s*\[\[\s*workload\s*\]\]")
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPlan:
-    """One `[[workload]]`: every size of `partitions` with every size of `brokers`."""
+    """One `[[workload]]`: each size of `partitions` runs with each size of `brokers`."""
 
     name: str
     partitions: tuple[int, ...] = (100_000,)
@@ -50,11 +50,11 @@ class WorkloadPlan:
 
     @property
     def cell_count(self) -> int:
-        """The number of cells, without repeats of the same cell."""
+        """The number of cells; equal sizes count once."""
         return len({*self.partitions}) * len({*self.brokers}) * self.repeat
 
     def cells(self, of_file: bool = False) -> list[Cell]:
-        """A cell a size and repetition; `of_file`: the cluster is a file's."""
+        """One cell per size and repetition; `of_file`: the cluster comes from a file."""
         sizes = product(self.partitions, self.brokers, range(self.repeat))
         return [self._cell(partitions, brokers, nth, of_file) for partitions, brokers, nth in sizes]
 
@@ -77,7 +77,7 @@ DEFAULTS: dict[str, Any] = {each.name: each.default for each in fields(WorkloadP
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run. `cluster` names a file that stands for the generated cluster."""
+    """The workloads to run. `cluster` names a file with a real cluster, in place of generated clusters."""
 
     workloads: tuple[WorkloadPlan, ...]
     cluster: str | None = None
@@ -85,7 +85,7 @@ class Plan:
 
     @classmethod
     def of(cls, plan: "Plan | Mapping[str, Any] | str | Path") -> Self:
-        """From a plan, a mapping like the TOML's, a built-in plan's name, or a file; PlanError says what is wrong."""
+        """Makes a plan from a plan, a mapping, a built-in plan's name, or a file; PlanError if it is invalid."""
         if isinstance(plan, cls):
             return plan
         if isinstance(plan, Mapping):
@@ -104,7 +104,7 @@ class Plan:
 
     @classmethod
     def parse(cls, text: str, title: str = "plan") -> Self:
-        """Parses TOML text; an error message starts with `title`, and the line if it is found."""
+        """Parses TOML text. An error message starts with `title`, and with the line number if it is found."""
         try:
             mapping = tomllib.loads(text)
         except (ValueError, RecursionError) as error:
@@ -128,25 +128,26 @@ class Plan:
         return plan
 
     def check(self) -> None:
-        """PlanError for values that do not go together, such as more replicas than brokers."""
+        """Raises PlanError for values that contradict each other, such as more replicas than brokers."""
         for workload in self.workloads:
             if wrong := contradiction(workload, self.cluster is not None):
                 raise PlanError(f"{self.title}, {workload.name}: {wrong}")
-        # Counted before they are made: three short lists may ask for billions.
+        # Cells are counted before they are made: three short lists may describe billions of cells.
         if (count := sum(workload.cell_count for workload in self.workloads)) > MOST_CELLS:
             raise PlanError(f"{self.title}: {count:,} cells are more than {MOST_CELLS:,}")
 
     def with_options(self, **options: Any) -> "Plan":
-        """The same plan with what is not None replaced in every workload: any of its keys but the name.
+        """A copy of the plan in which each option that is not None replaces that key in every workload.
 
-        Keys of clusters are left out of workloads that have none. PlanError for a value that cannot be.
+        `name` cannot be replaced. Keys of clusters are not applied to workloads without a cluster. Raises PlanError for
+        an invalid value.
         """
         given = {key: value for key, value in options.items() if value is not None}
         for key, value in given.items():
             check_value(key, value, f"{key}: ")
         for one, other in (TOPICS, TOPICS[::-1]):
             if one in given and other not in given:
-                given[other] = DEFAULTS[other]  # The option stands in place of what the plan has.
+                given[other] = DEFAULTS[other]  # The option replaces both of the plan's keys.
         usual = {key: value for key, value in given.items() if key not in CLUSTER_KEYS}
         workloads = (replace(each, **(given if each.has_cluster else usual)) for each in self.workloads)
         plan = replace(self, workloads=tuple(workloads))
@@ -154,12 +155,12 @@ class Plan:
         return plan
 
     def cells(self) -> list[Cell]:
-        """Every cell, the largest first: a long cell that started last would delay the end."""
+        """Every cell, the largest first: a long cell that started last would delay the end of the run."""
         cells = [cell for workload in self.workloads for cell in workload.cells(self.cluster is not None)]
         return sorted(dict.fromkeys(cells), key=lambda cell: -cell.partitions)
 
     def to_toml(self) -> str:
-        """The plan as a file that gives the same plan."""
+        """The plan as TOML text that parses to the same plan."""
         head = f"cluster = {json.dumps(self.cluster)}\n\n" if self.cluster is not None else ""
         return head + "\n".join(_toml(workload) for workload in self.workloads)
 
@@ -173,7 +174,7 @@ def _toml(workload: WorkloadPlan) -> str:
 
 
 def contradiction(workload: WorkloadPlan, of_file: bool) -> str:
-    """The contradiction between a workload's keys, empty without one; `of_file`: a file has the cluster."""
+    """The contradiction between a workload's keys, empty if none; `of_file`: the cluster comes from a file."""
     given = [key for key in CLUSTER_KEYS if getattr(workload, key) != DEFAULTS[key]]
     if not workload.has_cluster:
         return f"it has logs and no cluster, so no '{given[0]}'" if given else ""
@@ -196,7 +197,7 @@ def contradiction(workload: WorkloadPlan, of_file: bool) -> str:
 
 
 def check_value(key: str, value: Any, where: str) -> None:
-    """PlanError if a workload's key cannot have that value."""
+    """Raises PlanError if the key of a workload cannot have this value."""
     fits, wanted, names = RULES[key]
     if not fits(value):
         raise PlanError(f"{where}'{key}' must be {wanted}, not {value!r}{did_you_mean(value, names)}")
@@ -218,7 +219,7 @@ def _entry(entry: Any, nth: int, title: str, text: str) -> WorkloadPlan:
 
 
 def _place(title: str, text: str, key: str | None, nth: int | None = None) -> str:
-    """The title, line and table of a key, as far as a search finds them: `tomllib` keeps no positions."""
+    """Title, line and table of a key for an error, found by a text search: `tomllib` keeps no positions."""
     table = 0
     key_line = re.compile(rf"^\s*[\"']?{re.escape(key)}[\"']?\s*=" if key is not None else r"^\s*\[\[")
     where = title if nth is None else f"{title}, workload {nth + 1}"

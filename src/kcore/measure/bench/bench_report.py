@@ -43,32 +43,32 @@ from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.measure import BUDGET_NS, SAMPLES_AT_LEAST, SAMPLES_AT_MOST
 
 COLUMNS_TOLD = (
-    "Times are of a run; lines and bars of the charts are medians, bands reach from the best to the p99. 95%: interval "
-    "of the median; each: a partition handled; x memcpy: best time over memcpy of the bytes that must at least move; "
-    "peak: growth of memory in a run."
+    "Times are of one run; lines and bars are medians, bands reach from the best to the p99. 95%: confidence interval "
+    "of the median; each: per handled partition; x memcpy: best time over memcpy of the least bytes to move; "
+    "peak: growth of memory in one run."
 )
 NOTES = (
-    "A cell makes its input, runs each operation once to warm it up, weighs one run, then times runs until "
+    "A cell makes its input, runs each operation once to warm it up, measures one run's memory, then times runs until "
     f"{BUDGET_NS / 1e9:.1f} s are spent, at least {SAMPLES_AT_LEAST} and at most {SAMPLES_AT_MOST}. Python's collector "
     "is off while the clock runs. With few samples the p99 is the slowest run.",
     INTERVAL,
     LIMITS,
-    "Every run's result is hashed, and the hash compared within the cell and with the other repetitions: a time "
-    "counts only if the same was computed.",
-    "Memcpy is copying the bytes that must at least move (the message, or the columns read and written) between "
-    "buffers already mapped, in the same process right after. Below a microsecond no ratio is given. It has caches "
-    "warmer than real work does, so a ratio of 1 is out of reach.",
-    "Peak memory is the growth of the process's resident high-water mark in one run, its result included, its input "
-    "not; memory already held by the allocator does not count.",
-    "As many cells ran at a time as the master has slots, and they share caches and memory bandwidth. For quieter "
-    "figures use --master 'local[1]'. Take ratios within one run, not absolute times between machines.",
+    "Every run's result is hashed, and the hashes within a cell and between repetitions are compared: a time "
+    "counts only if all results are equal.",
+    "Memcpy copies the least bytes that an operation must move (the message, or the columns read and written) between "
+    "mapped buffers, in the same process after the operation. Below a microsecond no ratio is given. Its caches are "
+    "warmer than those of real work, so no operation reaches a ratio of 1.",
+    "Peak memory is the growth of the process's resident high-water mark in one run, with its result and without its "
+    "input; memory that the allocator already held does not count.",
+    "The master ran one cell per slot at the same time; these share caches and memory bandwidth. For less noisy "
+    "figures use --master 'local[1]'. Compare ratios within one run, not absolute times between machines.",
 )
 
 
 def render(table: pa.Table, cells: Sequence[Cell], directory: Path | None = None, storm: str = "") -> str:
-    """Renders the page for a run of `cells`; earlier runs may lie beside `directory`.
+    """Renders the page for a run of `cells`. Earlier runs are searched beside `directory`.
 
-    `storm`: the section of the storm that ended the run.
+    `storm`: the HTML section of the storm that ended the run, or empty.
     """
     rows, facts = table.to_pylist(), facts_of(table)
     summaries = summarise(rows)
@@ -104,15 +104,15 @@ def _where(facts: dict[str, Any]) -> str:
 
 
 def _answer(summaries: Sequence[Summary]) -> str:
-    """Compares the operations' times with the time of copying the bytes that they must move."""
+    """The page's answer: the operations' times as multiples of the time to copy the bytes that they must move."""
     found = distance_of([summary for summary in summaries if summary.workload != "shapes"])
     if not found:
         return ""
     times = [each.times_memcpy or 0.0 for each in found]
     ends = " to ".join(f"{three_digits(times[at])} ({found[at].workload}, {found[at].operation})" for at in (-1, 0))
     sentence = (
-        f"An operation needs {three_digits(median(times))} times what copying its bytes takes: the median of "
-        f"{len(found)}, which lie from {ends}."
+        f"An operation takes {three_digits(median(times))} times as long as copying its bytes: the median of "
+        f"{len(found)} operations, from {ends}."
     )
     noisy = [each for each in found if each.noise]
     why = f"{len(noisy)} of these {len(found)} figures are noisy"
@@ -120,7 +120,7 @@ def _answer(summaries: Sequence[Summary]) -> str:
 
 
 def _verdict(rows: Sequence[Row], cells: Sequence[Cell]) -> str:
-    """One line without failures; otherwise every failure by name."""
+    """One sentence if all cells succeeded; otherwise one line for each failure."""
     bad = [
         f"failed: {row['workload']}, {row['partitions']:,} partitions, {row['brokers']:,} brokers, "
         f"repetition {row['repetition']}: {row['error']}"
@@ -134,11 +134,11 @@ def _verdict(rows: Sequence[Row], cells: Sequence[Cell]) -> str:
 
 
 def _noise(summaries: Sequence[Summary]) -> list[str]:
-    """One sentence, if any operation is noisy."""
+    """One sentence if any operation is noisy."""
     noisy = [summary for summary in summaries if summary.spread.noise]
     if not noisy:
         return []
-    return [f"{len(noisy)} of {len(summaries)} figures are noisy: their marks say by what."]
+    return [f"{len(noisy)} of {len(summaries)} figures are noisy: their marks say why."]
 
 
 def _overview(summaries: Sequence[Summary]) -> str:
@@ -150,8 +150,8 @@ def _overview(summaries: Sequence[Summary]) -> str:
     if not figures:
         return ""
     caption = (
-        "Best time over memcpy of the bytes that must at least move, each operation at its largest size; behind it the "
-        "best time a partition handled."
+        "Best time over memcpy of the least bytes to move, each operation at its largest size; followed by the "
+        "best time per handled partition."
     )
     return f"<h2>How far from memcpy</h2>{paragraphs([caption], 'lead')}{charts(figures, packed=True)}"
 
@@ -187,7 +187,7 @@ def _sizes(summaries: Sequence[Summary]) -> list[tuple[int, int]]:
 
 
 def _drawn(name: str, summaries: Sequence[Summary]) -> list[str]:
-    """A chart a group: against partitions where there are several sizes, else the distributions."""
+    """A chart per group: times against partitions if there are several sizes, otherwise the distributions."""
     brokers = sorted({summary.brokers for summary in summaries})
     found = []
     for group in dict.fromkeys(summary.group for summary in summaries):
@@ -202,7 +202,7 @@ def _drawn(name: str, summaries: Sequence[Summary]) -> list[str]:
 
 
 def _several_spreads(summaries: Sequence[Summary]) -> str:
-    """Folded, the distributions at the largest size, where the charts above are against partitions."""
+    """If the charts above are against partitions: the distributions at the largest size, folded."""
     if len({summary.partitions for summary in summaries}) == 1:
         return ""
     largest = _sizes(summaries)[-1]
@@ -220,7 +220,7 @@ def _figures(summaries: Sequence[Summary]) -> str:
     starts = {id(next(group)) for _, group in groupby(ordered, lambda summary: (summary.partitions, summary.brokers))}
     varies = {
         name: len({getattr(each, name) for each in ordered}) > 1 for name in ("partitions", "brokers")
-    }  # The text above the table has the values that all rows share.
+    }  # Values that all rows share are in the text above the table.
     shown = [name for name, several in varies.items() if several]
     rows: list[tuple[Sequence[str | Marked], bool]] = [
         (
@@ -240,5 +240,5 @@ def _marked(summary: Summary) -> Marked:
 
 
 def _workers(rows: Sequence[Row]) -> str:
-    caption = "Each bar is a cell, set-up and warm-up included; a lane is a Python process of a Spark executor."
+    caption = "Each bar is a cell, with set-up and warm-up; a lane is a Python process of a Spark executor."
     return f'<h2 id="workers">Who ran what</h2>{figure(workers_chart(rows), caption)}'

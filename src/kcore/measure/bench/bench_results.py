@@ -1,4 +1,4 @@
-"""Results of a run, one row per operation and cell: their summaries, their checks and their files."""
+"""The results of a run, one row per operation and cell: their summaries, checks and files."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -19,14 +19,14 @@ from kcore.spark.failures import is_spark_at_fault
 
 Row = dict[str, Any]
 _MEASURED: Final = ("samples_ns", "handled_partitions", "memcpy_ns", "moved_bytes", "digest")
-NEEDED: Final = (*KEY, *_MEASURED, "error")  # Results of older versions may lack the other columns.
+NEEDED: Final = (*KEY, *_MEASURED, "error")  # Older versions wrote results without the other columns.
 _SHARES: Final = {"quarter_ns": 25, "median_ns": 50, "three_quarters_ns": 75, "p99_ns": 99}
 _BOUNDS: Final = ("low_ns", "high_ns")
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """All repetitions of one operation at one size; times over all samples."""
+    """All repetitions of one operation at one size; its times are over all samples."""
 
     workload: str
     operation: str
@@ -41,7 +41,7 @@ class Summary:
     median_ns: int
     three_quarters_ns: int
     p99_ns: int
-    low_ns: int  # of the median's confidence interval
+    low_ns: int  # The low end of the confidence interval of the median.
     high_ns: int
     memcpy_ns: int
     moved_bytes: int
@@ -49,7 +49,7 @@ class Summary:
     memory_bytes: int | None
     peak_bytes: int | None
     digest: str
-    times_ns: Sequence[int] = field(default=(), repr=False)  # Every sample, in order.
+    times_ns: Sequence[int] = field(default=(), repr=False)  # All samples, sorted.
 
     @property
     def ns_per_partition(self) -> float:
@@ -65,7 +65,7 @@ class Summary:
 
     @property
     def times_memcpy(self) -> float | None:
-        """Best time over best memcpy of the same bytes; None where there is too little to copy to time it."""
+        """Best time over best memcpy of the same bytes; None if memcpy is too short to be timed."""
         return self.min_ns / self.memcpy_ns if self.memcpy_ns >= 1_000 else None
 
     @property
@@ -76,12 +76,12 @@ class Summary:
 
     @property
     def noise(self) -> list[str]:
-        """The reasons, in words, why the figures are doubtful."""
+        """The reasons why the figures are noisy, in words."""
         return self.spread.noise
 
     @property
     def named(self) -> Row:
-        """The fields that distinguish the row within a run."""
+        """The fields of KEY by name: they identify the row within a run."""
         return {name: getattr(self, name) for name in KEY}
 
     @property
@@ -101,7 +101,7 @@ class Summary:
         return tuple(getattr(self, name) for name in KEY)
 
     def as_row(self) -> Row:
-        """The row for JSON: the kept values and the values derived from them."""
+        """The row for JSON: the fields except the samples, and the derived figures."""
         noise = {"noise": self.noise}
         derived = ("ns_per_partition", "partitions_per_s", "bytes_per_s", "times_memcpy")
         kept = {name: value for name, value in asdict(self).items() if name != "times_ns"}
@@ -109,7 +109,7 @@ class Summary:
 
 
 def summarise(rows: Iterable[Row]) -> list[Summary]:
-    """The rows without errors, their repetitions put together, in the order of workload, operation and size."""
+    """Merges the repetitions of each operation, without failed rows, in the order of workload, operation and size."""
     grouped: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         if row["error"] is None:
@@ -140,7 +140,7 @@ def failures(rows: Iterable[Row]) -> list[Row]:
 
 
 def disagreements(rows: Iterable[Row]) -> list[str]:
-    """The named cells whose repetitions did not give the same result, with the digests."""
+    """The operations whose repetitions gave different results, one line each, with the digests."""
     digests: dict[tuple[Any, ...], set[str]] = defaultdict(set)
     for row in rows:
         if row["error"] is None:
@@ -161,7 +161,7 @@ def missing(rows: Iterable[Row], cells: Sequence[Cell]) -> list[Cell]:
 
 
 def verdict(rows: Sequence[Row], cells: Sequence[Cell]) -> Exit:
-    """The verdict on a run of these cells. A cell whose executor was lost is unmeasured, not failed."""
+    """The exit code of a run of these cells. If Spark lost a cell's executor, the cell is unmeasured, not failed."""
     failed = failures(rows)
     if disagreements(rows) or missing(rows, cells) or any(is_spark_at_fault(row["error"]) for row in failed):
         return Exit.INVALID
@@ -169,9 +169,9 @@ def verdict(rows: Sequence[Row], cells: Sequence[Cell]) -> Exit:
 
 
 def in_order(table: pa.Table) -> pa.Table:
-    """Rows of one cell stay in the workload's order; cells come by workload and size."""
+    """Sorts the rows by workload, size and repetition; rows of one cell keep the workload's order."""
     order = sorted(range(len(table)), key=_sort_key(table.to_pylist()))
-    return table.take(pa.array(order, pa.int64()))  # Arrow finds no type for an empty list.
+    return table.take(pa.array(order, pa.int64()))  # Arrow cannot infer the type of an empty list.
 
 
 def _sort_key(rows: Sequence[Row]) -> Any:
@@ -181,7 +181,7 @@ def _sort_key(rows: Sequence[Row]) -> Any:
 
 
 def read(path: Path) -> pa.Table:
-    """Reads a folder that `write` filled, or one of its files; ValueError or OSError for other paths."""
+    """Reads a results folder or one of its files; raises ValueError or OSError for other paths."""
     table = result_files.read_results(
         result_files.results_file(path), lambda rows: pa.Table.from_pylist(rows, schema=ROW_SCHEMA)
     )

@@ -1,4 +1,4 @@
-"""The built-in plans, as the TOML that `--print-plan` would show for a file."""
+"""The built-in plans, as TOML text."""
 
 _WORKLOAD = """
 [[workload]]
@@ -10,7 +10,7 @@ repeat = {}
 
 
 def _plan(*workloads: tuple[str, str, str, int]) -> str:
-    """The plan of these workloads, each a name, sizes in partitions and in brokers, and its repetitions."""
+    """The TOML of a plan from its workloads: each a name, partitions, brokers, and a number of repetitions."""
     return "".join(_WORKLOAD.format(*each) for each in workloads)
 
 

@@ -53,17 +53,17 @@ class Thresholds:
     own: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, each: Compared) -> float:
-        """The threshold of its most exact name that has one, or the default."""
+        """The threshold of the most exact name of the operation that has one, or the default."""
         return next((self.own[name] for name in _names_of(each) if name in self.own), self.default)
 
     def unknown(self, compared: Sequence[Compared]) -> list[str]:
-        """The errors for names in `own` that no operation has."""
+        """The errors for names in `own` that no operation has, one line each."""
         known = {name for each in compared for name in _names_of(each)}
         return [f"{name!r} is nowhere{did_you_mean(name, sorted(known))}" for name in self.own if name not in known]
 
 
 def _names_of(each: Compared) -> tuple[str, ...]:
-    """The most exact first: "codec / LeaderAndIsr v7: decode", the operation alone, its group, its workload."""
+    """The operation's names, the most exact first, such as "codec / LeaderAndIsr v7: decode"; the workload is last."""
     group = each.operation.partition(": ")[0]
     return (f"{each.workload} / {each.operation}", each.operation, group, each.workload)
 
@@ -78,7 +78,7 @@ class Pair:
 
     @property
     def title(self) -> str:
-        """The title in the new run, followed by the name in the old run where that differs."""
+        """The title in the new run, followed by the name in the old run if the names differ."""
         same = (self.old.workload, self.old.operation) == (self.new.workload, self.new.operation)
         return self.new.title if same else f"{self.new.title} (old: {self.old.workload} / {self.old.operation})"
 
@@ -92,12 +92,12 @@ class Pair:
 
     @property
     def slower(self) -> float:
-        """The ratio that the rule looks at: noise moves the median alone, luck the best alone."""
+        """The smaller ratio of new time to old time. Noise often moves only the median, and luck only the best time."""
         return min(self.median_ratio, self.min_ratio)
 
     @property
     def faster(self) -> float:
-        """The same the other way round: how many times as fast it is by both."""
+        """The factor by which both the median and the best time are faster."""
         return 1 / max(self.median_ratio, self.min_ratio, 1e-9)
 
     @property
@@ -106,17 +106,17 @@ class Pair:
 
     @property
     def is_regression(self) -> bool:
-        """Both the best and the median are slower by more than the threshold."""
+        """True if both the best time and the median are slower by more than the threshold."""
         return self.slower > self.threshold
 
     @property
     def is_improvement(self) -> bool:
-        """Both the best and the median are faster by more than the threshold."""
+        """True if both the best time and the median are faster by more than the threshold."""
         return self.faster > self.threshold
 
     @property
     def doubt(self) -> str:
-        """Why the pair is doubtful: a part of the new times is slower. Empty if it is not."""
+        """Why the pair is doubtful: only a part of the new times is slower. Empty if the pair is not doubtful."""
         return "" if self.is_regression else shift(self.old.times_ns, self.new.times_ns, self.threshold)
 
     @property
@@ -126,21 +126,21 @@ class Pair:
 
     @property
     def noise(self) -> str:
-        """In words, for both runs."""
+        """The noise of both runs in words."""
         both = (("old", self.old.noise), ("new", self.new.noise))
         return "; ".join(f"{name} {', '.join(noise)}" for name, noise in both if noise)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Operations of both runs, and the names of those in one run only."""
+    """The pairs of operations in both runs, and the names of operations in one run only."""
 
     pairs: Sequence[Pair]
     only_old: Sequence[str]
     only_new: Sequence[str]
     thresholds: Thresholds
     remarks: Sequence[str] = ()  # Reasons to doubt the comparison.
-    what: str = "operation"  # In the singular.
+    what: str = "operation"  # The noun for an operation, in the singular.
     about: str = ""  # The meaning of the times, if operation names do not say it.
     labels: tuple[str, str] = ("old", "new")
 
@@ -152,7 +152,7 @@ class Comparison:
 
     @property
     def doubtful(self) -> list[Pair]:
-        """The pairs slower in a part of their times: neither regressions nor unchanged."""
+        """The pairs of which only a part of the times is slower: neither regressions nor unchanged."""
         return [pair for pair in self.pairs if pair.same_result and pair.doubt]
 
     @property
@@ -163,7 +163,7 @@ class Comparison:
 
     @property
     def partly_faster(self) -> list[Pair]:
-        """The pairs faster in a part of their times."""
+        """The pairs of which only a part of the times is faster."""
         known = {id(pair) for pair in (*self.regressions, *self.doubtful)}
         return [pair for pair in self.pairs if pair.same_result and pair.is_partly_faster and id(pair) not in known]
 
@@ -173,14 +173,14 @@ class Comparison:
 
     @property
     def unchanged(self) -> list[Pair]:
-        """The pairs within the rule, slowest first."""
+        """The pairs that changed by no more than the rule allows, the slowest first."""
         changed = {id(pair) for pair in (*self.other_results, *self.regressions, *self.doubtful)}
         changed |= {id(pair) for pair in (*self.improvements, *self.partly_faster)}
         return sorted((pair for pair in self.pairs if id(pair) not in changed), key=lambda pair: -pair.slower)
 
     @property
     def exit(self) -> Exit:
-        """INVALID where times compare different things: nothing in common, a cell lost, other results; or a doubt."""
+        """INVALID if operations are missing or results differ; FAILED for a regression; INVALID for a doubt."""
         if not self.pairs or self.only_old or self.other_results:
             return Exit.INVALID
         if self.regressions:
@@ -189,7 +189,7 @@ class Comparison:
 
     @property
     def rule(self) -> str:
-        """One sentence, and what the times are."""
+        """The rule of the comparison in sentences, and the meaning of the times."""
         others = ", ".join(f"{ratio:g} for {name}" for name, ratio in self.thresholds.own.items())
         threshold = f"{self.thresholds.default:g}{f' ({others})' if others else ''}"
         sentence = (
@@ -205,7 +205,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """One line."""
+        """The verdict in one line."""
         if not self.pairs:
             return f"no verdict: the runs have no {self.what} in common"
         parts = [f"no verdict: {self._no_verdict}"] if self._no_verdict else []
@@ -229,7 +229,7 @@ class Comparison:
 
     @property
     def _no_verdict(self) -> str:
-        """The reason for giving no verdict, or empty. A regression is a verdict, whatever else is doubtful."""
+        """The reason why there is no verdict, or empty. A regression is always a verdict."""
         why = [f"{len(self.other_results)} with another result"] if self.other_results else []
         why += [f"{len(self.only_old)} of the old run missing"] if self.only_old else []
         if doubtful := self.doubtful:
@@ -245,7 +245,7 @@ def compare(
     remarks: Sequence[str] = (),
     names: Mapping[str, str] | None = None,
 ) -> Comparison:
-    """Pair the named operations of two runs; a ratio above its threshold is a regression.
+    """Pairs the named operations of two runs; a ratio above its threshold is a regression.
 
     `names`: the new name of an operation, workload, scenario or target, by its name in the old run. A renamed entry
     replaces an entry of the old run with the new name; entries of the new run with an old name are not compared.
@@ -266,7 +266,7 @@ def compare(
 
 
 def _words(each: Compared) -> set[str]:
-    """The names in its key."""
+    """The names in the key of an operation."""
     return {part for part in each.key if isinstance(part, str)}
 
 
@@ -275,7 +275,7 @@ def _renamed(key: tuple[Any, ...], names: Mapping[str, str]) -> tuple[Any, ...]:
 
 
 def unknown_names(old: Sequence[Compared], new: Sequence[Compared], names: Mapping[str, str]) -> str:
-    """The reason, in one line, why `names` cannot be applied; empty if `names` fits."""
+    """Why `names` cannot be applied, in one line; empty if all names exist."""
     for run, wanted, which in ((old, names.keys(), "old"), (new, names.values(), "new")):
         known = {word for each in run for word in _words(each)}
         for name in wanted:
@@ -287,7 +287,7 @@ def unknown_names(old: Sequence[Compared], new: Sequence[Compared], names: Mappi
 
 
 def remarks_on(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """The differences between two runs' facts that make comparing their times doubtful."""
+    """The differences between the two runs' facts that make a comparison of their times doubtful."""
     found = []
     if old.get("machine") and new.get("machine") and not is_same_machine(old, new):
         found.append("The runs are of different machines: their times do not compare.")

@@ -1,4 +1,4 @@
-"""Renders a comparison as a page: the verdict, the rule, what changed, a chart of the ratios."""
+"""Renders a comparison as a page: the verdict, the rule, the changed operations, a chart of the ratios."""
 
 from collections.abc import Sequence
 from math import log
@@ -39,7 +39,7 @@ _RATIOS: Final = (0.1, 0.2, 0.33, 0.5, 0.67, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 
 
 
 def as_html(comparison: Comparison, names: tuple[str, str]) -> str:
-    """The page: verdict, rule, what changed, a chart of all ratios, everything folded."""
+    """The page: the verdict, the rule, the changed operations, a chart of all ratios, and all operations."""
     changed = pairs_of(comparison, everything=False)
     kind = "good" if comparison.exit is Exit.GOOD else "bad"
     old, new = (f"{label}: {name}" for label, name in zip(comparison.labels, names, strict=True))
@@ -61,7 +61,7 @@ def as_html(comparison: Comparison, names: tuple[str, str]) -> str:
 
 
 def _unchanged(comparison: Comparison) -> str:
-    """The meaning of an empty table; without a verdict, an empty table means nothing."""
+    """The sentence in place of an empty table: nothing changed, or there is no verdict."""
     if comparison.exit is Exit.GOOD:
         return f"No {comparison.what} changed by more than the rule allows."
     return f"There is {comparison.verdict}."
@@ -78,14 +78,14 @@ def _html_rows(comparison: Comparison, rows: Sequence[tuple[str, Pair]]) -> str:
 
 
 def _marked(word: str, pair: Pair, comparison: Comparison) -> list[str | Marked]:
-    """The verdict and the noise as one mark each, whose tips say why."""
+    """The cells of a row, with the verdict and the noise as marks that explain themselves."""
     *cells, verdict, noisy = cells_of(word, pair, comparison.labels)
     doubt = Marked("", [Mark("doubtful", pair.doubt)]) if word == "doubtful" else verdict
     return [*cells, doubt, Marked("", [Mark("noisy", pair.noise)]) if noisy else ""]
 
 
 def ratio_charts(comparison: Comparison) -> list[str]:
-    """A chart a workload: both ratios of the operations that moved most, the rule's bounds dashed."""
+    """A chart per workload: both ratios of the operations that changed most, with the rule's thresholds dashed."""
     found = []
     for workload in dict.fromkeys(pair.new.workload for pair in comparison.pairs):
         mine = [pair for pair in comparison.pairs if pair.new.workload == workload]
@@ -129,7 +129,7 @@ def _ratio_chart(workload: str, pairs: Sequence[Pair], comparison: Comparison) -
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """The _RATIOS in sight, from 1 outward, as far apart as their labels need."""
+    """The _RATIOS between `low` and `high` to label, from 1 outward, with room for their labels."""
     apart, found = log(high / low) / _MOST_TICKS, [1.0]
     for ratio in sorted(_RATIOS, key=lambda each: abs(log(each))):
         if low <= ratio <= high and all(abs(log(ratio / other)) >= apart for other in found):

@@ -1,4 +1,4 @@
-"""Renders a comparison for a terminal, a pull request and a program: the verdict first, what changed below."""
+"""Renders a comparison as text, Markdown and JSON: the verdict first, then the changed operations."""
 
 import json
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ _STYLES: Final = {
     **{"slower": "bold red", "another result": "bold red", "doubtful": "bold yellow"},
     **{"faster": "green", "partly faster": "green"},
 }
-_MOST_NAMED: Final = 10  # Missing operations to name without --all.
+_MOST_NAMED: Final = 10  # Missing operations that are named without --all.
 _SYMBOLS: Final = {Exit.GOOD: "✅", Exit.FAILED: "❌", Exit.INVALID: "⚠️"}
 
 
 def pairs_of(comparison: Comparison, everything: bool) -> list[tuple[str, Pair]]:
-    """The pairs to show, each with its verdict: slower ones before faster ones; `everything` adds unchanged ones."""
+    """The pairs to show, each with its verdict, slower ones before faster ones. `everything` adds unchanged pairs."""
     found = [("another result", pair) for pair in comparison.other_results]
     found += [("slower", pair) for pair in comparison.regressions]
     found += [("doubtful", pair) for pair in comparison.doubtful]
@@ -47,7 +47,7 @@ def cells_of(word: str, pair: Pair, labels: tuple[str, str] = ("old", "new")) ->
 
 
 def others(comparison: Comparison, everything: bool = False) -> list[str]:
-    """A line per operation in one run only and per doubt; without `everything`, some of many."""
+    """A line per missing or new operation and per doubt; without `everything`, long lists are shortened."""
     missing, new = comparison.only_old, comparison.only_new
     doubts = [f"doubtful: {pair.title}: {pair.doubt}" for pair in comparison.doubtful]
     lines = [f"missing: {title}: in the old run only" for title in _some(missing, everything)]
@@ -65,7 +65,7 @@ def _some(titles: Sequence[str], everything: bool) -> Sequence[str]:
 
 
 def show(console: Console, comparison: Comparison, everything: bool = False) -> None:
-    """The verdict, the rule, a table of what changed, then the operations of one run only."""
+    """Prints the verdict, the rule, a table of changed operations, then the operations in one run only."""
     style = {Exit.GOOD: "bold green"}.get(comparison.exit, "bold red")
     console.print(f"[{style}]{escape(comparison.verdict)}[/]", soft_wrap=True, highlight=False)
     console.print(f"[dim]{escape(comparison.rule)}[/]", soft_wrap=True, highlight=False)
@@ -91,7 +91,7 @@ def _table(comparison: Comparison, rows: Sequence[tuple[str, Pair]]) -> Table:
 
 
 def as_markdown(comparison: Comparison, everything: bool = False) -> str:
-    """A comment for a pull request; the operations within the rule are folded."""
+    """The comparison as a comment for a pull request; unchanged operations are folded."""
     symbol = _SYMBOLS[comparison.exit]
     parts = [f"**{symbol} kcore compare: {comparison.verdict}**\n", f"{comparison.rule}\n"]
     if rows := pairs_of(comparison, everything):
@@ -111,7 +111,7 @@ def _markdown_rows(comparison: Comparison, rows: Sequence[tuple[str, Pair]]) -> 
 
 
 def as_json(comparison: Comparison) -> str:
-    """One object: the verdict, the exit code, the rule's threshold, every pair."""
+    """The comparison as one JSON object: the verdict, the exit code, the threshold, every pair."""
     words = {id(pair): word for word, pair in pairs_of(comparison, everything=True)}
     return json.dumps(
         {

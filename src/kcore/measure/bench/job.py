@@ -1,4 +1,4 @@
-"""The main job: runs a plan's cells in a runner and returns the results as one Arrow table."""
+"""Runs a plan's cells by a runner and returns the results as one Arrow table."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Runner(Protocol):
-    """LocalRunner or SparkRunner."""
+    """Runs the cells of a plan: LocalRunner or SparkRunner."""
 
     def run(self, cells: list[Cell], cluster: bytes | None, on_progress: OnProgress) -> pa.Table: ...
 
@@ -33,11 +33,11 @@ def run(
     spark: "SparkSession | None" = None,
     on_progress: OnProgress = silent,
 ) -> pa.Table:
-    """Run a plan (a Plan, a mapping, a built-in plan's name or a file), on Spark if a session is given.
+    """Runs a plan (a Plan, a mapping, a built-in plan's name or a file), on Spark if a session is given.
 
-    One row an operation a cell, of `kcore.measure.workloads.workload_rows.ROW_SCHEMA`; a failed cell is a row with its
-    error. The schema's metadata has machine, versions and plan. PlanError or ClusterFileError for what cannot be run at
-    all.
+    Returns one row per operation and cell, in `kcore.measure.workloads.workload_rows.ROW_SCHEMA`; a failed cell is one
+    row with its error. The schema's metadata has the machine, versions and plan. Raises PlanError or ClusterFileError
+    if the plan or its cluster file is invalid.
     """
     wanted = Plan.of(plan)
     cluster = read_cluster(wanted.cluster) if wanted.cluster is not None else None
@@ -47,7 +47,7 @@ def run(
 
 
 def read_cluster(path: str) -> bytes:
-    """The content of a cluster file; ClusterFileError if it is none."""
+    """The content of a cluster file; ClusterFileError if the file contains no cluster."""
     try:
         content = read_bytes(path, MOST_CLUSTER_FILE)
     except (FileKindError, StorageError) as error:
@@ -62,7 +62,7 @@ def read_cluster(path: str) -> bytes:
 
 
 def as_it_is(plan: Plan) -> Plan:
-    """The plan at the size of its cluster file instead of its own sizes."""
+    """The plan with the size of its cluster file in place of its own sizes."""
     if plan.cluster is None:
         return plan
     partitions, brokers = cluster_size(read_cluster(plan.cluster))

@@ -1,4 +1,4 @@
-"""The table of shapes: the bytes of a partition before and after KIP-380, on the wire and in memory."""
+"""The table of message shapes: the bytes per partition before and after KIP-380, on the wire and in memory."""
 
 import re
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ HEAD = ("message", "on the wire", "as columns", "as objects", "wire, against the
 
 
 def shape_rows(summaries: Sequence[Summary]) -> list[tuple[str, ...]]:
-    """The head, then a row a message and version; bytes a partition."""
+    """The headings, then one row per message and version, in bytes per partition."""
     by_version: dict[str, dict[str, Summary]] = {}
     for summary in summaries:
         by_version.setdefault(summary.group, {})[summary.action] = summary
     rows: list[tuple[str, ...]] = [HEAD]
-    before: dict[str, float] = {}  # By message; its versions come oldest first.
+    before: dict[str, float] = {}  # Wire bytes of each message's first version; versions come oldest first.
     for group, actions in by_version.items():
         message = _VERSION.sub("", group)
         wire = _a_partition(actions["as columns"], "wire_bytes")

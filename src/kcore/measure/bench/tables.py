@@ -1,4 +1,4 @@
-"""Renders results as tables for a terminal."""
+"""Prints results as tables on a terminal."""
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -13,11 +13,11 @@ from kcore.measure.bench.bench_results import Summary, disagreements, failures
 from kcore.measure.bench.shapes_table import shape_rows
 from kcore.measure.report.units import duration, quantity, size, three_digits
 
-PAGE_ONLY = ("95%",)  # On a terminal there is no room.
+PAGE_ONLY = ("95%",)  # Columns for which a terminal has no room.
 
 
 def show(console: Console, summaries: Sequence[Summary], rows: Sequence[dict[str, Any]]) -> None:
-    """Every summary, a table a workload; then what failed and what disagrees. "Each" is a partition handled."""
+    """Prints a table per workload, then failures and differing results. The column "each" is per handled partition."""
     for workload, group in groupby(summaries, lambda summary: summary.workload):
         timed = list(group)
         if workload == "shapes":
@@ -49,7 +49,7 @@ def _timings(workload: str, summaries: Sequence[Summary]) -> Table:
 
 
 def _interval(summary: Summary) -> str:
-    """The median's interval; its unit stands once if both ends have the same unit."""
+    """The interval of the median; the unit is written once if both ends have the same unit."""
     low, high = duration(summary.low_ns), duration(summary.high_ns)
     same = low.split(" ")[-1] == high.split(" ")[-1]
     return f"{low.split(' ')[0] if same else low} to {high}"

@@ -23,13 +23,13 @@ _BROKER = 1
 
 
 async def measure(hosts: str, address: str, row: Row, count: int) -> list[Row]:
-    """A row for each way; `ms` is the median of one command, counts are those of all."""
+    """A row for each way to send commands; `ms` is the median of one command, counts are totals of all commands."""
     row = replace(row, kind="command", count=count)
     return [await _by_queue(hosts, address, row, count), await _direct(row, count)]
 
 
 async def _by_queue(hosts: str, address: str, row: Row, count: int) -> Row:
-    """Waits until the broker has taken the command off its queue. Watching again costs one more read afterwards."""
+    """Sends commands by the queue; each ends when the broker has removed it. Watching again costs one more read."""
     what, work, taken = b'{"command":"start_replica","topic":"topic-00000","partition":0}', Work(), asyncio.Event()
     async with CountedClient(hosts) as sender, CountedClient(hosts) as broker:
         await done(sender, [Create("/brokers"), *queue_nodes([_BROKER])])
@@ -51,7 +51,7 @@ async def _by_queue(hosts: str, address: str, row: Row, count: int) -> Row:
 
 
 async def _direct(row: Row, count: int) -> Row:
-    """Sends a LeaderAndIsr request of one partition and waits for the answer."""
+    """Sends LeaderAndIsr requests of one partition; each ends with the broker's response."""
     brokers, fanout = Receivers([_BROKER]), _request().fanout()
     broker = brokers.open()[_BROKER]
     body = fanout.buffers(broker.epoch)
@@ -77,7 +77,7 @@ def _request() -> ControlRequest:
 
 
 async def _nothing() -> None:
-    """Between two."""
+    """Does nothing between two direct requests."""
 
 
 async def _median_ms(once: Callable[[], Awaitable[None]], count: int, then: Callable[[], Awaitable[None]]) -> float:

@@ -19,11 +19,11 @@ from kcore.metadata.zookeeper.znodes import BROKER_IDS, broker_path
 from kcore.types import Int32s
 from kcore.zookeeper.operations import Ephemeral
 
-CLIENT = -1  # The clients that route requests by the external view.
+CLIENT = -1  # The id of the client that routes requests by the external view, in `Knowledge`.
 
 
 class Design(ABC):
-    """One of the designs on its own cluster, in the chroot of `hosts`; the benchmark measures `lose`."""
+    """One design on its own cluster, in the chroot of `hosts`; the benchmark measures `lose`."""
 
     name: ClassVar[str]
 
@@ -31,7 +31,7 @@ class Design(ABC):
         self.hosts, self.table = hosts, table
         self.work, self.known, self.routed = Work(), Knowledge(), Knowledge()
         self.brokers: dict[int, CountedClient] = {}
-        self.others: list[CountedClient] = []  # The controller, a client.
+        self.others: list[CountedClient] = []  # The sessions of the controller and of a client.
         self.lost = -1
         self.rpc_bytes = 0
 
@@ -46,20 +46,20 @@ class Design(ABC):
         await self.work.settled()
 
     async def session(self) -> CountedClient:
-        """One more."""
+        """Opens one more ZooKeeper session."""
         return await CountedClient(self.hosts).__aenter__()
 
     async def close(self) -> None:
-        """Ends every open session, and removes the znodes that the design created."""
+        """Ends every session, and removes the znodes that the design created."""
         brokers, others = list(self.brokers.values()), self.others
-        self.brokers, self.others = {}, []  # From here on no watch starts anything.
+        self.brokers, self.others = {}, []  # From now on watches start no work.
         await asyncio.gather(*(client.session.close() for client in brokers))
         for client in others:
             await client.remove_made()
             await client.session.close()
 
     async def register(self, broker_id: int) -> None:
-        """/brokers/ids/<id>"""
+        """Creates the broker's ephemeral znode /brokers/ids/<id>."""
         await done(self.brokers[broker_id], [Ephemeral(broker_path(broker_id), b"host:port")])
 
     async def lose(self, broker_id: int) -> tuple[float, float]:
@@ -75,7 +75,7 @@ class Design(ABC):
         return (self.known.at_ns - begin_ns) / 1e6, (self.routed.at_ns - begin_ns) / 1e6 if self.routes else NOT_KNOWN
 
     def expect(self, rows: Int32s) -> None:
-        """Waits until every live replica has the new leaders of these partitions."""
+        """Sets what `lose` waits for: every live replica, and the client, has the new leaders of these partitions."""
         ids = self.table.brokers.ids
         replicas = ids[self.table.replicas__ps[rows]]
         pairs = zip(np.repeat(rows, replicas.shape[1]).tolist(), replicas.ravel().tolist(), strict=True)
@@ -85,28 +85,28 @@ class Design(ABC):
 
     @property
     def routes(self) -> bool:
-        """Whether clients have a view of their own."""
+        """True if clients have a view of their own, apart from the states."""
         return False
 
     def led_by(self, broker_id: int) -> Int32s:
-        """Rows of the partitions that the broker leads, ascending."""
+        """The rows of the partitions that the broker leads, ascending."""
         row = self.table.brokers.row(broker_id)
         held = self.table.index.rows(row)
         led: Int32s = held[self.table.leader__p[held] == row]
         return led
 
     def held_by(self, broker_id: int) -> list[int]:
-        """Rows of the partitions with a replica on the broker."""
+        """The rows of the partitions with a replica on the broker."""
         held: list[int] = self.table.index.rows(self.table.brokers.row(broker_id)).tolist()
         return held
 
     def partition_path(self, row: int) -> str:
-        """As the article has it, without /partitions/."""
+        """The path of a partition's znode as in the article, without /partitions/."""
         table = self.table
         return f"/brokers/topics/{table.topics.names[table.topic_row__p[row]]}/{table.partition_index__p[row]}"
 
     def parents(self) -> list[Operation]:
-        """The znodes above those of the partitions."""
+        """Creates for the znodes above those of the partitions."""
         tops = ["/brokers", BROKER_IDS, "/brokers/topics"]
         return [Create(path) for path in [*tops, *(f"/brokers/topics/{name}" for name in self.table.topics.names)]]
 
@@ -117,15 +117,15 @@ class Design(ABC):
 
     @abstractmethod
     async def write_tree(self) -> None:
-        """The znodes of a healthy cluster."""
+        """Writes the znodes of a healthy cluster."""
 
     @abstractmethod
     async def watch(self) -> None:
-        """Every watch that the design needs."""
+        """Sets every watch that the design needs."""
 
 
 async def done(client: CountedClient, operations: Iterable[Operation | Ephemeral]) -> None:
-    """Writes without competing writers; TargetError if a write fails."""
+    """Writes as the only writer; TargetError if a write fails."""
     wanted = list(operations)
     for operation, outcome in zip(wanted, await client.write(wanted), strict=True):
         if outcome is not OperationResult.DONE:
@@ -133,7 +133,10 @@ async def done(client: CountedClient, operations: Iterable[Operation | Ephemeral
 
 
 async def measure(design: Design, address: str, row: Row, broker_id: int) -> list[Row]:
-    """Set it up, lose the broker, and return the figures in a copy of `row`. `address`: of the server."""
+    """Sets up the design, ends the session of `broker_id`, and returns the figures in a copy of `row`, as only item.
+
+    `address`: HOST:PORT of the ZooKeeper server whose counts are read.
+    """
     before, begin_ns = await read_meter(address), time.monotonic_ns()
     try:
         await design.open()

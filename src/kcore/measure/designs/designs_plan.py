@@ -1,4 +1,4 @@
-"""What `kcore bench designs` measures, and how much of it."""
+"""The plan of `kcore bench designs`: the size of the cluster and the numbers of repetitions, writes and commands."""
 
 from dataclasses import dataclass
 
@@ -9,23 +9,23 @@ from kcore.metadata.table.partition_table import PartitionTable
 
 REPLICATION_FACTOR = 3
 PARTITIONS_PER_TOPIC = 100
-MAX_PARTITIONS = 200_000  # In v1 and v2 every watch costs one request.
+MAX_PARTITIONS = 200_000  # In v1 and v2 each watch takes one request.
 MAX_SESSIONS = 200  # One session per broker.
 
 
 @dataclass(frozen=True, slots=True)
 class DesignsPlan:
-    """One size of cluster, measured `repeat` times."""
+    """One size of cluster, and the numbers of repetitions, writes and commands."""
 
     partitions: int = 10_000
     brokers: int = 20
     repeat: int = 1
     seed: int = 1
-    writes: int = 10_000  # states, by each way to write them
-    commands: int = 300  # to a broker, by each way to command
+    writes: int = 10_000  # State writes that each way of writing measures.
+    commands: int = 300  # Commands that each way of sending measures.
 
     def check(self) -> None:
-        """Raises a PlanError for a plan that cannot run."""
+        """Raises PlanError for a number out of its bounds."""
         most_brokers = min(MAX_SESSIONS, MAX_BROKERS)
         bounds = {
             "partitions": (self.partitions, self.brokers, MAX_PARTITIONS),
@@ -38,7 +38,7 @@ class DesignsPlan:
                 raise PlanError(f"--{name} must be from {low} to {high}, not {value}")
 
     def table(self) -> PartitionTable:
-        """The cluster, healthy."""
+        """Generates the healthy cluster of the plan."""
         topics = -(-self.partitions // PARTITIONS_PER_TOPIC)
         return generate(self.partitions, self.brokers, REPLICATION_FACTOR, topics, self.seed)
 

@@ -1,4 +1,4 @@
-"""Renders the measurements of the designs as tables, for a terminal and for the page."""
+"""Renders the measurements of the designs as tables and charts, for a terminal and for the page."""
 
 from collections.abc import Callable, Sequence
 from html import escape
@@ -19,7 +19,7 @@ from kcore.measure.report.palette import SERIES
 from kcore.measure.report.report_page import about_the_run, answer, charts, figure, html_table, page, paragraphs
 from kcore.measure.report.units import duration, size, three_digits
 
-_NS: Final = 1e6  # in a millisecond
+_NS: Final = 1e6  # Nanoseconds in a millisecond.
 _KIND: Final = ResultKind(SCHEMA, NEEDED, own=("name", "article_ms"))
 _HEAD: Final = ("what", "size")
 Columns = dict[str, Callable[[Row], str]]
@@ -75,24 +75,24 @@ TABLES: Final[dict[str, tuple[str, Columns]]] = {
     "command": ("a command to one broker", _COMMANDS),
 }
 LEGEND: Final = (
-    "watchers, znodes, events (watches that fired), bytes: ZooKeeper's own count; watchers and znodes before the loss, "
-    "all else because of it. leaders: partitions that lost theirs. time: from the end of the lost broker's session "
-    "(its time-out is not counted) until every live replica knows the new leader; clients: until one that uses all "
-    "partitions has read the external view. predicted: writes x the time of one after another, measured here; "
-    "at 4 ms: as the article reckons. Brokers and controller of every design share one Python process with their load; "
+    "watchers, znodes, events (fired watches), bytes: ZooKeeper's own counts; watchers and znodes before the loss, "
+    "all others after it. leaders: partitions that lost their leader. time: from the end of the lost broker's session "
+    "(its time-out is not counted) until every live replica has the new leader; clients: until a client of all "
+    "partitions has read the external view. predicted: writes x the measured time of one write; "
+    "at 4 ms: as in the article. Brokers and controller of every design share one Python process with their load; "
     "the medians of all repetitions are shown."
 )
 
 
 def cells_of(rows: Sequence[Row], kind: str) -> tuple[list[str], list[tuple[list[str], bool]]]:
-    """Head and lines of one of TABLES."""
+    """The headings and lines of one of TABLES."""
     columns = TABLES[kind][1]
     chosen = [row for row in merged(predicted(rows)) if row.kind == kind]
     return list(columns), [([text(row) for text in columns.values()], False) for row in chosen]
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
-    """The conclusions from the figures, a line each."""
+    """The conclusions from the figures, one line each."""
     by_name = {row.name: row for row in merged(rows)}
     lines = []
     each_ms = one_write_ms(rows)
@@ -112,12 +112,12 @@ def findings(rows: Sequence[Row]) -> list[str]:
 
 
 def troubles(rows: Sequence[Row]) -> list[str]:
-    """The failures, a line each."""
+    """The failures, one line each."""
     return [f"failed: {row.name}, repetition {row.repetition}: {row.error}" for row in rows if row.error is not None]
 
 
 def headline(rows: Sequence[Row]) -> str:
-    """The size of the cluster."""
+    """The size of the cluster as text."""
     return f"{rows[0].brokers:,} brokers, {rows[0].partitions:,} partitions" if rows else "nothing was measured"
 
 
@@ -145,7 +145,7 @@ def _table(title: str, head: Sequence[str], lines: Sequence[tuple[Sequence[str],
 
 
 def render(rows: Sequence[Row], facts: dict[str, Any], directory: Path | None = None) -> str:
-    """The same as a page that can be sent to a colleague; earlier runs lie beside `directory`."""
+    """The page with the same tables, to send to a colleague; earlier runs are searched beside `directory`."""
     failed = "".join(f'<p class="bad">{escape(line)}</p>' for line in troubles(rows))
     tables = (_section(rows, kind, title) for kind, (title, _) in TABLES.items())
     lead = f'<p class="lead">{escape(facts.get("when", ""))} · {escape(headline(rows))}</p>'
@@ -157,7 +157,7 @@ def render(rows: Sequence[Row], facts: dict[str, Any], directory: Path | None = 
 
 
 def _answer(rows: Sequence[Row]) -> str:
-    """Which design is the quickest after a broker's loss, and by how much."""
+    """The page's answer: which design is the quickest after a broker's loss, and by how much."""
     timed = sorted((row for row in merged(rows) if row.kind == "design" and row.ms > 0), key=lambda row: row.ms)
     if not timed:
         return answer("No answer: no design was timed after the loss of a broker.", kind="bad")
@@ -171,7 +171,7 @@ def _answer(rows: Sequence[Row]) -> str:
 
 
 def _history(rows: Sequence[Row], facts: dict[str, Any], directory: Path | None) -> str:
-    """The time of each here and in earlier runs."""
+    """The section with the time of each design in this run and in earlier runs."""
     earlier = earlier_runs(directory, facts, _KIND)
     about = "The time of each, the median of the repetitions. A single run varies: a ratio of it says little."
     return history_section(_HEAD, _times(rows), earlier, _read, lambda ms: duration(ms * _NS), about)
@@ -182,12 +182,12 @@ def _read(run: EarlierRun) -> Figures:
 
 
 def _times(rows: Sequence[Row]) -> Figures:
-    """In ms."""
+    """The times in milliseconds, by name and size of the cluster."""
     return {(row.name, f"{row.brokers:,} x {row.partitions:,}"): row.ms for row in merged(rows) if row.ms > 0}
 
 
 def _section(rows: Sequence[Row], kind: str, title: str) -> str:
-    """The charts of one of TABLES, and the table."""
+    """The charts and the table of one of TABLES."""
     head, lines = cells_of(rows, kind)
     if not lines:
         return ""
@@ -196,7 +196,7 @@ def _section(rows: Sequence[Row], kind: str, title: str) -> str:
 
 
 def _time_chart(rows: Sequence[Row], kind: str, title: str) -> str:
-    """How long each took, and what the writes alone should take."""
+    """A chart of the time of each row, and of the time that its writes should take."""
     timed = [row for row in merged(predicted(rows)) if row.kind == kind and row.ms >= 0]
     bars = [
         Bar(row.name, row.ms * _NS, SERIES[0], _tip(row), duration(row.ms * _NS),
@@ -208,7 +208,7 @@ def _time_chart(rows: Sequence[Row], kind: str, title: str) -> str:
 
 
 def _writes_chart(rows: Sequence[Row], kind: str, title: str) -> str:
-    """How many writes each took, where they are counted."""
+    """A chart of the number of writes of each row that counts writes."""
     counted = [row for row in merged(rows) if row.kind == kind and row.writes >= 0]
     bars = [Bar(row.name, row.writes, SERIES[4], _tip(row), f"{row.writes:,}") for row in counted]
     return bar_chart(f"{title}: writes", bars, Axis("writes of znodes", lambda value: f"{value:,.0f}"))

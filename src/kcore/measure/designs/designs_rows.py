@@ -14,35 +14,35 @@ ONE_BY_ONE: Final = "one by one"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measurement; -1 where a figure does not apply."""
+    """One measurement; a figure that does not apply is -1."""
 
     kind: str  # "design", "writes", "command"
     name: str
     repetition: int
     partitions: int
     brokers: int
-    count: int = NOT_KNOWN  # leaders that were lost; writes; commands
-    watchers: int = NOT_KNOWN  # that stand in the healthy cluster, of ZooKeeper's own count
+    count: int = NOT_KNOWN  # Lost leaders, writes or commands, by `kind`.
+    watchers: int = NOT_KNOWN  # In the healthy cluster, by ZooKeeper's own count.
     znodes: int = NOT_KNOWN
     setup_reads: int = NOT_KNOWN
     setup_writes: int = NOT_KNOWN
     setup_ms: float = NOT_KNOWN
-    reads: int = NOT_KNOWN  # of znodes, all brokers' and the controller's
+    reads: int = NOT_KNOWN  # Znodes read by all brokers and the controller.
     writes: int = NOT_KNOWN
-    events: int = NOT_KNOWN  # watches that fired, of ZooKeeper's own count
-    packets: int = NOT_KNOWN  # that ZooKeeper received or sent
-    bytes: int = NOT_KNOWN  # through ZooKeeper
-    rpc_bytes: int = NOT_KNOWN  # of requests to brokers
+    events: int = NOT_KNOWN  # Watches that fired, by ZooKeeper's own count.
+    packets: int = NOT_KNOWN  # Received and sent by ZooKeeper.
+    bytes: int = NOT_KNOWN  # Through ZooKeeper.
+    rpc_bytes: int = NOT_KNOWN  # The size of requests to brokers.
     ms: float = NOT_KNOWN
-    routed_ms: float = NOT_KNOWN  # until clients have read the external view
-    predicted_ms: float = NOT_KNOWN  # writes x the time of one, measured here
-    article_ms: float = NOT_KNOWN  # writes x 4 ms
+    routed_ms: float = NOT_KNOWN  # Until clients have read the external view.
+    predicted_ms: float = NOT_KNOWN  # `writes` x the measured time of one write.
+    article_ms: float = NOT_KNOWN  # `writes` x 4 ms.
     note: str = ""
     error: str | None = None
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> Self:
-        """Builds a row from a kept one."""
+        """Makes a row from a row of a result file."""
         return cls(**row)
 
 
@@ -54,7 +54,7 @@ SCHEMA: Final = pa.schema(
 )
 
 NEEDED: Final = ("kind", "name", "repetition", "partitions", "brokers", "ms", "error")
-"""The columns that say what took how long."""
+"""The columns that name a measurement and its time; earlier runs must have them."""
 
 
 def table_of(rows: Sequence[Row]) -> pa.Table:
@@ -63,7 +63,7 @@ def table_of(rows: Sequence[Row]) -> pa.Table:
 
 
 def one_write_ms(rows: Iterable[Row]) -> float:
-    """The time of one write after another, the median of the repetitions; -1 if none was measured."""
+    """The median time of one write, each written after the one before; -1 if none was measured."""
     times = [
         row.ms / row.count for row in rows if row.name == ONE_BY_ONE and row.error is None and row.kind == "writes"
     ]
@@ -71,7 +71,7 @@ def one_write_ms(rows: Iterable[Row]) -> float:
 
 
 def predicted(rows: Sequence[Row]) -> list[Row]:
-    """The rows with what the writes alone should take, one after another: here, and in the article."""
+    """The rows with the time that their writes should take one after the other: as measured, and as in the article."""
     each_ms = one_write_ms(rows)
 
     def with_prediction(row: Row) -> Row:
@@ -84,7 +84,7 @@ def predicted(rows: Sequence[Row]) -> list[Row]:
 
 
 def merged(rows: Iterable[Row]) -> list[Row]:
-    """Repetitions put together: of times the median, of counts too. Rows with errors are left out."""
+    """Merges the repetitions of each measurement: all figures are medians. Rows with errors are left out."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row.error is None:

@@ -1,4 +1,4 @@
-"""Reads ZooKeeper's own figures of its load with the four-letter word mntr."""
+"""Reads ZooKeeper's own counts of its load with the four-letter word mntr."""
 
 import asyncio
 from typing import Final, NamedTuple
@@ -10,13 +10,13 @@ _TIMEOUT_S: Final = 10.0
 
 
 class Meter(NamedTuple):
-    """Totals of a server; the difference of two is what happened in between."""
+    """The counts of a server since its start; the difference of two is the load between them."""
 
     watchers: int
     znodes: int
-    events: int  # watches that fired
-    packets: int  # received and sent: requests, answers, events, heartbeats
-    bytes: int  # of requests and answers
+    events: int  # Watches that fired.
+    packets: int  # Received and sent: requests, responses, events, heartbeats.
+    bytes: int  # The size of requests and responses.
 
     def since(self, before: "Meter") -> "Meter":
         """The increase of each figure since `before`."""
@@ -24,7 +24,7 @@ class Meter(NamedTuple):
 
 
 async def read_meter(address: str) -> Meter:
-    """Reads the figures of the server at HOST:PORT; TargetError if it forbids mntr or is older than 3.6."""
+    """Reads the counts of the server at HOST:PORT; TargetError if it forbids mntr or is older than 3.6."""
     text = await _ask(address, b"mntr")
     facts = dict(line.split("\t", 1) for line in text.splitlines() if "\t" in line)
     names = [f"zk_sum_node_{kind}_watch_count" for kind in _KINDS]

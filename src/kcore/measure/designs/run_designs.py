@@ -1,4 +1,4 @@
-"""Runs each design on its own cluster, below one znode that is removed again; then writes, then commands."""
+"""Runs each design on its own cluster, then writes, then commands, below one znode that is removed at the end."""
 
 import asyncio
 import secrets
@@ -23,19 +23,20 @@ from kcore.measure.processes.zk_cluster import ZookeeperProcess
 from kcore.net.address import address_flaw
 
 DESIGNS: Final[tuple[type[Design], ...]] = (LeaderWatchers, StateQueues, OneByOne, Controlled, OneView, ViewAPartition)
-STEPS: Final = len(DESIGNS) + 2  # of a repetition
+STEPS: Final = len(DESIGNS) + 2  # The steps of one repetition.
 _HEAP: Final = "1g"
-_LOST: Final = 1  # The broker that is lost.
+_LOST: Final = 1  # The id of the lost broker.
 
 _CONNECT_S: Final = 10.0
-_TIMEOUT_S: Final = 600.0  # for one step
+_TIMEOUT_S: Final = 600.0  # Limit of one step.
 
 Tell: TypeAlias = Callable[[Row], None]
-Step: TypeAlias = Callable[[str], Coroutine[Any, Any, list[Row]]]  # in the chroot of these hosts
+# Takes the hosts with a chroot in which the step works.
+Step: TypeAlias = Callable[[str], Coroutine[Any, Any, list[Row]]]
 
 
 def check_listens(zookeeper: str) -> None:
-    """TargetError if the text is not HOST:PORT, or if the address accepts no connection."""
+    """Raises TargetError if the text is not HOST:PORT, or if the address accepts no connection."""
     host, _, port = zookeeper.rpartition(":")
     host = host.strip("[]")
     if not port.isdecimal() or not host or address_flaw(host, int(port)):
@@ -47,9 +48,9 @@ def check_listens(zookeeper: str) -> None:
 
 
 def run(plan: DesignsPlan, zookeeper: str | None, rows: list[Row], tell: Tell) -> None:
-    """Adds each row to `rows` once measured, and calls `tell` with the row.
+    """Adds each row to `rows` after its measurement, and calls `tell` with the row.
 
-    `zookeeper`: HOST:PORT of one that runs; none: one of our own. TargetError if it cannot be used.
+    `zookeeper`: HOST:PORT of a running server; None starts a server. Raises TargetError if it cannot be used.
     """
     plan.check()
     with _server(zookeeper) as address:
@@ -67,7 +68,7 @@ def _server(zookeeper: str | None) -> Iterator[str]:
 
 async def _run(plan: DesignsPlan, address: str, rows: list[Row], tell: Tell) -> None:
     async with CountedClient(address, connect_timeout_s=_CONNECT_S) as root:
-        await read_meter(address)  # Before anything is made; a server serves it as late as its first session.
+        await read_meter(address)  # Fails before any znode is made. A server answers mntr only once it serves sessions.
         async with _ours(root, f"/kcore-designs-{secrets.token_hex(6)}") as top:
             for repetition in range(1, plan.repeat + 1):
                 for number, (row, step) in enumerate(_steps(plan, address, repetition)):
@@ -79,7 +80,7 @@ async def _run(plan: DesignsPlan, address: str, rows: list[Row], tell: Tell) -> 
 
 @asynccontextmanager
 async def _ours(root: CountedClient, path: str) -> AsyncIterator[str]:
-    """A znode, and nothing left of it. An interruption ends the inner removal; the outer one goes on."""
+    """A znode that exists during the context and is removed with all below it, also after an interruption."""
     await root.make_path(path)
     try:
         yield path

@@ -15,7 +15,7 @@ from kcore.zookeeper.session import OnWatch
 
 
 class CountedClient(ZookeeperClient):
-    """A session that counts: a znode read or written is one, however many go in a request."""
+    """A session that counts znodes: each one read or written counts, even if one request has many."""
 
     def __init__(self, hosts: str, **options: Any) -> None:
         super().__init__(hosts, **options)
@@ -48,12 +48,12 @@ class CountedClient(ZookeeperClient):
         return await super().write_states(table, changes, controller_epoch, fence=fence)
 
     async def remove_made(self) -> None:
-        """Removes the znodes it created, newest first: far faster than `remove_tree`, which must list them."""
+        """Removes the znodes that it created, newest first: faster than `remove_tree`, which must list them."""
         await super().write([Delete(path) for path in reversed(self._made)])
         self._made = []
 
     async def read_and_watch(self, watches: Sequence[tuple[str, OnWatch]]) -> None:
-        """Watches many paths at once, each with a callback for its next change, creation or removal."""
+        """Reads and watches many paths; each has a callback for its next change, creation or removal."""
         zxid = self.session.last_zxid()
         found = await self.read_nodes([path for path, _ in watches])
         await self.session.set_watches(
@@ -66,7 +66,7 @@ class CountedClient(ZookeeperClient):
 
 
 class Work:
-    """Tasks that watches start. One that fails fails the run: `settled` and `until` raise what it raised."""
+    """The tasks that watches start. If one fails, `settled` and `until` raise its exception, so that the run fails."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -74,7 +74,7 @@ class Work:
         self._failed = asyncio.Event()
 
     def start(self, call: Coroutine[Any, Any, None]) -> None:
-        """Starts a task in the loop at once."""
+        """Starts the coroutine as a task of the running loop."""
         task = asyncio.get_running_loop().create_task(call)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -107,21 +107,21 @@ class Work:
 
 
 class Knowledge:
-    """The watchers that do not have a partition's new leader yet, and when the last one got it."""
+    """Records when the last replica or client got the new leader of each partition."""
 
     def __init__(self) -> None:
         self.everyone = asyncio.Event()
         self.at_ns = 0
-        self._waiting: set[tuple[int, int]] = set()  # broker or client, partition's row
+        self._waiting: set[tuple[int, int]] = set()  # Pairs of a broker or client id, and a partition's row.
 
     def expect(self, pairs: set[tuple[int, int]]) -> None:
-        """Sets the pairs of watcher and partition row to wait for."""
+        """Sets the pairs of id and partition row to wait for."""
         self._waiting = pairs
         if not pairs:
             self.everyone.set()
 
     def learnt(self, who: int, row: int, at_ns: int | None = None) -> None:
-        """Records the time, or now; later calls are ignored."""
+        """Records that `who` has the new leader at `at_ns`, by default now; only the first call for a pair counts."""
         if (who, row) in self._waiting:
             self._waiting.discard((who, row))
             self.at_ns = max(self.at_ns, time.monotonic_ns() if at_ns is None else at_ns)

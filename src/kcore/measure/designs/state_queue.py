@@ -1,4 +1,4 @@
-"""Sends commands through /brokers/state/<id> (v2): after its watch fires, the broker reads and empties the znode."""
+"""v2's commands through /brokers/state/<id>: when its watch fires, the broker reads and empties the znode."""
 
 from collections.abc import Callable
 
@@ -19,23 +19,23 @@ def queue_nodes(broker_ids: list[int]) -> list[Create]:
 
 
 async def command(client: CountedClient, broker_id: int, what: bytes) -> None:
-    """The sender's half: one write."""
+    """Sends a command: one write by the sender."""
     await client.write([SetData(queue_path(broker_id), what)])
 
 
 class QueueReader:
-    """A broker's half. `taken` is called with each command once it is off the queue."""
+    """The broker's side of a queue. `taken` is called with each command after its removal from the queue."""
 
     def __init__(self, client: CountedClient, broker_id: int, work: Work, taken: Callable[[bytes], None]) -> None:
         self._client, self._path, self._work, self._taken = client, queue_path(broker_id), work, taken
         self.is_open = True
 
     async def arm(self) -> None:
-        """Watches for the next command; takes one that is there already at once."""
+        """Watches for the next command. If a command is there already, takes it immediately."""
         [node] = await self._client.read_nodes([self._path], self._on_watch)
         assert node is not None
         if node.data:
-            # The write that takes it away fires that watch, which arms again.
+            # The write that removes the command fires the new watch, whose callback arms again.
             await self._take(node.data, node.version)
 
     def _on_watch(self, path: str, kind: str) -> None:
@@ -43,7 +43,7 @@ class QueueReader:
             self._work.start(self._read())
 
     async def _read(self) -> None:
-        """One read, one write; then watch again."""
+        """Reads and empties the queue, then watches again."""
         [node] = await self._client.read_nodes([self._path])
         assert node is not None
         if node.data:

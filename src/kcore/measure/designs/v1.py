@@ -1,6 +1,6 @@
-"""v1: no controller. The first replica to create a partition's leader znode leads; every replica watches every leader.
+"""v1: no controller. The first replica that creates the leader znode leads; every replica watches every leader.
 
-/brokers/topics/<topic>/<partition>/leader is ephemeral and the leader's; .../ISR is written by the leader.
+/brokers/topics/<topic>/<partition>/leader is an ephemeral znode of the leader, which also writes .../ISR.
 """
 
 import json
@@ -13,7 +13,7 @@ from kcore.zookeeper.session import OnWatch
 
 
 class LeaderWatchers(Design):
-    """Each replica of a partition stands for election when the leader's znode goes, if it is in sync."""
+    """When a leader's znode is removed, each replica in the ISR tries to create it."""
 
     name = "v1 leader znodes, watched by every replica"
 
@@ -50,14 +50,14 @@ class LeaderWatchers(Design):
         return on_watch
 
     async def _look(self, broker_id: int, row: int) -> None:
-        """Reads the leader, and watches for its end or a new one."""
+        """Reads the leader, and watches for its removal or a new leader."""
         client = self.brokers[broker_id]
         [leader] = await client.read_nodes([self._leader_path(row)], self._on_watch(broker_id, row))
         if leader is not None:
             self.known.learnt(broker_id, row)
 
     async def _stand(self, broker_id: int, row: int) -> None:
-        """Only ISR members may lead; the first to write leads, and removes lost members from the ISR."""
+        """Tries to become leader if the broker is in the ISR. The winner removes the lost broker from the ISR."""
         client, path = self.brokers[broker_id], self.partition_path(row)
         [isr] = await client.read_nodes([f"{path}/ISR"])
         assert isr is not None

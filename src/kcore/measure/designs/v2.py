@@ -1,7 +1,7 @@
-"""v2: one controller decides, ZooKeeper carries. Replicas watch their partition's state; commands go through queues.
+"""v2: one controller decides and writes to ZooKeeper. Replicas watch states; commands go through queues.
 
-/brokers/topics/<topic>/<partition>/leaderAndISR is watched by every replica's broker, for a change of leader must be
-seen at once; what may wait is put into /brokers/state/<id>. The leader also watches for its partition's reassignment.
+Each replica's broker watches /brokers/topics/<topic>/<partition>/leaderAndISR, since a new leader is urgent. Other
+commands are written to /brokers/state/<id>. The leader also watches for its partition's reassignment.
 """
 
 import numpy as np
@@ -40,7 +40,7 @@ class StateQueues(Design):
         await self.brain.read_children([BROKER_IDS], lambda path, kind: self._brokers_changed())
         for broker_id, client in self.brokers.items():
             states = [(self._state_path(row), self._on_state(broker_id, row)) for row in self.held_by(broker_id)]
-            # Nothing is reassigned: these watches are for the creation of a znode.
+            # No partition is reassigned: these watches wait for a znode that is never created.
             moves = [(self._reassignment_path(row), _ignore) for row in self.led_by(broker_id).tolist()]
             await client.read_and_watch([*states, *moves])
             self.readers[broker_id] = QueueReader(client, broker_id, self.work, lambda command: None)
@@ -51,7 +51,7 @@ class StateQueues(Design):
             reader.is_open = False
         await super().close()
 
-    # A broker.
+    # The broker's side.
 
     def _on_state(self, broker_id: int, row: int) -> OnWatch:
         def on_watch(path: str, kind: str) -> None:
@@ -61,7 +61,7 @@ class StateQueues(Design):
         return on_watch
 
     async def _look(self, broker_id: int, row: int) -> None:
-        """Reads the leader and watches for the next one. A new leader watches for the partition's reassignment, too."""
+        """Reads the state and watches for the next one. A new leader also watches for the partition's reassignment."""
         client, path = self.brokers[broker_id], self._state_path(row)
         [node] = await client.read_nodes([path], self._on_state(broker_id, row))
         assert node is not None
@@ -77,14 +77,14 @@ class StateQueues(Design):
         topic, partition = self.table.topics.names[self.table.topic_row__p[row]], self.table.partition_index__p[row]
         return f"{REASSIGNED}/{topic}/{partition}"
 
-    # The brain.
+    # The controller's side.
 
     def _brokers_changed(self) -> None:
         if self.others:
             self.work.start(self._failover())
 
     async def _failover(self) -> None:
-        """Reads the lost broker's states, writes new ones, then a command to every broker that follows a new leader."""
+        """Reads the lost broker's states, writes new ones, then commands each replica of the changed partitions."""
         [names] = await self.brain.read_children([BROKER_IDS], lambda path, kind: self._brokers_changed())
         [lost] = set(self.table.brokers.ids.tolist()) - {int(name) for name in names or []}
         rows = self.held_by(lost)
@@ -107,4 +107,4 @@ class StateQueues(Design):
 
 
 def _ignore(path: str, kind: str) -> None:
-    """The callback of a watch that exists only to be counted."""
+    """The callback of watches that are only counted."""

@@ -30,7 +30,7 @@ _ADMIN = (znodes.REASSIGN_PARTITIONS, znodes.PREFERRED_REPLICA_ELECTION)
 
 
 class Controlled(Design):
-    """States go in batches of a thousand, fenced by the controller's epoch, as kcore's controller writes them."""
+    """Writes states in batches of a thousand, fenced by the controller's epoch, as kcore's controller does."""
 
     name = "v3 controller, direct RPC"
 
@@ -59,7 +59,7 @@ class Controlled(Design):
         self.table.brokers.register(broker_id, epoch, endpoints=endpoints)
 
     async def watch(self) -> None:
-        """The controller's listeners, and every broker's for the controller."""
+        """Sets the controller's watches, and each broker's watch on the controller."""
         ours = await elect(self.client, CONTROLLER_ID, int(time.time() * 1000))
         self.fence: Fence = (znodes.CONTROLLER_EPOCH, ours.version)
         self.controller = ZkController(CONTROLLER_ID, ours.epoch, self.table)
@@ -81,7 +81,7 @@ class Controlled(Design):
             self.work.start(self._failover())
 
     async def _failover(self) -> None:
-        """The article's four steps; then the view, once all brokers have acknowledged."""
+        """The article's four steps; then the external view, after all brokers have acknowledged."""
         [names] = await self.client.read_children([znodes.BROKER_IDS], self._brokers_changed)
         [lost] = set(self.table.brokers.ids.tolist()) - {int(name) for name in names or []}
         led = self.led_by(lost)
@@ -94,14 +94,14 @@ class Controlled(Design):
         await self.update_view(led)
 
     async def write_states(self, decision: Decision) -> None:
-        """Writes the states, before the controller sends requests."""
+        """Writes the new states; the controller sends requests afterwards."""
         epoch = self.controller.controller_epoch
         taken = await self.client.write_states(self.table, decision.changes, epoch, fence=self.fence)
         if not taken.all():
             raise TargetError(f"{int((~taken).sum())} state writes were refused")
 
     async def _send_requests(self, decision: Decision) -> None:
-        """All requests of the decision, each body encoded once; returns when all are answered."""
+        """Sends all requests of the decision, each body encoded once; returns when all responses have come."""
         answers = []
         for request in self.controller.requests(decision):
             fanout = request.fanout()
@@ -113,7 +113,7 @@ class Controlled(Design):
         await asyncio.gather(*answers)
 
     def _learn(self, decision: Decision, led: Int32s) -> None:
-        """Takes over when each broker got its LeaderAndIsr requests; TargetError if a partition is missing in them."""
+        """Records when each broker got its last LeaderAndIsr request; TargetError if a partition is missing in them."""
         ids, replicas = self.table.brokers.ids, self.table.replicas__ps
         orders: defaultdict[int, list[Arrival]] = defaultdict(list)
         for broker_id, arrival in self.receivers.arrivals():
@@ -128,11 +128,11 @@ class Controlled(Design):
                 self.known.learnt(int(ids[row]), each, orders[broker_id][-1].at_ns)
 
     async def update_view(self, led: Int32s) -> None:
-        """There is none: clients route by the states, and try again until the leader leads."""
+        """Does nothing: without a view, clients route by the states, and retry until the leader leads."""
 
 
 class OneByOne(Controlled):
-    """The article's calculation: one write per partition, each after the answer to the one before."""
+    """As in the article's calculation: one write per partition, each after the response to the one before."""
 
     name = "v3, states written one by one"
 

@@ -1,4 +1,4 @@
-"""The external view: as v3, but clients' routing data is written only after the brokers acknowledge their requests."""
+"""The external view: v3, and clients' routing data that is written only after the brokers' responses."""
 
 from abc import abstractmethod
 
@@ -15,7 +15,7 @@ VIEW = "/external_view"
 
 
 class WithView(Controlled):
-    """One client that uses every partition watches the view."""
+    """v3 with a view, and one client of all partitions that watches the view."""
 
     async def write_tree(self) -> None:
         await super().write_tree()
@@ -39,19 +39,19 @@ class WithView(Controlled):
         return on_watch
 
     async def _look(self, path: str, rows: list[int]) -> None:
-        """Reads the leaders that clients send requests to, and watches for the next change."""
+        """Reads the view's leaders, and watches for the next change."""
         await self.reader.read_nodes([path], self._on_view(path, rows))
         for row in rows:
             self.routed.learnt(CLIENT, row)
 
     def leader(self, row: int) -> int:
-        """The broker id of the partition's leader; -1 for none."""
+        """The broker id of the partition's leader; -1 if it has none."""
         broker_row = int(self.table.leader__p[row])
         return int(self.table.brokers.ids[broker_row]) if broker_row >= 0 else -1
 
     @abstractmethod
     def first_view(self) -> list[Operation]:
-        """The znodes of the view."""
+        """Creates for the znodes of the view."""
 
     @abstractmethod
     def view(self) -> dict[str, list[int]]:
@@ -59,7 +59,7 @@ class WithView(Controlled):
 
 
 class OneView(WithView):
-    """One znode: the least load, and every client wakes for every change."""
+    """The view in one znode: the fewest writes, but each change notifies every client."""
 
     name = "v3, one external view for all"
 
@@ -82,7 +82,7 @@ class OneView(WithView):
 
 
 class ViewAPartition(WithView):
-    """One znode for each partition: a client is notified only of the partitions that it uses."""
+    """A view of one znode per partition: a client is notified only of the partitions that it uses."""
 
     name = "v3, an external view a partition"
 

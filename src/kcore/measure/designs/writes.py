@@ -1,4 +1,4 @@
-"""The article's step 3: writes a state per partition, one by one, pipelined and in transactions up to their limits."""
+"""The article's step 3: writes one state per partition, one by one, pipelined, and in transactions of several sizes."""
 
 import asyncio
 import logging
@@ -22,16 +22,16 @@ from kcore.zookeeper.operations import Operations, operations_of, results_of
 from kcore.zookeeper.session import SessionEvent
 
 BATCHES: Final = (100, 1_000, 2_000)
-FRAME_BYTES: Final = 0xFFFFF  # jute.maxbuffer where it is not set: a request that is longer ends the connection.
-_HEADER_BYTES: Final = 8  # xid and type, in front of the body
+FRAME_BYTES: Final = 0xFFFFF  # The default of jute.maxbuffer: ZooKeeper closes the connection of a longer request.
+_HEADER_BYTES: Final = 8  # xid and type, before the body.
 _TIMEOUT_S: Final = 60.0
-_ONE_BY_ONE_S: Final = 30.0  # The measurement then stops: the time per write is known.
+_ONE_BY_ONE_S: Final = 30.0  # Time limit of the measurement one by one; until then the time per write is known.
 _TOP: Final = "/states"
-_SILENT: Final = logging.Logger("refused", logging.CRITICAL + 1)  # kazoo logs every dropped connection.
+_SILENT: Final = logging.Logger("refused", logging.CRITICAL + 1)  # kazoo logs every lost connection.
 
 
 async def measure(hosts: str, row: Row, writes: int) -> list[Row]:
-    """A row for every way; `row` is the pattern. All ways write the same znodes, in the same order."""
+    """A row for each way of writing, made from `row`. All ways write the same znodes in the same order."""
     rows: list[Row] = []
     async with CountedClient(hosts) as client:
         paths = [f"{_TOP}/{partition}" for partition in range(writes)]
@@ -80,7 +80,7 @@ async def _set(client: CountedClient, operation: SetData) -> None:
 
 
 async def _transactions(client: ZookeeperClient, columns: Operations, batches: list[Int64s]) -> int:
-    """Sends one transaction after the other; TargetError if ZooKeeper refuses a write."""
+    """Sends the transactions one after the other; TargetError if ZooKeeper refuses a write."""
     for rows in batches:
         answer = await client.session.multi(columns.request(rows))
         if results_of(answer.text, answer.begin, len(rows)).errors.any():
@@ -89,7 +89,7 @@ async def _transactions(client: ZookeeperClient, columns: Operations, batches: l
 
 
 async def _largest(hosts: str, client: CountedClient, operations: list[SetData], row: Row) -> list[Row]:
-    """Measures the largest transaction that ZooKeeper takes, and one with one write more."""
+    """Measures the largest transaction that ZooKeeper accepts, and one with one write more."""
     size = len(operations_of(operations[-1:], client.session.chroot).request(np.arange(1)))
     many = operations * (2 * FRAME_BYTES // (size * len(operations)) + 1)
     columns = operations_of(many, client.session.chroot)
@@ -107,7 +107,7 @@ async def _largest(hosts: str, client: CountedClient, operations: list[SetData],
 
 
 async def _is_taken(hosts: str, body: bytes) -> bool:
-    """In its own session, which would retry as long as it exists."""
+    """True if ZooKeeper accepts the transaction. Uses its own session, whose client would resend a refused one."""
     dropped = asyncio.Event()
 
     def on_session(event: SessionEvent) -> None:

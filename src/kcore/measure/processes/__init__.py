@@ -1,7 +1,9 @@
-"""Starts processes for a measurement or a test: controllers, brokers, ZooKeeper, with Kafka's jars.
+"""Starts processes for a measurement or a test: controllers, brokers and ZooKeeper, from Kafka's jars or kcore.
 
-`jars.py` fetches the jars of Kafka's processes. `java_process.py` starts and ends one process, `controller_quorum.py` a
-KRaft quorum (`kafka_quorum.py`: Kafka's, `kcore_quorum.py`: kcore's), `zk_cluster.py` ZooKeeper and brokers over it,
-`zk_controllers.py` a controller in ZooKeeper mode, Kafka's or kcore's. Each ends its processes and removes their files
-at the end of a `with`.
+- `jars`: fetches the jars of Kafka's processes.
+- `started`, `java_process`, `local_process`, `listening`: the base class, one process, its resources, its address.
+- `controller_quorum`: a KRaft quorum; `kafka_quorum`: of Kafka's controllers; `kcore_quorum`: of kcore's.
+- `zk_cluster`: ZooKeeper and brokers over it; `zk_controllers`: a controller in ZooKeeper mode, Kafka's or kcore's.
+
+At the end of its `with`, each class ends its processes and removes their files.
 """

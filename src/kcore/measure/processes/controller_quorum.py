@@ -1,6 +1,6 @@
-"""Runs a cluster's controllers as processes for one run: configures, formats, starts, watches and stops them.
+"""Runs a cluster's controllers as processes: configures, formats, starts and stops them.
 
-Kafka's and kcore's controllers get the same lines of server.properties; their processes and files are gone at the end.
+Kafka's and kcore's controllers get the same lines of server.properties.
 """
 
 import shutil
@@ -16,16 +16,16 @@ from kcore.measure.processes.java_process import ChildProcess, stop_all
 from kcore.measure.processes.local_process import free_ports, random_uuid
 from kcore.measure.processes.started import Started
 
-FIRST_NODE_ID: Final = 30_001  # Above the ids of hollow brokers: a leader refuses the fetches of one with its own.
+FIRST_NODE_ID: Final = 30_001  # Above the ids of hollow brokers: a leader refuses a fetch that has the leader's own id.
 _LISTENER: Final = "CONTROLLER"
 _STOP_TIMEOUT_S: Final = 15.0
 
 
 class Node(ChildProcess):
-    """One controller's process."""
+    """The process of one controller."""
 
     def __init__(self, node_id: int, ports: dict[str, int], folder: Path, command: Sequence[str], ready: str) -> None:
-        """`ports`: by listener, that of the controllers first."""
+        """`ports`: the port of each listener, the controllers' listener first."""
         super().__init__(f"controller {node_id}", folder / "controller.log", command, ready)
         self.node_id, self.ports, self.folder = node_id, ports, folder
         self.directory_id = random_uuid()
@@ -44,9 +44,9 @@ def _configuration(folder: Path) -> Path:
 
 
 class ControllerQuorum(Started):
-    """Controllers of one cluster, without brokers, on the loopback interface: a dynamic quorum."""
+    """Controllers of one cluster on the loopback interface, as a dynamic quorum without brokers."""
 
-    started: ClassVar[str]  # The text that a controller logs once it has started.
+    started: ClassVar[str]  # A controller logs this text once it has started.
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class ControllerQuorum(Started):
         listeners: Mapping[str, str] | None = None,
         properties: str = "",
     ) -> None:
-        """`listeners`: security protocols of further ones by name.
+        """`listeners`: names and security protocols of further listeners.
 
         `properties`: more lines for every node's configuration.
         """
@@ -80,11 +80,11 @@ class ControllerQuorum(Started):
 
     @abstractmethod
     def run_command(self, configuration: Path) -> list[str]:
-        """The command that is a formatted controller."""
+        """The command that runs a formatted controller."""
 
     @property
     def bootstrap(self) -> list[str]:
-        """Where the controllers listen."""
+        """The addresses of the controllers."""
         return [f"127.0.0.1:{node.port}" for node in self.nodes]
 
     def pids(self) -> list[int]:
@@ -92,7 +92,7 @@ class ControllerQuorum(Started):
         return [node.pid for node in self.nodes if node.is_running]
 
     def start(self) -> None:
-        """Formats and starts all controllers. TargetError, with the last of its log, if one does not come up."""
+        """Formats and starts all controllers. If one fails, raises TargetError with the end of its log."""
         for node in self.nodes:
             self._configure(node)
         for node in self.nodes:

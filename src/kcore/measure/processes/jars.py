@@ -1,7 +1,7 @@
 """Fetches Kafka's jars with Apache Ivy, checks their SHA-256 in a lock file, and keeps them in the user's cache.
 
-PySpark ships Ivy, and Ivy has the address of Maven Central, so this module has none. A rename moves a jar into the
-cache once its SHA-256 is right; a lock on the folder lets one process at a time fetch into it.
+PySpark ships Ivy, whose default resolver is Maven Central. A jar is renamed into the cache once its SHA-256 is right. A
+lock on the folder lets one process at a time fetch into it.
 """
 
 import fcntl
@@ -30,14 +30,15 @@ from kcore.storage.files import LOCK, is_there, open_file, open_reader
 Say: TypeAlias = Callable[[str], None]  # Takes a line of progress.
 
 ASYNC_PROFILER: Final = "async-profiler-4.2"
-FIRST_KRAFT_ONLY: Final = 4  # Major release: from it on there is no ZooKeeper.
+FIRST_KRAFT_ONLY: Final = 4  # The first major release without ZooKeeper.
 _AT_ONCE: Final = 8
-_SILENCE_S: Final = 90.0  # Ivy is ended after that time without output: longer than its longest time-out.
-_PROGRESS_S: Final = 5.0  # Between two lines of progress.
+_SILENCE_S: Final = 90.0  # Ivy is killed after this time without output; its own longest time-out is shorter.
+_PROGRESS_S: Final = 5.0  # The least time between two lines of progress.
 _JAVA_OPTIONS: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-_FETCHED: Final = "[SUCCESSFUL ]"  # Ivy prints it once a jar.
+_FETCHED: Final = "[SUCCESSFUL ]"  # Ivy prints this text for each fetched jar.
 _PATTERN: Final = "jars/[artifact]-[revision].[ext]"
-# Maven Central is the resolver's own default. Without POMs: the lock file names every jar. Ivy's check of SHA-1 is off.
+# Maven Central is the resolver's default. POMs are not read: the lock file names every jar. Ivy's SHA-1 check is off:
+# `Jar.is_in` checks SHA-256.
 _RESOLVER: Final = (
     '<ibiblio name="central" m2compatible="true" usepoms="false" useMavenMetadata="false" checksums="" '
     'timeoutConstraint="patient"/>'
@@ -64,7 +65,7 @@ _DEPENDENCY: Final = """
 
 
 class Jar(NamedTuple):
-    """A line of a lock file: a SHA-256, and Maven's path of a jar."""
+    """One line of a lock file: a SHA-256, and the jar's path in Maven Central."""
 
     sha256: str
     group: str
@@ -73,7 +74,7 @@ class Jar(NamedTuple):
 
     @classmethod
     def of(cls, line: str) -> Self:
-        """From a line such as `c0ffee... org/slf4j/slf4j-api/1.7.36/slf4j-api-1.7.36.jar`."""
+        """Parses a line such as `c0ffee... org/slf4j/slf4j-api/1.7.36/slf4j-api-1.7.36.jar`."""
         sha256, path = line.split()
         *group, artifact, version, name = path.split("/")
         assert name == f"{artifact}-{version}.jar", f"{path}: a lock file names jars without a classifier"
@@ -85,7 +86,7 @@ class Jar(NamedTuple):
         return f"{self.artifact}-{self.version}.jar"
 
     def is_in(self, folder: Path) -> bool:
-        """Whether the folder has this jar with this SHA-256; TargetError if it cannot be read."""
+        """True if the folder has this jar with this SHA-256; TargetError if the file is unreadable."""
         path = folder / self.name
         try:
             return is_there(path) and _sha256(path) == self.sha256
@@ -94,25 +95,25 @@ class Jar(NamedTuple):
 
 
 def releases() -> list[str]:
-    """The releases of Kafka that can be fetched and started as a controller quorum: 3.9.1 runs on ZooKeeper here."""
+    """The releases of Kafka that can run as a controller quorum; kcore runs 3.9.1 over ZooKeeper only."""
     locks = (entry.name for entry in files("kcore.measure.processes").iterdir())
     names = (name[len("kafka-") : -len(".lock")] for name in locks if name.startswith("kafka-"))
     return sorted(name for name in names if int(name.split(".")[0]) >= FIRST_KRAFT_ONLY)
 
 
 def print_progress(line: str) -> None:
-    """To stderr, under the command's name."""
+    """Prints a line to stderr, after the command's name."""
     print(f"kcore: {line}", file=sys.stderr, flush=True)
 
 
 def kafka_jars(release: str, say: Say = print_progress) -> Path:
-    """The folder with the jars of a Kafka release, 44 MB, fetched at the first use. Errors as `fetch`."""
+    """The folder with the jars of a Kafka release (44 MB), fetched at the first use. Errors as in `fetch`."""
     lock = files("kcore.measure.processes").joinpath(f"kafka-{release}.lock").read_text()
     return fetch(lock, cache_directory() / f"kafka-{release}", say)
 
 
 def async_profiler_jars(say: Say = print_progress) -> tuple[Path, Path]:
-    """async-profiler and its converter of recordings, 1 MB, fetched at the first use. Errors as `fetch`."""
+    """The jars of async-profiler and of its converter (1 MB), fetched at the first use. Errors as in `fetch`."""
     lock = files("kcore.measure.processes").joinpath(f"{ASYNC_PROFILER}.lock").read_text()
     folder = fetch(lock, cache_directory() / ASYNC_PROFILER, say)
     profiler, converter = (folder / Jar.of(line).name for line in lock.splitlines())
@@ -120,10 +121,10 @@ def async_profiler_jars(say: Say = print_progress) -> tuple[Path, Path]:
 
 
 def fetch(lock: str, folder: Path, say: Say = print_progress) -> Path:
-    """The folder, with every jar of a lock file's text in it; one line of `lock` is a SHA-256 and Maven's path.
+    """Returns `folder` with every jar of a lock file in it. `lock`: lines of a SHA-256 and Maven's path.
 
-    Jars that are there already are hashed, too: one that was changed since is fetched again. TargetError if a jar
-    cannot be fetched or its SHA-256 is wrong, NoJavaError if something must be fetched and there is no Java.
+    Jars in the folder are hashed, too, and a changed jar is fetched again. Raises TargetError if a jar cannot be
+    fetched or its SHA-256 is wrong, NoJavaError if a jar is missing and there is no Java.
     """
     jars = [Jar.of(line) for line in lock.splitlines()]
     if not _missing(jars, folder):
@@ -131,7 +132,7 @@ def fetch(lock: str, folder: Path, say: Say = print_progress) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder, say):
-            if missing := _missing(jars, folder):  # Another process may have fetched them before the lock was ours.
+            if missing := _missing(jars, folder):  # Another process may have fetched them before this one got the lock.
                 _fetch(missing, folder, say)
     except OSError as error:
         raise TargetError(f"{folder}: {error}") from error
@@ -147,7 +148,7 @@ def _missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
 
 @contextmanager
 def _locked(folder: Path, say: Say) -> Iterator[None]:
-    """One process, and one thread of it, at a time; the others wait."""
+    """A context that one process, and one thread in it, enters at a time; the others wait."""
     descriptor = open_file(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         try:
@@ -176,7 +177,7 @@ def _fetch(jars: Sequence[Jar], folder: Path, say: Say) -> None:
 
 
 def _run_ivy(work: Path, count: int, say: Say) -> None:
-    """Apache Ivy on `ivy.xml` in the folder `work`; TargetError with its reason if it fails or falls silent."""
+    """Runs Apache Ivy on `ivy.xml` in the folder `work`; TargetError with the reason if it fails or hangs."""
     java = [str(java_home() / "bin" / "java"), *_JAVA_OPTIONS, *_proxy_options(), "-jar", str(ivy_jar())]
     options = ["-settings", "settings.xml", "-ivy", "ivy.xml", "-cache", "cache", "-retrieve", _PATTERN]
     command = [*java, *options]
@@ -193,10 +194,10 @@ def _run_ivy(work: Path, count: int, say: Say) -> None:
 
 
 def _output(process: subprocess.Popen[bytes], count: int, say: Say) -> str:
-    """All that Ivy prints, with progress said on the way; TargetError if it prints nothing for too long."""
+    """Ivy's whole output; passes progress to `say`. Raises TargetError if Ivy prints nothing for _SILENCE_S."""
     assert process.stdout is not None
     printed, next_s = b"", time.monotonic() + _PROGRESS_S
-    with selectors.DefaultSelector() as selector:  # select() alone refuses file descriptors from 1,024 on.
+    with selectors.DefaultSelector() as selector:  # select() refuses file descriptors from 1,024 on.
         selector.register(process.stdout, selectors.EVENT_READ)
         while True:
             if not selector.select(_SILENCE_S):
@@ -210,7 +211,7 @@ def _output(process: subprocess.Popen[bytes], count: int, say: Say) -> str:
 
 
 def reason_in(printed: str) -> str:
-    """The line of Ivy's output with the cause of its failure: an unreachable server, or else a missing file."""
+    """The line of Ivy's output with the cause of its failure: an unreachable server, or a missing file."""
     lines = [line.strip(": \t") for line in printed.splitlines()]
     for begin in ("Server access error", "module not found", "[FAILED", "download failed", "Exception", "Error"):
         for line in lines:
@@ -220,7 +221,7 @@ def reason_in(printed: str) -> str:
 
 
 def ivy_jar() -> Path:
-    """Apache Ivy's jar in PySpark; TargetError if there is none."""
+    """The path of Apache Ivy's jar in PySpark; TargetError without PySpark."""
     spec = find_spec("pyspark")
     folder = Path(spec.origin).parent / "jars" if spec and spec.origin else None
     found = sorted(folder.glob("ivy-*.jar")) if folder else []
@@ -230,7 +231,7 @@ def ivy_jar() -> Path:
 
 
 def _proxy_options() -> list[str]:
-    """Java's options for http_proxy and https_proxy, which Java does not read."""
+    """Java options for the proxies in http_proxy and https_proxy, since Java does not read these variables."""
     options = []
     for scheme, address in getproxies().items():
         proxy = urlsplit(address if "//" in address else f"//{address}")

@@ -1,4 +1,4 @@
-"""Controls a process: starts it, awaits a line of its log, pauses, ends and restarts it, and keeps its log."""
+"""Controls a process: starts it, waits for a line of its log, pauses, ends and restarts it."""
 
 import signal
 import subprocess
@@ -13,19 +13,19 @@ from kcore.measure.processes.local_process import Usage, usage_of
 from kcore.spark.java import java_home
 
 _POLL_S: Final = 0.05
-_END_OF_LOG: Final = 2_000  # Characters of the log in the error, if a process does not start.
+_END_OF_LOG: Final = 2_000  # Characters of the log that an error shows.
 
 
 class ChildProcess:
-    """One process at a time; `log` has the output of all its processes in order."""
+    """A process that can be started again; `log` has the output of all its runs in order."""
 
     def __init__(self, name: str, log: Path, command: Sequence[str], ready: str) -> None:
-        """The process is ready once its log says `ready`."""
+        """The process is ready once its log contains `ready`."""
         self.name, self.log = name, log
         self._command = [*command]
         self._ready = ready
         self._process: subprocess.Popen[bytes] | None = None
-        self._begin = 0  # The size of the log before this process.
+        self._begin = 0  # The size of the log before the latest start.
 
     @property
     def pid(self) -> int:
@@ -38,7 +38,7 @@ class ChildProcess:
         return self._process is not None and self._process.poll() is None
 
     def start(self, *, wait: bool = True) -> None:
-        """Starts the process; TargetError, with the last lines of its log, if it does not become ready."""
+        """Starts the process; if `wait`, raises TargetError with the end of its log unless it becomes ready."""
         assert not self.is_running, f"{self.name} runs already"
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
@@ -50,7 +50,7 @@ class ChildProcess:
             self.await_ready()
 
     def await_ready(self, timeout_s: float = 90.0) -> None:
-        """Waits until the log says that the process is ready."""
+        """Waits until the log contains the text `ready`."""
         self.await_log(self._ready, timeout_s)
 
     def await_log(self, text: str, timeout_s: float = 60.0) -> None:
@@ -65,19 +65,19 @@ class ChildProcess:
             time.sleep(_POLL_S)
 
     def log_text(self) -> str:
-        """The log since the latest start, without the text of earlier processes."""
+        """The log since the latest start."""
         with self.log.open("rb") as log:
             log.seek(self._begin)
             return log.read().decode(errors="replace")
 
     def terminate(self, timeout_s: float = 30.0) -> int:
-        """Sends SIGTERM and returns the exit code; kill -9 after the time-out."""
+        """Sends SIGTERM and returns the exit code; kills the process with SIGKILL after the time-out."""
         if self.is_running:
             self._signal(signal.SIGTERM)
         return self.wait(timeout_s)
 
     def wait(self, timeout_s: float = 30.0) -> int:
-        """Returns the exit code once the process ends by itself; kill -9 after the time-out."""
+        """Waits for the process's end and returns the exit code; kills the process with SIGKILL after the time-out."""
         assert self._process is not None, f"{self.name} was never started"
         try:
             return self._process.wait(timeout_s)
@@ -86,22 +86,22 @@ class ChildProcess:
             return self._process.returncode
 
     def kill(self) -> None:
-        """Kills the process as kill -9 does, even if paused."""
+        """Kills the process with SIGKILL, which also ends a paused process."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def pause(self) -> None:
-        """SIGSTOP: the process is suspended."""
+        """Sends SIGSTOP, which suspends the process."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Sends SIGCONT, which resumes a suspended process."""
         self._signal(signal.SIGCONT)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """The process does nothing for the time of a `with`, and keeps its connections."""
+        """A context in which the process is suspended; it keeps its connections."""
         self.pause()
         try:
             yield
@@ -109,7 +109,7 @@ class ChildProcess:
             self.resume()
 
     def usage(self) -> Usage | None:
-        """None once the process has ended."""
+        """The CPU time and memory of the process; None if it has ended."""
         return usage_of(self.pid) if self.is_running else None
 
     def _signal(self, number: signal.Signals) -> None:
@@ -121,12 +121,12 @@ class JavaProcess(ChildProcess):
     """A process of a Java virtual machine."""
 
     def __init__(self, name: str, log: Path, arguments: Sequence[str], ready: str) -> None:
-        """`arguments` are java's."""
+        """`arguments`: of the program java."""
         super().__init__(name, log, [str(java_home() / "bin" / "java"), "-XX:-UsePerfData", *arguments], ready)
 
 
 def stop_all(processes: Sequence[ChildProcess], timeout_s: float = 30.0) -> None:
-    """Sends SIGTERM to all at once; kills the processes that still run after the time-out."""
+    """Sends SIGTERM to all processes; kills those that still run after the time-out."""
     running = [process for process in processes if process.is_running]
     for process in running:
         process.resume()  # A paused process does not act on SIGTERM.

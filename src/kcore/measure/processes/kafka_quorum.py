@@ -1,4 +1,4 @@
-"""Runs a real Kafka controller quorum for one run, and fetches its jars if they are missing."""
+"""A quorum of real Kafka controllers as processes; fetches Kafka's jars if they are missing."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ rootLogger.appenderRef.c.ref = C
 
 
 class KafkaQuorum(ControllerQuorum):
-    """Controllers of a release of Kafka."""
+    """Controllers of one release of Kafka."""
 
     started: ClassVar[str] = "Kafka Server started"
 
@@ -35,9 +35,9 @@ class KafkaQuorum(ControllerQuorum):
         format_options: Sequence[str] = (),
         java_options: Sequence[str] = (),
     ) -> None:
-        """`heap` as java's -Xmx takes it.
+        """`heap`: java's -Xmx. `format_options`: further options of kafka-storage format.
 
-        `format_options`: more for kafka-storage format; `java_options`: of the controllers; others as the base's.
+        `java_options`: of the controllers' JVMs. The other arguments are those of ControllerQuorum.
         """
         self.release, self.heap = release, heap
         self._format_options, self._java_options = format_options, java_options

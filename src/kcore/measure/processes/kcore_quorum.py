@@ -1,4 +1,4 @@
-"""A quorum of kcore's own KRaft controllers for one run."""
+"""A quorum of kcore's KRaft controllers as processes."""
 
 from pathlib import Path
 from typing import ClassVar, Final
@@ -10,7 +10,7 @@ KCORE_KRAFT: Final = "kcore-kraft"
 
 
 class KcoreQuorum(ControllerQuorum):
-    """`kcore controller kraft` as processes of their own."""
+    """Controllers that `kcore controller kraft run` runs, each in its own process."""
 
     started: ClassVar[str] = " listens at "
 

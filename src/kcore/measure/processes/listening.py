@@ -1,4 +1,4 @@
-"""Finds the process of this machine that listens at an address."""
+"""Finds the process on this machine that listens at an address."""
 
 import socket
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ with needs("report"):
 
 
 def listening_pids(addresses: Iterable[str]) -> list[int]:
-    """The processes that listen at these "host:port", without repeats; TargetError if one has no visible process."""
+    """The process ids that listen at these "host:port", without repeats; TargetError if one has no visible process."""
     ours = {each.address.partition("%")[0] for found in psutil.net_if_addrs().values() for each in found}
     listens = {
         each.laddr.port: each.pid

@@ -15,9 +15,10 @@ from typing import Final
 
 from kcore.errors import TargetError
 
-KCORE: Final = (sys.executable, "-c", "from kcore.cli import main; main()")  # The command of this installation.
-_PORTS: Final = range(19_000, 32_000)  # Below Linux's ephemeral ports: one of those may be taken by a client.
-_CPU_CLOCK: Final = 2  # From clock_getcpuclockid, for a process. /proc/PID/stat counts 10 ms steps, too coarse here.
+KCORE: Final = (sys.executable, "-c", "from kcore.cli import main; main()")  # Runs the command of this installation.
+_PORTS: Final = range(19_000, 32_000)  # Below Linux's ephemeral ports, which a client's connection may take.
+# The clock bits of clock_getcpuclockid for a process. /proc/PID/stat has steps of 10 ms, too coarse for a storm.
+_CPU_CLOCK: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Usage:
 
 
 def usage_of(pid: int) -> Usage | None:
-    """CPU time and memory of a process on this machine; None if there is none."""
+    """CPU time and memory of a process on this machine; None if it does not run."""
     try:
         cpu_s = time.clock_gettime(~pid << 3 | _CPU_CLOCK)
         status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
@@ -41,22 +42,23 @@ def usage_of(pid: int) -> Usage | None:
 
 
 def random_uuid() -> str:
-    """A UUID in Kafka's form, without a leading dash: Kafka's tools would take the dash for an option."""
+    """A UUID in Kafka's base64 form without a leading dash, which Kafka's tools would take for an option."""
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text
 
 
 class _Reservations:
-    """The ports that this process was given, each one a locked byte of a file that all processes of a user share.
+    """The ports that this process has reserved, each by a lock on one byte of a file that all of a user's processes
+    share.
 
-    The system ends the locks with the process. A port is free before its process listens, and while a killed process
-    is down; the lock keeps other processes from taking the port meanwhile.
+    The system ends the locks with the process. A port without a listener looks free: before its server starts, and
+    while a killed server is down. The lock keeps other processes from taking it.
     """
 
     def __init__(self) -> None:
         self._file: int | None = None
-        self.held: dict[int, None] = {}  # In the order in which they were given.
+        self.held: dict[int, None] = {}  # The ports as keys, in order of reservation.
 
     def reserve(self, port: int) -> bool:
         """Reserves the port; False if another process has reserved it."""
@@ -78,7 +80,7 @@ _reservations: Final = _Reservations()
 def free_ports(count: int) -> list[int]:
     """Free ports of the loopback interface, reserved for this process while it lives.
 
-    A port comes again only after all others. TargetError if there are too few.
+    Ports of earlier calls are returned again only after all others. Raises TargetError if too few are free.
     """
     found: list[int] = []
     before = [*_reservations.held]

@@ -1,19 +1,19 @@
-"""The base of one or several processes that run for the time of a `with`."""
+"""The base class of processes that run during a `with`."""
 
 from abc import ABC, abstractmethod
 from typing import Self
 
 
 class Started(ABC):
-    """A `with` starts it at the beginning and closes it at the end, also if the start itself fails."""
+    """Starts its processes at the beginning of a `with`, and closes them at its end or if the start fails."""
 
     @abstractmethod
     def start(self) -> None:
-        """Returns when it serves; TargetError if it does not."""
+        """Returns when the processes serve; TargetError if they do not."""
 
     @abstractmethod
     def close(self) -> None:
-        """Ends the process and removes its files."""
+        """Ends the processes and removes their files."""
 
     def __enter__(self) -> Self:
         try:

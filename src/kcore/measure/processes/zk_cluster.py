@@ -1,4 +1,4 @@
-"""Runs real ZooKeeper and real Kafka brokers in ZooKeeper mode on the loopback interface, and removes their files."""
+"""Runs real ZooKeeper and real Kafka brokers in ZooKeeper mode on the loopback interface."""
 
 import shutil
 import tempfile
@@ -11,8 +11,9 @@ from kcore.measure.processes.java_process import JavaProcess, stop_all
 from kcore.measure.processes.local_process import free_ports
 from kcore.measure.processes.started import Started
 
-ZK_RELEASE: Final = "3.9.1"  # The last with ZooKeeper; it ships ZooKeeper 3.8.4.
-LIGHT: Final = ("-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # For tests: 140 to 190 MB a broker.
+ZK_RELEASE: Final = "3.9.1"  # The last release of Kafka with ZooKeeper; it ships ZooKeeper 3.8.4.
+# For tests: a broker then takes 140 to 190 MB.
+LIGHT: Final = ("-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 LOG4J: Final = """log4j.rootLogger=INFO, c
 log4j.appender.c=org.apache.log4j.ConsoleAppender
 log4j.appender.c.layout=org.apache.log4j.PatternLayout
@@ -55,10 +56,10 @@ def _java(folder: Path, heap: str, options: Sequence[str], main: str, configurat
 
 
 class ZookeeperProcess(JavaProcess, Started):
-    """One ZooKeeper server; `stop`, `kill` and `start` again keep its data, the end of the `with` does not."""
+    """One ZooKeeper server. Its data survives `kill` and a new `start`, and is removed at the end of the `with`."""
 
     def __init__(self, *, heap: str = "256m", options: Sequence[str] = LIGHT, tick_ms: int = 2_000) -> None:
-        """`options`: java's. Session timeouts are between 2 and 20 ticks."""
+        """`options`: of the program java. Session time-outs are limited to 2 to 20 ticks."""
         self.folder = Path(tempfile.mkdtemp(prefix="kcore-zookeeper-"))
         [self.port] = free_ports(1)
         configuration = self.folder / "zoo.cfg"
@@ -69,17 +70,17 @@ class ZookeeperProcess(JavaProcess, Started):
 
     @property
     def address(self) -> str:
-        """HOST:PORT, as zookeeper.connect has it."""
+        """HOST:PORT, as in zookeeper.connect."""
         return f"127.0.0.1:{self.port}"
 
     def close(self) -> None:
-        """Ends it and removes its data."""
+        """Kills the server and removes its data."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class ZkBroker(JavaProcess):
-    """One broker; its log directories, in `log_dirs`, stay when it ends."""
+    """One broker; the data in `log_dirs` stays when it ends."""
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class ZkBroker(JavaProcess):
 
     @property
     def address(self) -> str:
-        """HOST:PORT, as bootstrap.servers has it."""
+        """HOST:PORT, as in bootstrap.servers."""
         return f"127.0.0.1:{self.port}"
 
     def configure(self, properties: str) -> None:
@@ -114,7 +115,7 @@ class ZkBroker(JavaProcess):
 
 
 class ZkBrokers(Started):
-    """Brokers of one cluster, with the ids from `first_id` on. The end of the `with` removes their files."""
+    """Brokers of one cluster with ids from `first_id` on; their files are removed at the end of the `with`."""
 
     def __init__(
         self,
@@ -127,7 +128,7 @@ class ZkBrokers(Started):
         heap: str = "384m",
         options: Sequence[str] = LIGHT,
     ) -> None:
-        """`zookeeper`: HOST:PORT, with a chroot or not. Lines of configuration: for all, and by broker id."""
+        """`zookeeper`: HOST:PORT, optionally with a chroot. `properties`: of all brokers; `own_properties`: by id."""
         self.folder = Path(tempfile.mkdtemp(prefix="kcore-brokers-"))
         self.brokers: list[ZkBroker] = []
         for broker_id, port in enumerate(free_ports(count), first_id):
@@ -137,25 +138,25 @@ class ZkBrokers(Started):
 
     @property
     def bootstrap(self) -> str:
-        """bootstrap.servers with all these brokers."""
+        """The value of bootstrap.servers with all these brokers."""
         return ",".join(broker.address for broker in self.brokers)
 
     def __getitem__(self, broker_id: int) -> ZkBroker:
         return next(broker for broker in self.brokers if broker.broker_id == broker_id)
 
     def start(self) -> None:
-        """Starts all at once and waits until each is ready; TargetError if one fails."""
+        """Starts all brokers at once and waits until each is ready; TargetError if one fails."""
         for broker in self.brokers:
             broker.start(wait=False)
         for broker in self.brokers:
             broker.await_ready()
 
     def close(self) -> None:
-        """Ends them and removes their data."""
+        """Kills the brokers and removes their data."""
         for broker in self.brokers:
             broker.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def stop(self) -> None:
-        """Sends SIGTERM to all at once and waits for their ends."""
+        """Sends SIGTERM to all brokers at once and waits for their ends."""
         stop_all(self.brokers)

@@ -1,4 +1,4 @@
-"""The controllers that storms in ZooKeeper mode put under load: a Kafka broker without replicas, and kcore's own."""
+"""The controllers that storms measure in ZooKeeper mode: a Kafka broker without replicas, or kcore's controller."""
 
 import tempfile
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from kcore.measure.processes.zk_cluster import ZkBrokers
 CONTROLLER_ID: Final = 30_001  # Above the ids of hollow brokers.
 KAFKA_ZK: Final = "kafka-3.9.1-zk"
 KCORE_ZK: Final = "kcore-zk"
-# Neither moves leaders on its own while something is measured.
+# Both controllers run without automatic leader rebalancing, which would disturb a measurement.
 _KAFKA_PROPERTIES: Final = (
     "auto.leader.rebalance.enable=false\nnum.io.threads=4\nnum.network.threads=2\nreserved.broker.max.id=65535"
 )
@@ -21,7 +21,7 @@ _STOP_TIMEOUT_S: Final = 10.0
 
 
 class ControllerProcess(Started):
-    """One controller for one run; nothing is left of it after the `with`."""
+    """One controller for one run; its process and files are gone after the `with`."""
 
     host: Final = "127.0.0.1"
 
@@ -29,16 +29,16 @@ class ControllerProcess(Started):
         self._process, self.port = process, port
 
     def usage(self) -> Usage | None:
-        """CPU time and memory; None once it has ended."""
+        """The controller's CPU time and memory; None if it has ended."""
         return self._process.usage()
 
     def pids(self) -> list[int]:
-        """The process id of the controller, while it runs."""
+        """The controller's process id in a list; empty if it does not run."""
         return [self._process.pid] if self._process.is_running else []
 
 
 class KafkaController(ControllerProcess):
-    """A broker of Kafka 3.9.1 that runs the only controller: hollow brokers have none. It never has replicas."""
+    """A broker of Kafka 3.9.1 without replicas. It is the only controller: hollow brokers have none."""
 
     def __init__(self, zookeeper: str, heap: str, java_options: Sequence[str] = ()) -> None:
         self._is_profiled = bool(java_options)
@@ -53,12 +53,12 @@ class KafkaController(ControllerProcess):
 
     def close(self) -> None:
         if self._is_profiled:
-            self._brokers.stop()  # Its recording is whole only if the process ends by itself.
+            self._brokers.stop()  # The profiler's recording is complete only if the process ends by itself.
         self._brokers.close()
 
 
 class KcoreController(ControllerProcess):
-    """`kcore controller zk` as a process of its own."""
+    """`kcore controller zk` in a process of its own."""
 
     def __init__(self, zookeeper: str) -> None:
         [port] = free_ports(1)
@@ -77,5 +77,5 @@ class KcoreController(ControllerProcess):
 
 
 def controller_of(target: str, zookeeper: str, heap: str, java_options: Sequence[str] = ()) -> ControllerProcess:
-    """The controller that a target's name means; `heap` is java's -Xmx."""
+    """The controller of a target's name; `heap`: java's -Xmx of Kafka's controller."""
     return KafkaController(zookeeper, heap, java_options) if target == KAFKA_ZK else KcoreController(zookeeper)

@@ -1,1 +1,5 @@
-"""Compares three raft nodes of kcore with three of Kafka's: commit latency and throughput."""
+"""Compares three raft nodes of kcore with three of Kafka: commit latency and throughput.
+
+`nodes` runs and measures three nodes, `run_raft_bench` runs all systems under all loads, and `raft_bench_report`
+renders the page.
+"""

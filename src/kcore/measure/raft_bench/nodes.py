@@ -1,4 +1,4 @@
-"""Three raft nodes that append and measure: Kafka's own by its TestRaftServer, or kcore's by `kcore quorum serve`."""
+"""Three raft nodes that append records and print latencies: Kafka's TestRaftServer, or `kcore quorum serve`."""
 
 import re
 import shutil
@@ -15,7 +15,7 @@ from kcore.measure.processes.local_process import KCORE, free_ports, random_uuid
 from kcore.measure.processes.started import Started
 
 NODES: Final = (1, 2, 3)
-# What both print every five seconds, about the last half minute (Kafka's) to a minute.
+# Both programs print this line every five seconds; it covers the last half minute (Kafka's) to a minute.
 LINE: Final = re.compile(
     r"Throughput \(bytes/second\): ([\d.]+), Latency \(ms\): ([\d.]+) p75 ([\d.]+) p99 ([\d.]+) p999"
 )
@@ -34,9 +34,9 @@ num.io.threads=2
 
 
 class Load(NamedTuple):
-    """The records to append; without a linger each system uses its default: Kafka 25 ms, kcore an adaptive one."""
+    """The records to append. Without a linger each system uses its default: Kafka 25 ms, kcore an adaptive linger."""
 
-    rate: int  # Records a second.
+    rate: int  # Records per second.
     record_bytes: int
     linger_ms: int | None
 
@@ -46,7 +46,7 @@ class Load(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """The leader's last printed figures, and the resources that the three processes used after the warm-up."""
+    """The leader's last printed figures, and the CPU time of the three processes after the warm-up."""
 
     bytes_per_s: float
     p75_ms: float
@@ -56,7 +56,7 @@ class Measured(NamedTuple):
 
 
 class RaftNodes(Started):
-    """Three node processes on the loopback interface, removed at the end."""
+    """Three node processes on the loopback interface; `close` ends them and removes their files."""
 
     name: str
 
@@ -105,7 +105,7 @@ class RaftNodes(Started):
 
 
 class KafkaRaftNodes(RaftNodes):
-    """`kafka.tools.TestRaftServer`; that of 3.9.1 always appends 20,000 records of 256 bytes a second."""
+    """Nodes of `kafka.tools.TestRaftServer`; 3.9.1's always append 20,000 records of 256 bytes per second."""
 
     def __init__(self, load: Load, release: str = "4.3.1", heap: str = "1g") -> None:
         super().__init__(load)
@@ -131,7 +131,7 @@ class KafkaRaftNodes(RaftNodes):
 
 
 class KcoreRaftNodes(RaftNodes):
-    """`kcore quorum serve --append`."""
+    """Nodes of `kcore quorum serve --append`."""
 
     name = "kcore"
 

@@ -30,24 +30,24 @@ with needs("report"):
 SCHEMA: Final = pa.schema(
     [
         ("system", pa.string()),
-        ("rate", pa.int64()),  # Records a second that were wanted.
+        ("rate", pa.int64()),  # Requested records per second.
         ("record_bytes", pa.int64()),
-        ("linger_ms", pa.int64()),  # Null: the system's own.
-        ("bytes_per_s", pa.float64()),  # Null where nothing was measured.
+        ("linger_ms", pa.int64()),  # Null: the system's own linger.
+        ("bytes_per_s", pa.float64()),  # Null if the measurement failed.
         ("p75_ms", pa.float64()),
         ("p99_ms", pa.float64()),
         ("p999_ms", pa.float64()),
-        ("cpu_s_per_s", pa.float64()),  # The sum of the three processes.
-        ("fault", pa.string()),  # Null where all is well.
+        ("cpu_s_per_s", pa.float64()),  # CPU seconds per second of the three processes together.
+        ("fault", pa.string()),  # Null without a fault.
     ]
 )
 _KIND: Final = ResultKind(SCHEMA, ("system", "rate", "record_bytes", "linger_ms", "p99_ms"), own=("system", "p999_ms"))
 _HEAD: Final = ("system", "linger", "wanted")
-_NS: Final = 1e6  # in a millisecond
-_MOST_COUNTED_MS: Final = 249.0  # TestRaftServer's percentiles count every longer latency as this one.
+_NS: Final = 1e6  # Nanoseconds in a millisecond.
+_MOST_COUNTED_MS: Final = 249.0  # TestRaftServer counts every longer latency as this one.
 _ABOUT: Final = (
     "Latency runs until the commit, from when a record was due (kcore) or appended (Kafka, whose tool counts longer "
-    "latencies as 249 ms), in the last half minute to a minute that the leader printed. CPU: processor seconds a "
+    "latencies as 249 ms), in the last half minute to a minute that the leader printed. CPU: processor seconds per "
     "second of the three processes together. They share this machine and its disk: every voter flushes its appends."
 )
 _MARKERS: Final = {"p75": "|", "p99": "o", "p99.9": "D"}
@@ -59,7 +59,7 @@ def table_of(rows: Sequence[Row]) -> pa.Table:
 
 
 def render(rows: Sequence[Row], facts: dict[str, Any], wanted: int, directory: Path | None = None) -> str:
-    """The page; `wanted`: rows of a run that nothing ended early. Earlier runs lie beside `directory`."""
+    """The page; `wanted`: the number of rows of a complete run. Earlier runs are searched beside `directory`."""
     past = history_section(
         _HEAD, _p99s(rows), earlier_runs(directory, facts, _KIND), _read, lambda ms: duration(ms * _NS),
         "The latency that 99% of the records do not exceed. A single run varies: a ratio of it says little.",
@@ -98,7 +98,7 @@ def _load(row: Row) -> str:
 
 
 def _answer(rows: Sequence[Row]) -> str:
-    """Compares kcore's p99 with each other system's p99, over the loads that both systems ran."""
+    """The page's answer: kcore's p99 as multiples of each other system's p99, over the loads that both systems ran."""
     p99s = {(row.system, row.load): row.measured.p99_ms for row in rows if row.measured is not None}
     lines = []
     for other in dict.fromkeys(row.system for row in rows if row.system != KCORE):
@@ -112,7 +112,7 @@ def _answer(rows: Sequence[Row]) -> str:
 
 
 def _latency_chart(rows: Sequence[Row]) -> str:
-    """The chart of one load: a line per system, with its p75, p99 and p99.9."""
+    """A chart of one load: a line per system, with its p75, p99 and p99.9."""
     dots = []
     for row in rows:
         if (its := row.measured) is None:
@@ -131,7 +131,7 @@ def _latency_chart(rows: Sequence[Row]) -> str:
 
 
 def _throughput_chart(rows: Sequence[Row]) -> str:
-    """The committed throughput beside the requested one."""
+    """A chart of the committed throughput beside the requested one."""
     bars = [
         _bar(row, row.measured.bytes_per_s / 1e6, "MB/s", row.load.rate * row.load.record_bytes / 1e6)
         for row in rows
@@ -153,7 +153,7 @@ def _bar(row: Row, value: float, unit: str, bound: float | None = None) -> Bar:
 
 
 def _p99s(rows: Sequence[Row]) -> Figures:
-    """In ms."""
+    """The p99 latencies in milliseconds, by system, linger and load."""
     return {row.cells()[:3]: row.measured.p99_ms for row in rows if row.measured is not None}
 
 

@@ -1,4 +1,4 @@
-"""Measures commit latency and throughput of three kcore voters, and of three Kafka raft nodes, one after the other."""
+"""Measures commit latency and throughput of three kcore voters and three Kafka raft nodes, one system at a time."""
 
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
@@ -12,7 +12,7 @@ HEADER: Final = ("system", "linger", "wanted", "MB/s", "p75 ms", "p99 ms", "p99.
 
 
 class Row(NamedTuple):
-    """One system under one load; `fault` says why nothing was measured."""
+    """One system under one load; `fault` says why there are no figures, empty if there are."""
 
     system: str
     load: Load
@@ -30,25 +30,25 @@ class Row(NamedTuple):
         return (self.system, linger, wanted, f"{measured.bytes_per_s / 1e6:.2f}", *times, f"{measured.cpu_s_per_s:.2f}")
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values by name: those of the load, then what was measured or the fault."""
+        """Plain values by name: the system, the load's fields, then the figures or the fault."""
         found = {"fault": self.fault} if self.measured is None else self.measured._asdict()
         return {"system": self.system, **self.load._asdict(), **found}
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
-        """Builds a row from a kept one."""
+        """Makes a row from a row of a result file."""
         load = Load(*(row[name] for name in Load._fields))
         figures = [row[name] for name in Measured._fields]
         return cls(row["system"], load, None if None in figures else Measured(*figures), row["fault"] or "")
 
 
 def nodes_of(system: str, load: Load) -> RaftNodes:
-    """By name: kcore, kafka-3.9.1, kafka-4.3.1."""
+    """The nodes of a system by its name: kcore, kafka-3.9.1 or kafka-4.3.1."""
     return KcoreRaftNodes(load) if system == KCORE else KafkaRaftNodes(load, system.removeprefix(KAFKA))
 
 
 def run(systems: Sequence[str], loads: Sequence[Load], warm_up_s: float, seconds: float) -> Generator[Row, None, None]:
-    """Yields each row once measured; a row has no figures if a process ends or commits nothing."""
+    """Yields each row after its measurement; a row has no figures if a process ends or commits nothing."""
     for load in loads:
         for system in systems:
             try:

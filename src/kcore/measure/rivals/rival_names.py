@@ -6,7 +6,7 @@ from typing import Final
 from kcore.measure.rivals.rival_targets import KCORE, OBJECTS
 
 VIEWS: Final = {KCORE: "big", OBJECTS: "small"}
-"""Which of the group `messages` each view of kcore takes part in."""
+"""The messages of the group `messages` that each view of kcore runs."""
 MESSAGES: Final = {"LeaderAndIsrRequest": "LISR", "UpdateMetadataRequest": "UMR"}
 WORDS: Final = {
     **{
@@ -18,7 +18,7 @@ WORDS: Final = {
     **{"scan": "one down, full scan", "full": "every partition elects"},
     **{"batches:segment": "batches with CRC", "mapped:segment": "the same, mapped", "crc:segment": "bare CRC-32C"},
 }
-"""Operations in print, where the name does not say enough."""
+"""Printed names of operations whose own names are unclear."""
 TITLES: Final = {
     "memory": "memory: live MiB",
     "small": "messages as objects: ns a message, least of all runs",
@@ -29,13 +29,13 @@ TITLES: Final = {
 
 
 def view_of(case: str) -> str:
-    """ "small" or "big" in the group `messages`, else empty."""
+    """The size of the messages of a case, "small" or "big", in the group `messages`; empty in other groups."""
     shape = case.split(":")[-1]
     return shape if shape in VIEWS.values() else ""
 
 
 def short_name(case: str) -> str:
-    """The printed name of a case: "LISR v7 encode fresh", "offline mixed"."""
+    """The printed name of a case, such as "LISR v7 encode fresh" or "offline mixed"."""
     if case in WORDS:
         return WORDS[case]
     operation, *rest = case.split(":")
@@ -48,7 +48,7 @@ def short_name(case: str) -> str:
 
 
 def figure(value: float | None) -> str:
-    """Three significant digits, never an exponent."""
+    """The value with three significant digits and without exponent; "-" for None."""
     if value is None:
         return "-"
     decimals = 2 - math.floor(math.log10(abs(value))) if value else 0

@@ -1,4 +1,4 @@
-"""The peers of `kcore rivals`: how each is built into the cache, and how one that runs is talked to."""
+"""The peers of `kcore rivals`: how each is built into the cache, and how requests reach its process."""
 
 import hashlib
 import json
@@ -18,15 +18,15 @@ GROUPS: Final = ("codec", "memory", "election", "divergence", "messages", "recor
 REPLY_TIMEOUT_S: Final = 600
 BUILD_TIMEOUT_S: Final = 1800
 JAVA_OPTIONS: Final = ("-Xms3g", "-Xmx3g", "-Xmn2g", "-XX:+UseParallelGC", "-XX:+AlwaysPreTouch")
-"""A heap that is all there from the start, with room for many decoded requests between two collections."""
+"""A heap of full size from the start, with room for many decoded requests between two collections."""
 
 
 class MissingToolchainError(Exception):
-    """A tool that the peer's build needs is not on this machine."""
+    """This machine lacks a tool that the peer's build needs."""
 
 
 class BuildError(Exception):
-    """The tools are there and the build failed."""
+    """The tools exist, but the build failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,8 @@ class Peer:
     name: str
     groups: tuple[str, ...]
     warm_s: float
-    build: Callable[[Path, Path], list[str]]  # (sources, cache) -> the command, without group and directory
+    # (sources, cache) -> the command, to which the group and the directory are appended
+    build: Callable[[Path, Path], list[str]]
 
 
 def _kcore(view: str) -> Callable[[Path, Path], list[str]]:
@@ -54,7 +55,7 @@ def _plain_c(sources: Path, cache: Path) -> list[str]:
 
 
 def java_tool(name: str) -> str:
-    """The tool of JAVA_HOME if that is set, otherwise the one on the PATH. BuildError if JAVA_HOME lacks it."""
+    """The tool in JAVA_HOME if that is set, otherwise the one on the PATH. BuildError if JAVA_HOME lacks the tool."""
     if not (home := os.environ.get("JAVA_HOME")):
         return name
     tool = Path(home) / "bin" / name
@@ -76,7 +77,7 @@ def _java(sources: Path, cache: Path) -> list[str]:
 
 
 def _newest_java(sources: Path, cache: Path) -> list[str]:
-    """The same classes with the newest clients in front; what those dropped (StopReplica) is still found later."""
+    """The command of `_java` with the newest clients first; classes that they lack (StopReplica) come from the old."""
     *options, classes, main = _java(sources, cache)
     newest = _jars(sources / "java" / "newest.xml", cache / "java" / "newest")
     return [*options, os.pathsep.join([f"{newest}/*", classes]), main]
@@ -132,11 +133,11 @@ PEERS: Final = (
     Peer("kio", ("codec", "memory"), 0.2, _kio("python", "requirements.txt")),
     Peer("kio 0.6.5", ("messages",), 0.2, _kio("python-newest", "requirements-newest.txt")),
 )
-"""Java and kio twice: the last release that has LeaderAndIsr and UpdateMetadata, and the newest."""
+"""Java and kio have two peers: the last release with LeaderAndIsr and UpdateMetadata, and the newest release."""
 
 
 def need(*tools: str) -> None:
-    """Raise MissingToolchainError unless all are on the PATH."""
+    """Raises MissingToolchainError unless all tools are on the PATH."""
     missing = [tool for tool in tools if shutil.which(tool) is None]
     if missing:
         raise MissingToolchainError(f"{', '.join(missing)} not found")
@@ -153,7 +154,7 @@ def _build(*command: str, cwd: Path | None = None) -> None:
 
 
 class _Stamp:
-    """Records from which files an output was built, if the build inside `with` succeeds."""
+    """A context that records the input files of a build if the build succeeds; `stale`: they have changed since."""
 
     def __init__(self, path: Path, inputs: list[Path]) -> None:
         self.path = path
@@ -170,7 +171,7 @@ class _Stamp:
 
 
 class PeerProcess:
-    """A peer that runs: one line in, one JSON object out (bench/rivals/README.md)."""
+    """A running peer: answers each line with one JSON object (bench/rivals/README.md)."""
 
     def __init__(self, peer: Peer, command: list[str], group: str, directory: Path) -> None:
         self.peer = peer
@@ -186,7 +187,7 @@ class PeerProcess:
         threading.Thread(target=self._drain, daemon=True).start()
 
     def ask(self, *words: object) -> dict[str, Any]:
-        """The reply; a peer that died, hangs or talks nonsense gives {"error": why}."""
+        """Sends a line and returns the reply; {"error": the reason} if the peer ended, hangs or replies no JSON."""
         assert self._process.stdin and self._process.stdout
         watchdog = threading.Timer(REPLY_TIMEOUT_S, self._process.kill)
         watchdog.start()
@@ -202,7 +203,7 @@ class PeerProcess:
         return reply if isinstance(reply, dict) else {"error": f"the process ended: {self._last_words()}"}
 
     def close(self) -> None:
-        """End the process: its input ends, and it gets a moment to leave."""
+        """Closes the process's input, and kills it unless it ends within five seconds."""
         assert self._process.stdin
         try:
             self._process.stdin.close()
@@ -220,5 +221,5 @@ class PeerProcess:
 
 
 def _environment(outer: Mapping[str, str]) -> dict[str, str]:
-    """One thread for every peer's kernels: the comparison is of single threads."""
+    """The environment of a peer, whose kernels use one thread: the comparison is of single threads."""
     return {**outer, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "GOMAXPROCS": outer.get("GOMAXPROCS", "2")}

@@ -1,6 +1,6 @@
-"""Each target over several runs: its least and greatest figure, and in how many runs the figure met the bound.
+"""The range of each target over several runs: its least and greatest figure, and how often the bound was met.
 
-One run on a shared machine does not decide a target whose figure is near its bound.
+On a shared machine, one run does not decide a target whose figure is near its bound.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from kcore.measure.rivals.rival_targets import TargetResult
 
 @dataclass(frozen=True, slots=True)
 class TargetRange:
-    """One target: its bound, the least and the greatest figure (None if a peer was missing), and the runs.
+    """One target over all runs: its bound, the least and the greatest figure (None if a peer was missing).
 
-    `met` of `runs` runs met the bound; None for a figure that has no bound.
+    `met`: the runs that met the bound, of `runs`; None for a figure without a bound.
     """
 
     target: str
@@ -29,7 +29,7 @@ class TargetRange:
 
 
 def ranges(runs: Sequence[Sequence[TargetResult]]) -> list[TargetRange]:
-    """A range a target, in the order of the runs; a run without the figure does not count for it."""
+    """One range per target, in the order of the runs; a run without the figure is not counted."""
     by_name: dict[str, list[TargetResult]] = {}
     for result in (result for run in runs for result in run):
         by_name.setdefault(result.target, []).append(result)
@@ -51,7 +51,7 @@ def _range(results: Sequence[TargetResult]) -> TargetRange:
 
 
 def summary(found: Sequence[TargetRange]) -> str:
-    """How many targets were met in every run, and which were not."""
+    """A line with the number of targets that were met in every run, and the names of the others."""
     judged = [each for each in found if each.met is not None]
     missed = [f"{each.target} (met in {each.met} of {each.runs})" for each in judged if each.met != each.runs]
     runs = max((each.runs for each in found), default=0)
@@ -60,7 +60,7 @@ def summary(found: Sequence[TargetRange]) -> str:
 
 
 def table(found: Sequence[TargetRange]) -> Table:
-    """For the terminal: a row a target."""
+    """The ranges as a table for the terminal, one row per target."""
     made = Table("target", "bound", Column("measured", justify="right"), "met", title="targets, over all runs")
     for each in found:
         measured = "a peer is missing"

@@ -12,15 +12,15 @@ RIVALS: Final = ("java", NEWEST_JAVA, "rust", "go", "kio", NEWEST_KIO)
 KCORE: Final = "kcore columns"
 MEMCPY: Final = "memcpy"
 PLAIN_C: Final = "plain C"
-BOUNDS: Final = (MEMCPY, PLAIN_C)  # Peers that only touch the data: they are bounds, not rivals.
+BOUNDS: Final = (MEMCPY, PLAIN_C)  # Peers that only touch the data: lower bounds, not rivals.
 OBJECTS: Final = "kcore objects"
 WARM: Final = 4
 FIRST_CALL: Final = 12
 SCANS: Final = {"uniform": 4, "x10": 4, "x100": 14}
-"""The bounds of decisions, in plain C passes: a ratio holds on any machine, a time on one. A call of 10 million
-partitions has fresh memory for its masks."""
+"""The bounds of decisions, in plain C passes: unlike times, ratios hold on other machines. A call of 10 million
+partitions allocates new memory for its masks."""
 OPERATIONS: Final = ("decode", "encode", "encode_fresh", "fanout", "fanout_copy")
-SHORT_MESSAGES: Final = ("BrokerHeartbeatRequest:2:small",)  # At most 50 bytes: most of the time is the call's.
+SHORT_MESSAGES: Final = ("BrokerHeartbeatRequest:2:small",)  # At most 50 bytes: the call itself takes most of the time.
 SMALL_MESSAGES: Final = (
     *("VoteRequest:2:small", *SHORT_MESSAGES, "BrokerRegistrationRequest:4:small", "FetchRequest:18:small"),
     *("FetchResponse:18:small", "AlterPartitionRequest:3:small", "EnvelopeRequest:0:small"),
@@ -35,7 +35,7 @@ BIG_MESSAGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TargetResult:
-    """A target: its description, its bound, the figure (None if a peer is missing) and the unit."""
+    """A target: its description, bound and figure (None if a peer is missing), the unit, and whether it is met."""
 
     target: str
     bound: str
@@ -45,7 +45,7 @@ class TargetResult:
 
 
 class Figures:
-    """Looks up what was measured by peer and case; None where there is nothing."""
+    """Looks up figures by peer and case; None if the case was not measured."""
 
     def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
         self._rows = {(row["peer"], row["case"]): row for row in rows}
@@ -57,7 +57,7 @@ class Figures:
         return self._value(peer, case, "mib")
 
     def fastest(self, case: str) -> float | None:
-        """The fastest rival library of a case of bytes."""
+        """The least time that a rival library took for the case; None if no rival ran it."""
         return min((ns for peer in RIVALS if (ns := self.ns(peer, case)) is not None), default=None)
 
     def _value(self, peer: str, case: str, key: str) -> float | None:
@@ -66,7 +66,7 @@ class Figures:
 
 
 def outcomes(rows: Iterable[dict[str, Any]]) -> list[TargetResult]:
-    """Every target that this run has a kcore figure for, or a rival's."""
+    """Every target for which this run has a figure of kcore or of a rival."""
     figures = Figures(rows)
     found = [*_codec(figures), *_objects(figures), *_decisions(figures), *_memory(figures), *_messages(figures)]
     found.extend(_records(figures))
@@ -160,7 +160,7 @@ def _at_most(target: str, most: float, ours: float | None, bound: float | None) 
 
 
 def _reported(target: str, theirs: float | None, ours: float | None) -> TargetResult | None:
-    """A figure that has no bound to meet."""
+    """The ratio of two figures without a bound."""
     return TargetResult(target, "reported", theirs / ours, "x", None) if theirs and ours else None
 
 
@@ -168,7 +168,7 @@ def _ratio(
     target: str, bound: str, above: float | None, below: float | None, is_met: Callable[[float], bool]
 ) -> TargetResult | None:
     if above is None and below is None:
-        return None  # Not part of this run.
+        return None  # This run did not measure the target.
     if above is None or not below:
         return TargetResult(target, bound, None, "x", None)
     return TargetResult(target, bound, above / below, "x", is_met(above / below))

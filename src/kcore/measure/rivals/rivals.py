@@ -1,8 +1,8 @@
-"""`kcore rivals`: measures kcore and the libraries it must beat in one run, and compares results before times.
+"""`kcore rivals`: measures kcore and rival libraries in one run, and compares results before times.
 
-Every peer is a process of its own that reads the same files (bench/rivals/README.md has the protocol).
-The run first checks a case on all of its peers. Only peers with correct results are then warmed up and timed,
-in turns, so that noise affects all of them equally.
+Every peer is a process of its own that reads the same files (bench/rivals/README.md has the protocol). For each case,
+the run first compares the results of all peers. Only peers with correct results are then warmed up and timed, in turns,
+so that noise affects all of them equally.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ from kcore.measure.rivals.rival_targets import (
 from kcore.spark.java import cache_directory
 from kcore.suggestions import did_you_mean
 
-FIRST_CALLS: Final = 9  # Fresh processes whose first call is timed.
+FIRST_CALLS: Final = 9  # Fresh processes, each timed at its first call.
 FURTHER_BROKER_EPOCH: Final = 381
 SOURCES: Final = Path(__file__).resolve().parents[4] / "bench" / "rivals"
 
@@ -75,28 +75,28 @@ CASES: Final[dict[str, tuple[str, ...]]] = {
     "messages": tuple(f"{op}:{message}" for message in (*SMALL_MESSAGES, *BIG_MESSAGES) for op in ("decode", "encode")),
     "records": ("batches:segment", "mapped:segment", "crc:segment"),
 }
-WRITERS: Final = {"messages": "messages.py", "records": "segment.py"}  # Scripts for inputs, if not workload.py.
-BYTES: Final = ("codec", "messages")  # The results of these groups are the input's bytes.
+# Scripts that write the inputs; the default is workload.py.
+WRITERS: Final = {"messages": "messages.py", "records": "segment.py"}
+BYTES: Final = ("codec", "messages")  # In these groups the result must be the bytes of the input.
 FIRST_CALL_CASES: Final = ("offline:uniform", "fence:uniform")
 ONLY: Final = {
-    "scan": (KCORE, PLAIN_C),  # Kafka's loop asks every partition: that is `full`.
-    **dict.fromkeys(("full", "preferred"), (KCORE, "java")),  # Plain C only reads the data, and elects nobody.
+    "scan": (KCORE, PLAIN_C),  # Kafka's loop visits every partition: see `full`.
+    **dict.fromkeys(("full", "preferred"), (KCORE, "java")),  # Plain C only reads the data and elects no leader.
     "fanout_copy": (KCORE, MEMCPY),
     "decode_nogc": (OBJECTS, "kio"),
     "read_nogc": (OBJECTS, "kio"),
     "crc": (KCORE,),
-    "mapped": (NEWEST_JAVA,),  # kcore maps the file in `batches`.
+    "mapped": (NEWEST_JAVA,),  # kcore maps the file in `batches`, too.
 }
-"""Operations that not all peers have."""
+"""The peers of operations that only some peers have."""
 BIG_PARTITIONS: Final = 10_000
 TIME_SHARES: Final = {"messages": 0.12}
-"""Groups of many short cases take so much less time a case."""
+"""Factors on the time per case for groups of many short cases."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a run. `seconds` is the timed work of a case in one turn; `only` limits the groups,
-    `peers` the peers."""
+    """The options of a run. `seconds`: timed work of a case in one turn. `only`, `peers`: those that take part."""
 
     partitions: int = 100_000
     only: tuple[str, ...] = GROUPS
@@ -108,7 +108,7 @@ class Options:
     runs: int = 1
 
     def __post_init__(self) -> None:
-        """PlanError for what cannot be run."""
+        """Raises PlanError for unknown groups or peers, and for sizes that are too small."""
         for kind, given, known in (("group", self.only, GROUPS), ("peer", self.peers, [peer.name for peer in PEERS])):
             for unknown in set(given) - set(known):
                 raise PlanError(f"no {kind} {unknown!r}; there are {', '.join(known)}{did_you_mean(unknown, known)}")
@@ -118,7 +118,7 @@ class Options:
 
 @dataclass(slots=True)
 class Report:
-    """The result of a run: a row a peer and case, the targets, what was left out, and the exit code."""
+    """The result of a run: one row per peer and case, the targets, notes on omissions, and the exit code."""
 
     options: Options
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -132,14 +132,14 @@ class Report:
 
     @property
     def exit_code(self) -> Exit:
-        """FAILED if results disagree, INVALID if a peer that could be tried failed."""
+        """FAILED if results disagree; INVALID if a peer failed, unless only its toolchain is missing."""
         if any(row["agrees"] is False for row in self.rows):
             return Exit.FAILED
         return Exit.INVALID if self.partial else Exit.GOOD
 
 
 def run(options: Options, tell: Callable[[str], None] = print) -> Report:
-    """Build the peers, write the inputs, compare and time every case; progress goes to `tell`, a line each."""
+    """Builds the peers, writes the inputs, compares and times every case; `tell` gets each line of progress."""
     report = Report(options)
     if not SOURCES.is_dir():
         raise PlanError(f"the peers' sources are not here ({SOURCES}): `kcore rivals` needs a checkout")
@@ -185,7 +185,7 @@ def _write_inputs(directory: Path, options: Options) -> None:
 
 
 class _Group:
-    """The cases of one group, on peers that live as long as the group does."""
+    """The cases of one group, run on peers whose processes end with the group."""
 
     def __init__(
         self,
@@ -238,8 +238,11 @@ class _Group:
         return list(rows.values())
 
     def _turns(self, process: PeerProcess, case: str) -> int:
-        """Warm a peer up. A peer gets one turn if a run takes several times a turn's time: kio's writer takes 1 s.
-        Such a peer is timed twice, since other work on the machine may have delayed the first run."""
+        """Warms a peer up and returns its number of turns: 1 if one run takes several times `seconds` (kio's writer: 1
+        s).
+
+        A slow peer is timed twice, since other work on the machine may have delayed its first run.
+        """
         warmed = process.ask("time", case, process.peer.warm_s * self.share if self.options.warm else 0)
         is_slow = self._is_slow(warmed) and self._is_slow(process.ask("time", case, 0))
         return 1 if is_slow else self.options.repeat
@@ -250,7 +253,7 @@ class _Group:
         return bool(run_s > 3 * self.options.seconds * self.share > 0)
 
     def _check(self, processes: Sequence[PeerProcess], case: str) -> dict[str, dict[str, Any]]:
-        """A row a peer that has the case, with its result's hash and whether it is the right one."""
+        """One row for each peer that has the case, with the hash of its result and whether the result is right."""
         rows = {}
         for process in processes:
             row = self._row(process.peer, case)
@@ -264,7 +267,7 @@ class _Group:
         return rows
 
     def _judge(self, case: str, rows: list[dict[str, Any]]) -> None:
-        """Compares bytes with the input file, and decisions with Kafka's if the Java peer takes part."""
+        """Compares results with the input file, or, for decisions, with those of the Java peer if it takes part."""
         expected = self._expected(case)
         if expected is None:
             expected = next((row["sha256"] for row in rows if row["peer"] in ("java", NEWEST_JAVA)), None)
@@ -293,7 +296,7 @@ class _Group:
         return rows
 
     def _first_calls(self) -> Iterator[dict[str, Any]]:
-        """kcore's very first decision in a fresh process, import and table made beforehand."""
+        """kcore's first decision in a fresh process, in which the import and the table are already done."""
         for peer in [peer for peer in self.commands if peer.name == KCORE]:
             for case in FIRST_CALL_CASES:
                 ns = []
@@ -317,7 +320,7 @@ class _Group:
         empty = dict.fromkeys(("sha256", "agrees", "ns_min", "ns_median", "rounds", "mib"))
         partitions: int | None = BIG_PARTITIONS if view_of(case) == "big" else self.options.partitions
         if view_of(case) == "small" or self.group == "records":
-            partitions = None  # There are none, or so few that they do not matter.
+            partitions = None  # The case has no partitions, or too few to matter.
         return {"group": self.group, "peer": peer.name, "case": case, "partitions": partitions} | empty
 
 
@@ -342,8 +345,8 @@ def _brief(row: dict[str, Any]) -> str:
 
 
 def write(report: Report, directory: Path, about: dict[str, Any]) -> None:
-    """`rivals.jsonl` and `rivals.parquet` (a row a peer and case), `targets.jsonl`, `report.html`."""
-    from kcore.measure.rivals import rivals_page  # With matplotlib, which takes a second to load.
+    """Writes `rivals.jsonl` and `rivals.parquet` (one row per peer and case), `targets.jsonl` and `report.html`."""
+    from kcore.measure.rivals import rivals_page  # Imports matplotlib, which takes a second.
 
     options = f"{report.options.partitions:,} partitions, {report.options.repeat} turns"
     result_files.clear(directory)
@@ -357,7 +360,7 @@ def write(report: Report, directory: Path, about: dict[str, Any]) -> None:
 
 
 def show(report: Report, console: Console) -> None:
-    """Print the figures a group, then what was left out, then the targets."""
+    """Prints the figures of each group, then the notes, then the targets."""
     figures = Figures(report.rows)
     for group in GROUPS:
         rows = [row for row in report.rows if row["group"] == group]
@@ -383,7 +386,7 @@ def _table(name: str, rows: list[dict[str, Any]], figures: Figures) -> Table:
 
 
 Guard: TypeAlias = Callable[[Path], AbstractContextManager[None]]
-"""Makes the context in which the files of a run's folder are written."""
+"""Makes the context in which a run's folder is written."""
 
 
 def main(
@@ -391,10 +394,10 @@ def main(
     console: Console | None = None,
     guard: Guard = lambda _: nullcontext(),
 ) -> Exit:
-    """Run, print, keep under `options.out`; the exit code: 0 good, 1 results disagree, 3 a peer failed.
+    """Runs, prints and writes under `options.out`; returns 0 good, 1 results disagree, 3 a peer failed.
 
-    Each of several runs has a folder of its own, run-1 and so on, beside `ranges.jsonl`. `guard` wraps the writing of
-    each folder.
+    Several runs have the folders run-1, run-2 and so on, beside `ranges.jsonl`. `guard` wraps the writing of each
+    folder.
     """
     console = console or Console()
     reports = []
@@ -416,7 +419,7 @@ def main(
 
 
 def _show_ranges(reports: Sequence[Report], out: Path | None, console: Console, guard: Guard) -> None:
-    """Print, and keep, between which figures each target lay."""
+    """Prints and writes the range of each target's figures over all runs."""
     found = rival_ranges.ranges([report.targets for report in reports])
     console.print(rival_ranges.table(found))
     console.print(rival_ranges.summary(found), markup=False)

@@ -1,4 +1,4 @@
-"""The comparison with rivals as a page: the targets, how many times as fast kcore is, every figure."""
+"""The page of the comparison with rivals: the targets, how many times as fast kcore is, every figure."""
 
 from collections.abc import Sequence
 from html import escape
@@ -32,10 +32,9 @@ from kcore.measure.rivals.rival_peers import GROUPS
 from kcore.measure.rivals.rival_targets import KCORE, OBJECTS, RIVALS, Figures, TargetResult
 
 _TOLD: Final = (
-    "Every peer is a process of its own. Its results are compared before its times are believed; peers take turns, "
-    "so that noise hits all alike. Each figure is the least of all runs of a case; a median stands beside it.",
-    "Bars: how many times as fast as the fastest rival library kcore is, by the least of all runs. Below 1x it is "
-    "slower.",
+    "Every peer is a process of its own. Its times count only if its results are correct; peers take turns, "
+    "so that noise affects all of them. Each figure is the least time of all runs of a case.",
+    "Bars: how many times as fast as the fastest rival library kcore is, by least times. Below 1x it is slower.",
     LIMITS,
 )
 _KIND: Final = ResultKind(
@@ -45,7 +44,7 @@ _KIND: Final = ResultKind(
     file="rivals.parquet",
 )
 _HEAD: Final = ("case", "peer", "partitions")
-_NOISY: Final = 1.25  # The median over the least.
+_NOISY: Final = 1.25  # A case is noisy if its median is this many times its least time.
 
 
 def render(
@@ -56,9 +55,7 @@ def render(
     facts: dict[str, Any],
     directory: Path | None = None,
 ) -> str:
-    """The page of a run: a row a peer and case, the targets, what was left out, how it was run; earlier runs lie
-    beside `directory`.
-    """
+    """The page of a run: its rows, targets, notes and options. Earlier runs are searched beside `directory`."""
     sections = [
         (view or group, [row for row in rows if row["group"] == group and view_of(row["case"]) == view])
         for group in GROUPS
@@ -83,7 +80,7 @@ def render(
 
 
 def _history(rows: Sequence[dict[str, Any]], facts: dict[str, Any], directory: Path | None) -> str:
-    """The least time of kcore in each case, here and in earlier runs."""
+    """The section with kcore's least time of each case, in this run and in earlier runs."""
     earlier = earlier_runs(directory, facts, _KIND)
     about = "kcore's least time of each case; a partition each, or a message. A single run varies by several percent."
     return history_section(_HEAD, _leasts(rows), earlier, _read, duration, about)
@@ -94,14 +91,14 @@ def _read(run: EarlierRun) -> PastFigures:
 
 
 def _leasts(rows: Sequence[dict[str, Any]]) -> PastFigures:
-    """In ns."""
+    """kcore's least times in ns, by case, peer and partitions."""
     mine = [row for row in rows if row["peer"] in (KCORE, OBJECTS) and row["ns_min"]]
     sizes = [f"{row['partitions']:,}" if row["partitions"] else "" for row in mine]
     return {(row["case"], row["peer"], size): row["ns_min"] for row, size in zip(mine, sizes, strict=True)}
 
 
 def _answer(rows: Sequence[dict[str, Any]], figures: Figures) -> str:
-    """How kcore compares with the fastest rival library, over all cases that both have."""
+    """The page's answer: kcore against the fastest rival library, over all cases that both have."""
     if any(row["agrees"] is False for row in rows):
         return answer("No answer: results differ, and times of different results do not compare.", kind="bad")
     speeds = []
@@ -161,7 +158,7 @@ def _text(value: float | None) -> str:
 
 
 def _noise(rows: Sequence[dict[str, Any]]) -> str:
-    """Lists peers whose median is far above their minimum: the machine was busy, or the peer was not warm."""
+    """The peers whose median is far above their least time: the machine was busy, or the peer was not warm."""
     found = [
         f"{row['peer']} {row['ns_median'] / row['ns_min']:.2f}x"
         for row in rows
@@ -171,7 +168,7 @@ def _noise(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _speed_chart(name: str, rows: Sequence[dict[str, Any]], figures: Figures) -> str:
-    """Against the fastest rival library; no chart where none took part."""
+    """A chart of kcore's speed against the fastest rival library; it has no bars if no rival took part."""
     bars = []
     mine = OBJECTS if name == "small" else KCORE
     for case in dict.fromkeys(row["case"] for row in rows):

@@ -1,6 +1,6 @@
-"""The work of a benchmark cell; no Spark.
+"""The work of a benchmark cell; imports no Spark.
 
-- `cell.py`, `run_cell.py`, `catalog.py`: a cell, its run, and the workloads by name.
+- `cell.py`, `catalog.py`, `run_cell.py`: a cell, the workloads by name, and the run of a cell.
 - `generate.py`, `clusters.py`, `messages.py`: generated and real clusters, and their control requests.
 - `election_workload.py`, `codec_workload.py`, `fan_out_workload.py`, `divergence_workload.py`, `shapes_workload.py`.
 - `measure.py`, `changes.py`, `memory.py`: times beside memcpy, bytes of a decision, and memory.

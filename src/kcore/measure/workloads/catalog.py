@@ -14,16 +14,16 @@ from kcore.measure.workloads.measure import Operation
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A name, a summary, and the function that prepares its operations. The preparation is not timed."""
+    """A name, a summary, and the function that prepares its operations; the preparation is not timed."""
 
     name: str
     summary: str
     setup: Callable[[Cell, bytes | None], list[Operation]]
-    has_cluster: bool = True  # Otherwise a plan's keys about clusters do not apply.
+    has_cluster: bool = True  # If False, a plan's keys about clusters do not apply.
 
 
 def operations_of(workload: Workload) -> dict[str, list[str]]:
-    """The actions of a workload by group, as it makes them ready for a small cluster."""
+    """The actions of a workload by group, from its operations on a small cluster."""
     groups: dict[str, list[str]] = {}
     for operation in workload.setup(Cell(workload.name, 100, 3, 1, 0), None):
         group, _, action = operation.name.partition(": ")

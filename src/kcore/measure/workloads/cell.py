@@ -1,4 +1,4 @@
-"""A cell: one workload at one size, with one seed, once."""
+"""A cell: one workload at one size with one seed, measured once."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +14,8 @@ PARTITIONS_A_TOPIC: Final = 100
 class Cell:
     """The workload and size to measure, and the number of the repetition.
 
-    The first three of the optional fields say how a cluster is generated; None where a cluster file has its own.
+    `replication_factor`, `topics` and `racks` describe a generated cluster; `replication_factor` and `racks` are None
+    for a cluster file.
     """
 
     workload: str
@@ -23,12 +24,12 @@ class Cell:
     seed: int
     repetition: int
     replication_factor: int | None = REPLICATION_FACTOR
-    topics: int | None = None  # None: one for 100 partitions.
-    racks: int | None = 0  # 0: brokers have none.
+    topics: int | None = None  # None: one topic for each 100 partitions.
+    racks: int | None = 0  # 0: brokers have no racks.
     isr: str = IN_SYNC  # One of ISRS.
-    brokers_gone: float = 0.0  # Share of the brokers that are gone, from 0 to below 1.
-    warm_up_s: float = 0.0  # How long each operation runs before it is sampled.
-    duration_s: float = 0.0  # How long it is sampled; 0: 0.3 s or 200 samples, whichever is first.
+    brokers_gone: float = 0.0  # Share of the brokers that have failed, from 0 to below 1.
+    warm_up_s: float = 0.0  # Seconds that each operation runs before it is sampled.
+    duration_s: float = 0.0  # Seconds of sampling; 0: until 0.3 s or 200 samples.
 
     def __str__(self) -> str:
         named = f"{self.workload} {self.partitions}p {self.brokers}b seed {self.seed} #{self.repetition}"
@@ -36,7 +37,7 @@ class Cell:
 
     @property
     def variant(self) -> str:
-        """In words, where the cluster departs from the usual one: it is part of the operations' names."""
+        """How the cluster departs from the default, in words, empty if it does not; part of the operations' names."""
         parts = [
             f"RF {self.replication_factor}" if self.replication_factor not in (None, REPLICATION_FACTOR) else "",
             f"{self.topics:,} topics" if self.topics is not None else "",

@@ -1,4 +1,4 @@
-"""The measures of a decision: the arrays of its result, and the bytes it must at least read and write."""
+"""The arrays of a decision's result, and the bytes that the decision must at least read and write."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def moved_bytes(table: PartitionTable, handled: int, changes: ChangeColumns) -> 
 
 
 def led_by_second(table: PartitionTable) -> PartitionChanges:
-    """Moves every leader away from its first replica: to the next member of the ISR, where there is one."""
+    """Moves leaders from the first replica to another ISR member, where the ISR has two or more members."""
     two = table.isr__pi[:, 1] >= 0 if table.isr__pi.shape[1] > 1 else np.zeros(len(table), np.bool_)
     rows: Int32s = np.flatnonzero(two).astype(np.int32)
     ids, isr = table.brokers.ids, table.isr__pi[rows]

@@ -1,4 +1,4 @@
-"""The cluster that a cell works on: generated, or a real one from a file, as it is or scaled up.
+"""The cluster of a cell: generated, or a real cluster from a file, at its own size or scaled up.
 
 A file is a ZooKeeper dump in text form, or one raw LeaderAndIsr or UpdateMetadata request with its header, with or
 without the four bytes of its frame's size.
@@ -22,13 +22,13 @@ from kcore.wire.codec import decode
 from kcore.wire.column_codec import decode_columns
 
 FIRST_BROKER_EPOCH = 25
-LEAST_LIVE = 2  # Brokers: one that is lost, and another.
+LEAST_LIVE = 2  # Brokers that must stay: the one that is lost, and another.
 
 
 def cluster_of(cell: Cell, file: bytes | None) -> PartitionTable:
     """The cell's cluster: the file's, scaled to the cell's sizes, or without a file a generated one.
 
-    Its ISRs are as the cell has them, and the cell's share of the live brokers is gone.
+    Its ISRs are mixed if the cell says so, and the cell's share of live brokers has failed.
     """
     table = _usual(cell) if file is None else scaled(table_of_file(file), cell.partitions, cell.brokers)
     if cell.isr == MIXED:
@@ -42,7 +42,7 @@ def cluster_of(cell: Cell, file: bytes | None) -> PartitionTable:
 
 
 def mixed_states_of(table: PartitionTable, cell: Cell) -> PartitionTable:
-    """A copy with the mixed states of a cluster with a past, in which brokers that the cell has taken stay gone."""
+    """A copy with the mixed states of a cluster with a history; failed brokers of the cell stay failed."""
     mixed = table.copy()
     scramble(mixed, cell.seed)
     if cell.brokers_gone:
@@ -51,12 +51,12 @@ def mixed_states_of(table: PartitionTable, cell: Cell) -> PartitionTable:
 
 
 def brokers_gone(share: float, brokers: int) -> int:
-    """How many of the brokers a share of them is: at least one where it is not 0."""
+    """The number of brokers that is a share of them; at least 1 if the share is not 0."""
     return max(1, round(share * brokers)) if share else 0
 
 
 def lose(table: PartitionTable, broker_ids: list[int]) -> None:
-    """Makes brokers gone, as a controller in ZooKeeper mode leaves the partitions once all of them have failed."""
+    """Makes brokers fail; partitions get the states that a controller in ZooKeeper mode writes if all fail together."""
     if broker_ids:
         table.apply(zookeeper_elect(table, leaving=broker_ids).written())
         for broker_id in broker_ids:
@@ -70,13 +70,13 @@ def _usual(cell: Cell) -> PartitionTable:
 
 
 def cluster_size(file: bytes) -> tuple[int, int]:
-    """Partitions and brokers of a cluster file; ClusterFileError if it is none."""
+    """The partitions and brokers of a cluster file; ClusterFileError if the file contains no cluster."""
     table = table_of_file(file)
     return len(table), len(table.brokers)
 
 
 def table_of_file(file: bytes) -> PartitionTable:
-    """The cluster in a file; ClusterFileError if the file has no cluster."""
+    """The cluster in a file; ClusterFileError if the file contains no cluster."""
     if (kind := file_of_zookeeper(file)) is not None:
         raise ClusterFileError(f"it is {kind}")
     try:
@@ -100,7 +100,7 @@ def _of_request(file: bytes) -> PartitionTable:
     api_key, version = (int.from_bytes(request[at : at + 2], "big", signed=True) for at in (0, 2))
     message = REQUESTS.get(api_key)
     if message is None or message.__name__ not in ("LeaderAndIsrRequest", "UpdateMetadataRequest"):
-        raise TableError(f"a request with API key {api_key} shows no cluster")
+        raise TableError(f"a request with API key {api_key} contains no cluster")
     begin = _header_size(request, message.header_version(version))
     return PartitionTable.from_columns(decode_columns(message, version, request[begin:]))
 
@@ -109,7 +109,7 @@ def _header_size(request: bytes, header_version: int) -> int:
     """The size of a request's header."""
     client_id = int.from_bytes(request[8:10], "big", signed=True)
     size = 10 + max(0, client_id)
-    for end in range(size, min(len(request), size + 1024)):  # From version 2 on tagged fields may follow.
+    for end in range(size, min(len(request), size + 1024)):  # From version 2 on, tagged fields may follow.
         try:
             decode("RequestHeader", header_version, request[:end])
         except DecodeError:
@@ -119,15 +119,15 @@ def _header_size(request: bytes, header_version: int) -> int:
 
 
 def scaled(table: PartitionTable, partitions: int, brokers: int) -> PartitionTable:
-    """The cluster repeated until it has that many partitions, under more topics and over more brokers.
+    """The cluster repeated until it has that many partitions, with more topics and on more brokers.
 
-    Each copy goes to the next brokers, round and round, so that replicas, ISRs and leaders keep their pattern.
-    TableError where fewer brokers are asked for than the cluster has.
+    Each copy uses the next brokers in turn, so that replicas, ISRs and leaders keep their pattern. Raises TableError if
+    the cluster itself has more brokers than `brokers`.
     """
     if (len(table), len(table.brokers)) == (partitions, brokers):
         return table
     if brokers < len(table.brokers):
-        raise TableError(f"the cluster has {len(table.brokers)} brokers and cannot do with {brokers}")
+        raise TableError(f"the cluster has {len(table.brokers)} brokers: {brokers} are too few")
     rows = np.arange(partitions, dtype=np.int64) % len(table)
     copy = np.arange(partitions, dtype=np.int64) // len(table)
     shift = copy * len(table.brokers)
@@ -150,7 +150,7 @@ def _shifted(broker_rows: Int16s, shift: Int64s, brokers: int) -> Int16s:
 
 
 def _more_topics(topics: TopicTable, copies: int) -> TopicTable:
-    """The topics of all copies; ids count on from the original's, so that they differ."""
+    """The topics of all copies; the ids of a copy are the original ids with changed bits."""
     names, ids = list(topics.names), list(topics.ids)
     for copy in range(1, copies):
         names += [f"{name}-{copy}" for name in topics.names]
@@ -159,7 +159,7 @@ def _more_topics(topics: TopicTable, copies: int) -> TopicTable:
 
 
 def _more_brokers(brokers: BrokerTable, count: int) -> BrokerTable:
-    """The first brokers unchanged, then live ones of the same kind with ids that continue from the largest."""
+    """The first brokers unchanged, then live copies of them with ids that continue from the largest."""
     more = count - len(brokers)
     source = [row % len(brokers) for row in range(count)]
     first_id, first_epoch = int(brokers.ids.max()) + 1, max(FIRST_BROKER_EPOCH, int(brokers.epochs.max()) + 1)

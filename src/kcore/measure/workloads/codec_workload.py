@@ -13,13 +13,13 @@ from kcore.wire.codec import decode, encode
 from kcore.wire.column_codec import decode_columns, encode_columns
 from kcore.wire.columns import Columns
 
-OBJECTS_AT_MOST = 20_000  # Partitions; beyond, an object each is not what anyone would do.
-LEADER_AND_ISR_VERSIONS = (2, 7)  # KIP-380's, and the newest.
+OBJECTS_AT_MOST = 20_000  # Partitions; for larger clusters objects are not measured.
+LEADER_AND_ISR_VERSIONS = (2, 7)  # The first after KIP-380, and the newest.
 UPDATE_METADATA_VERSIONS = (5, 8)
 
 
 def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
-    """Every operation's result is the message's bytes in the end, so all digests of a version are the same."""
+    """The operations. All results of a version are the message's bytes, so that their digests are equal."""
     table = cluster_of(cell, cluster)
     messages = ((leader_and_isr, LEADER_AND_ISR_VERSIONS), (update_metadata, UPDATE_METADATA_VERSIONS))
     return [

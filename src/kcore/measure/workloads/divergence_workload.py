@@ -1,4 +1,4 @@
-"""Divergence: where epochs end in the leaders' logs, and where followers truncate after the whole exchange."""
+"""Divergence: end offsets for epochs in leaders' logs, and the offsets to which followers truncate."""
 
 import numpy as np
 
@@ -10,14 +10,14 @@ from kcore.types import Int32s, Int64s
 
 EPOCHS_A_LOG = 20
 MOST_RECORDS_AN_EPOCH = 1_000
-# The least bytes that an answer needs: of a log its row offset, its end and one of its entries.
+# The least bytes of a question: for each log its row offset, its end and one of its entries.
 A_LOG = 8 + 8 + 12
 A_HIGH_WATERMARK = 8
 AN_ANSWER = 12
 
 
 def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
-    """Leaders with 20 epochs each and followers that part from them somewhere. A cluster file has no logs to show."""
+    """Leaders with 20 epochs each, and followers that diverge from them. A cluster file has no logs: it is ignored."""
     random = np.random.default_rng(cell.seed)
     leader = leaders(cell.partitions, random)
     follower = followers(leader, random)
@@ -42,7 +42,7 @@ def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
 
 
 def leaders(partitions: int, random: np.random.Generator) -> EpochTables:
-    """Logs in which every epoch has some records; a few epochs are left out, as lost elections leave them out."""
+    """Logs in which every epoch has some records; some epochs are skipped, as by lost elections."""
     shape = (partitions, EPOCHS_A_LOG)
     epochs = np.cumsum(random.integers(1, 3, shape), axis=1)
     starts = np.cumsum(random.integers(1, MOST_RECORDS_AN_EPOCH, shape), axis=1) - 1
@@ -51,12 +51,12 @@ def leaders(partitions: int, random: np.random.Generator) -> EpochTables:
 
 
 def followers(leader: EpochTables, random: np.random.Generator) -> EpochTables:
-    """The leaders' logs up to an epoch drawn for each, then their own epochs: of a leader that was lost."""
+    """Logs that follow the leaders' up to an epoch drawn for each, then have epochs of a lost leader."""
     partitions = len(leader)
     epochs, starts = (column.reshape(partitions, EPOCHS_A_LOG) for column in (leader.epochs, leader.starts))
     parted = random.integers(EPOCHS_A_LOG // 2, EPOCHS_A_LOG + 1, partitions)[:, None]
     own = np.arange(EPOCHS_A_LOG) >= parted
-    # One more than the leader's: the leader has some of these epochs, too, with other offsets.
+    # These epochs are larger by one. The leader has some of them, too, at other offsets.
     epochs = np.where(own, epochs + 1, epochs)
     starts = np.where(own, starts + random.integers(1, MOST_RECORDS_AN_EPOCH, (partitions, 1)), starts)
     keep = np.concatenate([np.ones((partitions, 1), np.bool_), np.diff(epochs, axis=1) > 0], axis=1)
@@ -68,7 +68,7 @@ def followers(leader: EpochTables, random: np.random.Generator) -> EpochTables:
 
 
 def _requested(leader: EpochTables, random: np.random.Generator) -> Int32s:
-    """An epoch about where each leader's are; some it has, some it has not."""
+    """One epoch for each leader, drawn from the range of their epochs; the leader has it or not."""
     return random.integers(0, 2 * EPOCHS_A_LOG, len(leader)).astype(np.int32)
 
 

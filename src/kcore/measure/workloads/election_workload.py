@@ -1,4 +1,4 @@
-"""Election: from the table to the rows that change, for the events that a controller sees most."""
+"""Election: from the table to the changed rows, for the events that a controller sees most."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from kcore.replication.elect import kraft_elect, zookeeper_elect
 
 
 def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
-    """A live broker in the middle is lost; the same with the mixed states of an old cluster; leaders return."""
+    """The loss of a live broker, also with mixed states and in KRaft; preferred leaders return; a full scan."""
     table = cluster_of(cell, cluster)
     row = middle_broker(table)
     broker_id, held = int(table.brokers.ids[row]), len(table.index.rows(row))

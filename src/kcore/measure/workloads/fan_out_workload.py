@@ -1,4 +1,4 @@
-"""Fan-out: a broker fails or shuts down; measures the decision, its application and the requests to every broker."""
+"""Fan-out: a broker fails or shuts down; measures the decision, its replay and the requests to every broker."""
 
 from collections.abc import Iterator
 from typing import Any, TypeAlias
@@ -18,9 +18,9 @@ Sent: TypeAlias = tuple[ControlRequest, list[list[bytes | memoryview]]]  # A req
 
 
 class Story:
-    """One event, with the controller as it stands before it and another as it stands after.
+    """One event, with a controller in the state before it and another in the state after it.
 
-    Replaying a decision again changes nothing more, so every step can run as often as one likes.
+    A second replay of a decision changes nothing, so every step can run any number of times.
     """
 
     def __init__(self, name: str, before: ZkController, event: BrokerFailed | ControlledShutdown) -> None:
@@ -40,7 +40,7 @@ class Story:
         self.after.replay(self.decision)
 
     def requests(self) -> list[Sent]:
-        """The requests to each broker: each body is encoded once, after the broker's own bytes."""
+        """The requests and their buffers for each broker; a body is encoded once for all brokers that get it."""
         return [
             (request, [fanout.buffers(epoch) for epoch in request.broker_epochs.tolist()])
             for request in self.after.requests(self.decision)
@@ -54,7 +54,7 @@ class Story:
 
 
 def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
-    """Both events at a broker in the middle."""
+    """The operations of both events, each for a broker in the middle."""
     controller = ZkController(CONTROLLER_ID, CONTROLLER_EPOCH, cluster_of(cell, cluster))
     row = middle_broker(controller.table)
     broker_id = int(controller.table.brokers.ids[row])

@@ -17,8 +17,8 @@ from kcore.types import Int16s, Int32s, Uuid, is_whole
 
 CONTROLLER_EPOCH = 1
 _MAX_SEED = 2**64 - 1
-_CHUNK = 1 << 18  # Partitions handled at a time, to keep temporaries small.
-_FIRST_BROKER_EPOCH = 25  # A young ZooKeeper's czxid when the first broker registers.
+_CHUNK = 1 << 18  # Partitions that are handled at once, so that temporary arrays stay small.
+_FIRST_BROKER_EPOCH = 25  # The czxid of the first broker's registration in a new ZooKeeper.
 
 
 def generate(
@@ -29,11 +29,11 @@ def generate(
     seed: int,
     racks: int | Sequence[str] | None = None,
 ) -> PartitionTable:
-    """A healthy cluster: brokers 0, 1 ..., topics of equal size (the first ones one larger), placed as Kafka 3.9 would.
+    """A healthy cluster, placed as Kafka 3.9 does: brokers 0, 1 ...; topic sizes differ by at most one partition.
 
-    `racks` is how many there are (brokers go round them) or the name of each broker's. All replicas are in sync, the
-    first leads; epochs are those of a cluster with some history. Raises TableError or PlacementError for sizes that do
-    not make a cluster.
+    `racks`: the number of racks, which brokers get in turn, or the name of each broker's rack. All replicas are in
+    sync, the first leads; epochs are those of a cluster with some history. Raises TableError or PlacementError for
+    invalid sizes.
     """
     _check("brokers", brokers, 1, MAX_BROKERS)
     _check("replication_factor", replication_factor, 1, MAX_REPLICAS)
@@ -50,7 +50,7 @@ def generate(
     sizes__t[: partitions % topics] += 1
     replicas__ps = _placed(sizes__t, brokers, replication_factor, broker_racks, random)
     leader_epoch__p = random.integers(0, 20, partitions, dtype=np.int8).astype(np.int32)
-    # Every new leader is a write of the state, and so is every change of the ISR.
+    # Each new leader and each change of the ISR is a write of the state.
     partition_epoch__p = random.integers(0, 40, partitions, dtype=np.int8).astype(np.int32)
     partition_epoch__p += leader_epoch__p
     columns: dict[str, Array] = {
@@ -72,10 +72,10 @@ def _placed(
     brokers: int,
     replication_factor: int,
     racks: Sequence[str] | None,
-    random: "np.random.Generator",  # Quoted: the name alone would load numpy.random.
+    random: "np.random.Generator",  # Quoted: the name itself would import numpy.random.
 ) -> Int16s:
-    """Broker rows of all replicas, topic after topic; each draws a start and a shift, as in AdminUtils."""
-    # One partition a broker with one replica each: the leaders come in Kafka's order, which alternates racks (KIP-36).
+    """Broker rows of all replicas, topic by topic. Each topic draws a start and a shift, as in AdminUtils."""
+    # Placing one partition per broker with one replica gives brokers in Kafka's order, which alternates racks (KIP-36).
     order = place("kafka-3.9", np.arange(brokers), brokers, 1, racks=racks, start=0)[:, 0]
     if replication_factor > brokers:
         raise PlacementError(f"replication factor {replication_factor} is larger than the {brokers} available brokers")
@@ -104,9 +104,10 @@ def _indexes(sizes__t: Int32s) -> Int32s:
 
 def _topics(topics: int, random: np.random.Generator) -> TopicTable:
     drawn = random.integers(0, 256, (topics, 16), dtype=np.uint8)
-    drawn[:, 6] = drawn[:, 6] & 0x0F | 0x40  # A random UUID is marked as such (RFC 9562), as Uuid.randomUuid does ...
+    # The version and variant bits of a random UUID (RFC 9562), as in Uuid.randomUuid ...
+    drawn[:, 6] = drawn[:, 6] & 0x0F | 0x40
     drawn[:, 8] = drawn[:, 8] & 0x3F | 0x80
-    drawn[:, 0] &= 0x7F  # ... and does not begin with a dash in print.
+    drawn[:, 0] &= 0x7F  # ... whose text does not begin with a dash.
     raw = drawn.tobytes()
     digits = max(5, len(str(topics - 1)))
     names = [f"topic-{topic:0{digits}}" for topic in range(topics)]
@@ -117,7 +118,7 @@ def _brokers(brokers: int, racks: Sequence[str] | None) -> BrokerTable:
     plaintext = SECURITY_PROTOCOLS["PLAINTEXT"]
     return BrokerTable.from_arrays(
         np.arange(brokers),
-        # Between two registrations a broker's own start makes some other writes.
+        # A broker's start makes other writes between two registrations.
         epochs=_FIRST_BROKER_EPOCH + 18 * np.arange(brokers),
         racks=racks,
         endpoints=[
@@ -134,10 +135,10 @@ def _check(name: str, value: int, low: int, high: int) -> None:
 
 
 def scramble(table: PartitionTable, seed: int) -> None:
-    """Gives the partitions of a table the mixed states of a cluster with a past; brokers stay as they are.
+    """Gives the partitions of a table the mixed states of a cluster with a history; brokers do not change.
 
-    About 20% have an ISR that has shrunk, 20% one out of assignment order, 10% the ISR's last member as leader, and 1%
-    a single member and no leader. Each has one more leader epoch and state write after it.
+    About 20% get a smaller ISR, 20% an ISR out of assignment order, 10% the ISR's last member as leader, and 1% a
+    single member and no leader. Each partition's leader epoch and partition epoch grow by one.
     """
     random = np.random.default_rng(seed)
     for start in range(0, len(table), _CHUNK):
@@ -152,7 +153,7 @@ def _mixed_states(table: PartitionTable, rows: Int32s, random: np.random.Generat
     in_sync = replicas != NO_BROKER_ROW
     survivor = np.arange(width) == random.integers(0, in_sync.sum(axis=1))[:, None]
     in_sync &= ~(shrunk[:, None] & (random.random((count, width)) < 0.4)) & ~leaderless[:, None] | survivor
-    # The ISR is in the order of rank: a replica's slot, or a lot; those out of sync come last.
+    # The ISR is sorted by rank, a replica's slot or a random number; replicas out of sync come last.
     rank = np.where(shuffled[:, None], random.random((count, width)), np.arange(width))
     isr = np.take_along_axis(replicas, np.argsort(np.where(in_sync, rank, np.inf), axis=1), axis=1)
     sizes = in_sync.sum(axis=1)

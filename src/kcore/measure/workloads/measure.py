@@ -14,9 +14,9 @@ from kcore.measure.workloads.memory import peak_growth
 
 SAMPLES_AT_LEAST = 5
 SAMPLES_AT_MOST = 200
-MOST_KEPT = 10_000
-BUDGET_NS = 300_000_000  # An operation is sampled for so long, once it has its least number of samples.
-MEMCPY_AT_MOST = 64 << 20  # Longer copies cost in proportion, so they are not tried.
+MOST_KEPT = 10_000  # Samples.
+BUDGET_NS = 300_000_000  # Sampling ends after this time if the operation has SAMPLES_AT_LEAST.
+MEMCPY_AT_MOST = 64 << 20  # Bytes; longer copies are calculated in proportion.
 MEMCPY_SAMPLES = 5
 
 
@@ -28,19 +28,19 @@ class UnsteadyResultError(AssertionError):
 class Operation:
     """An operation to measure; a workload's `setup` makes its input before the clock starts."""
 
-    name: str  # "group: action"; a group is one chart.
+    name: str  # "group: action"; each group has one chart.
     run: Callable[[], Any]
-    digest: Callable[[Any], Iterable[Any]]  # The buffers of a result that must be the same in every run.
-    partitions: int  # How many partitions one run handles: what the time is divided by.
-    moved_bytes: int  # The least that must be moved: message bytes, or the columns read and written.
-    wire_bytes: int | None = None  # Bytes on the wire, where there are any.
-    memory_bytes: int | None = None  # Bytes of the result as it stays in memory, where that is the point.
-    before: Callable[[], Any] | None = None  # Puts the state back before each run, off the clock.
+    digest: Callable[[Any], Iterable[Any]]  # The buffers of a result, which must be equal in every run.
+    partitions: int  # Partitions that one run handles; times are divided by them.
+    moved_bytes: int  # The least bytes to move: a message, or the columns read and written.
+    wire_bytes: int | None = None  # Bytes on the wire, if the operation makes any.
+    memory_bytes: int | None = None  # Bytes of the result in memory, if the workload compares them.
+    before: Callable[[], Any] | None = None  # Restores the state before each run; not timed.
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one operation cost in one cell."""
+    """The times, memory and result of one operation in one cell."""
 
     samples_ns: list[int]
     memcpy_ns: int
@@ -49,12 +49,13 @@ class Measurement:
 
 
 def measure(operation: Operation, warm_up_s: float = 0.0, duration_s: float = 0.0) -> Measurement:
-    """Run the operation until it is warm, weigh it once, time it; UnsteadyResultError if its result changes.
+    """Runs the operation until it is warm, measures its memory once, then times it.
 
-    `warm_up_s`: how long it runs after its first run and before it is sampled. `duration_s`: how long it is sampled,
-    of which at most MOST_KEPT samples are kept, evenly spread; 0: BUDGET_NS or SAMPLES_AT_MOST.
+    `warm_up_s`: seconds of runs between the first run and sampling. `duration_s`: seconds of sampling, of which at most
+    MOST_KEPT samples are kept, evenly spread; 0: until BUDGET_NS or SAMPLES_AT_MOST. Raises UnsteadyResultError if the
+    result changes.
     """
-    digest = _digest(operation, _run(operation))  # The first run includes lazy compiling and loading.
+    digest = _digest(operation, _run(operation))  # The first run includes lazy compilation and imports.
     if operation.before is not None:
         operation.before()
     peak_bytes = peak_growth(operation.run)
@@ -67,7 +68,7 @@ def measure(operation: Operation, warm_up_s: float = 0.0, duration_s: float = 0.
 
 
 def memcpy_ns(size: int) -> int:
-    """Nanoseconds to copy `size` bytes into memory that is already mapped; the best of a few."""
+    """Nanoseconds to copy `size` bytes into mapped memory; the best of several copies."""
     if size <= 0:
         return 0
     source = np.ones(min(size, MEMCPY_AT_MOST), np.uint8)
@@ -89,7 +90,7 @@ def _run(operation: Operation) -> Any:
 
 
 def _sample(operation: Operation, duration_s: float) -> tuple[list[int], Any]:
-    """The times of several runs, and the last run's result. The previous result is freed off the clock."""
+    """The times of several runs, and the last run's result. Each result is freed outside the timed part."""
     samples_ns: list[int] = []
     spent, runs, every, result, clock = 0, 0, 1, None, time.perf_counter_ns
     budget_ns = int(duration_s * 1e9) or BUDGET_NS

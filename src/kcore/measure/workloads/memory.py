@@ -1,6 +1,6 @@
-"""How much memory a call needed: the growth of the process's high-water mark, read from Linux.
+"""Measures the memory of a call: the growth of the process's high-water mark, read from Linux.
 
-tracemalloc would see Python's own allocations only, and slow them down several times.
+tracemalloc would count only Python's own allocations, and make them several times slower.
 """
 
 import ctypes
@@ -13,14 +13,13 @@ from typing import Any
 
 CLEAR_REFS = Path("/proc/self/clear_refs")
 STATUS = Path("/proc/self/status")
-RESET_HIGH_WATER_MARK = "5"  # proc(5): resets VmHWM to the present VmRSS.
+RESET_HIGH_WATER_MARK = "5"  # proc(5): resets VmHWM to the current VmRSS.
 
 
 def peak_growth(run: Callable[[], Any]) -> int | None:
-    """Bytes by which resident memory grew at most while `run` ran; None where Linux does not report it.
+    """The largest growth of resident memory in bytes while `run` runs; None if Linux does not report it.
 
-    Without the right to reset the mark, growth below an earlier peak of the process is not visible, so the result is
-    None.
+    None also without the right to reset the mark: growth below an earlier peak of the process would be invisible.
     """
     _give_back_free_memory()
     try:
@@ -36,7 +35,7 @@ def peak_growth(run: Callable[[], Any]) -> int | None:
 def process_peak() -> int:
     """The largest resident size of this process so far, in bytes.
 
-    Linux copies `ru_maxrss` to a child process: a small child of a large parent would seem as large.
+    Reads VmHWM first: Linux copies `ru_maxrss` to a child process, so that a small child of a large parent seems large.
     """
     try:
         return _status_bytes("VmHWM")
@@ -54,7 +53,7 @@ def _status_bytes(key: str) -> int:
 
 
 def _give_back_free_memory() -> None:
-    """Free heap pages count as resident: without this a second run would seem to need no memory."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc alone has it.
+    """Returns free heap pages to the system. They count as resident: a second run would seem to need no memory."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # Only glibc has it.
     if trim is not None:
         trim(0)

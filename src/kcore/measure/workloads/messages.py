@@ -1,4 +1,4 @@
-"""The whole cluster as control requests in columns, and what columns take in memory."""
+"""The whole cluster as control requests in columns, and the memory of columns."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ HEAD: dict[str, Any] = {"controller_id": 1, "controller_epoch": 1}
 
 
 def leader_and_isr(table: PartitionTable) -> Columns:
-    """Every partition in one LeaderAndIsr, as if one broker held them all."""
+    """Every partition in one LeaderAndIsr request, as if one broker had a replica of each."""
     first = [endpoints[0] for endpoints in table.brokers.endpoints if endpoints]
     live_leaders = Rows(
         _one_list(first),
@@ -33,7 +33,7 @@ def leader_and_isr(table: PartitionTable) -> Columns:
 
 
 def update_metadata(table: PartitionTable) -> Columns:
-    """Every partition and broker in one UpdateMetadata, as a broker gets it that starts."""
+    """Every partition and broker in one UpdateMetadata request, as a starting broker gets it."""
     lists = table.brokers.endpoints
     endpoints = [endpoint for each in lists for endpoint in each]
     live_brokers = Rows(
@@ -57,7 +57,7 @@ def _healthy_states(table: PartitionTable, rows: Int32s) -> dict[str, Any]:
 
 
 def stop_replica(table: PartitionTable) -> Columns:
-    """Every partition in one StopReplica, with what all its versions can carry."""
+    """Every partition in one StopReplica request, with the fields that all its versions have."""
     states = _topic_states(table, leader_and_isr_states)
     partitions = states.partition_states
     numbers = Rows(partitions.row_offsets, partition_index=partitions.column("partition_index"))
@@ -66,7 +66,7 @@ def stop_replica(table: PartitionTable) -> Columns:
 
 
 def memory_of(column: Any) -> int:
-    """Bytes of the arrays of a message in columns, or of a part of one; unset parts have none."""
+    """The bytes of the arrays in a message of columns or in a part of it; unset parts have none."""
     if isinstance(column, np.ndarray):
         return column.nbytes
     if isinstance(column, Vectors):

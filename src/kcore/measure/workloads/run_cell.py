@@ -1,4 +1,4 @@
-"""Runs one cell, in a Spark task or in a loop of this process."""
+"""Runs one cell, in a Spark task or in this process."""
 
 import time
 import traceback
@@ -16,9 +16,9 @@ Row = dict[str, Any]
 
 
 def run_cell(cell: Cell, cluster: bytes | None = None) -> list[Row]:
-    """Measure every operation of the cell's workload: a row each, or one row with the error.
+    """Measures every operation of the cell's workload: one row each, or one row with the error.
 
-    `cluster` is the content of a file that stands for the generated cluster (see `clusters.py`).
+    `cluster`: the content of a cluster file, in place of a generated cluster (see `clusters.py`).
     """
     started_ms = time.time_ns() // 1_000_000
     start = time.perf_counter_ns()
@@ -35,7 +35,7 @@ def run_cell(cell: Cell, cluster: bytes | None = None) -> list[Row]:
 
 
 def failed_row(cell: Cell, error: str) -> Row:
-    """The row of a cell whose process died before it wrote one."""
+    """The row of a cell whose process died before it returned rows."""
     return asdict(cell) | {"operation": "", "error": error}
 
 
@@ -58,13 +58,13 @@ def _row(operation: Operation, measured: Measurement, variant: str) -> Row:
 
 
 def _name(operation: str, variant: str) -> str:
-    """A variant is part of the group, so that no chart and no comparison takes it for the usual cluster."""
+    """The operation's name with the variant in its group, so that it is not compared with the default cluster."""
     group, colon, action = operation.partition(": ")
     return f"{group} ({variant}){colon}{action}" if variant else operation
 
 
 def _story(error: Exception) -> str:
-    """The error with the line of ours that raised it."""
+    """The error with the function and line that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].name}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{where}"

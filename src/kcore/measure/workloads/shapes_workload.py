@@ -1,4 +1,4 @@
-"""Shapes: the bytes of a partition before KIP-380 (a topic name per partition) and after (one per topic)."""
+"""Shapes: the bytes of a partition before KIP-380 (a topic name per partition) and after it (a name per topic)."""
 
 import gc
 import tracemalloc
@@ -14,11 +14,11 @@ from kcore.wire.codec import decode, encode
 from kcore.wire.column_codec import decode_columns, encode_columns
 from kcore.wire.columns import Columns
 
-SHAPES = ((leader_and_isr, (1, 2)), (update_metadata, (4, 5)), (stop_replica, (0, 1)))  # Before and after.
+SHAPES = ((leader_and_isr, (1, 2)), (update_metadata, (4, 5)), (stop_replica, (0, 1)))  # Before and after KIP-380.
 
 
 def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
-    """Decoding every shape, as columns and as objects; the sizes are the point, the times come with them."""
+    """Operations that decode every shape, as columns and as objects; their sizes matter more than their times."""
     table = cluster_of(cell, cluster)
     return [
         operation
@@ -51,7 +51,7 @@ def _operations(columns: Columns, version: int, partitions: int) -> Iterator[Ope
 
 
 def live_bytes(message: type[Message], version: int, data: bytes) -> int:
-    """The memory of the decoded objects: Python's allocations for them that are live after decoding."""
+    """The bytes of Python's allocations for the decoded objects that are live after decoding."""
     gc.collect()
     tracemalloc.start()
     try:

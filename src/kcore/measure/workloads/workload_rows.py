@@ -1,4 +1,4 @@
-"""The columns of a result, one row per operation and cell. Spark, Parquet and Arrow have the same columns."""
+"""The columns of a result, one row per operation and cell; the same in Spark, Parquet and Arrow."""
 
 from kcore.extras import needs
 
@@ -13,27 +13,27 @@ VARIANT = {
 ROW_SCHEMA = pa.schema(
     [
         ("workload", pa.string()),
-        ("operation", pa.string()),  # "group: action", with Cell.variant in the group; empty where the cell failed
+        ("operation", pa.string()),  # "group: action", with Cell.variant in the group; empty if the cell failed
         ("partitions", pa.int64()),  # of the cluster
         ("brokers", pa.int32()),
         ("seed", pa.int64()),
         ("repetition", pa.int32()),
-        *VARIANT.items(),  # as in Cell
-        ("handled_partitions", pa.int64()),  # what a time is divided by
+        *VARIANT.items(),  # fields of Cell
+        ("handled_partitions", pa.int64()),  # the divisor of times
         ("samples_ns", pa.list_(pa.int64())),
         ("min_ns", pa.int64()),
         ("median_ns", pa.int64()),
         ("p99_ns", pa.int64()),
-        ("memcpy_ns", pa.int64()),  # copying moved_bytes in the same process, best of 5
+        ("memcpy_ns", pa.int64()),  # time to copy moved_bytes in the same process, best of 5
         ("moved_bytes", pa.int64()),
         ("wire_bytes", pa.int64()),
         ("memory_bytes", pa.int64()),
         ("peak_bytes", pa.int64()),  # growth of resident memory in one run
         ("process_peak_bytes", pa.int64()),
-        ("digest", pa.string()),  # of the result: equal in every repetition
-        ("error", pa.string()),  # null where all is well
+        ("digest", pa.string()),  # hash of the result, equal in every repetition
+        ("error", pa.string()),  # null without an error
         ("started_ms", pa.int64()),  # Unix time
-        ("cell_ns", pa.int64()),  # the whole cell, set-up and warm-up included
+        ("cell_ns", pa.int64()),  # the whole cell, with set-up and warm-up
         ("host", pa.string()),
         ("pid", pa.int64()),
         ("worker", pa.string()),  # the Spark executor's Python daemon, as host:pid; or this process
@@ -41,4 +41,4 @@ ROW_SCHEMA = pa.schema(
     ]
 )
 
-KEY = ("workload", "operation", "partitions", "brokers", "seed")  # Names a cell; its repetitions share it.
+KEY = ("workload", "operation", "partitions", "brokers", "seed")  # Equal in all repetitions of an operation.
