@@ -35,7 +35,7 @@ WOKEN_IN_A_MS: Final = 40  # Observers answered together per millisecond of the 
 FEW_BYTES: Final = 1 << 16  # If a response has more bytes of records, the observer does not wait for the interval.
 NOT_DIVERGING: Final = EpochEndOffset()
 NO_SNAPSHOT: Final = SnapshotId()
-BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # Holds a dynamic quorum's first voters; its leader logs them again.
+BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # Has a dynamic quorum's first voters; a leader logs them again.
 
 
 class Found(NamedTuple):
@@ -72,7 +72,7 @@ def on_fetch_request(
 
 
 def metadata_partition(request: FetchRequest) -> FetchPartition | None:
-    """The metadata partition if the request names no other partition; else None, as below Fetch 13 (no topic ids)."""
+    """The metadata partition if the request has no other; otherwise None, as below Fetch 13, which has no topic ids."""
     topics = request.topics
     if len(topics) != 1 or topics[0].topic_id != METADATA_TOPIC_ID or len(topics[0].partitions) != 1:
         return None
