@@ -35,11 +35,14 @@ WOKEN_IN_A_MS: Final = 40  # Observers answered together per millisecond of the 
 FEW_BYTES: Final = 1 << 16  # If a response has more bytes of records, the observer does not wait for the interval.
 NOT_DIVERGING: Final = EpochEndOffset()
 NO_SNAPSHOT: Final = SnapshotId()
-BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # Has a dynamic quorum's first voters; a leader logs them again.
+BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # Has a dynamic quorum's first voters, which the leader logs again.
 
 
 class Found(NamedTuple):
-    """The result of a fetch: an error, records from the fetch offset on, or a diverging epoch or snapshot in `valid`."""
+    """The result of a fetch: an error, records from the fetch offset on, or in `valid` a diverging epoch or snapshot.
+
+    `valid` is None if there is an error.
+    """
 
     error: Errors
     records: bytes = b""

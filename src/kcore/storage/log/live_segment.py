@@ -114,7 +114,7 @@ _OPEN: Final[OrderedDict["LiveSegment", None]] = OrderedDict()
 
 
 def most_open() -> int:
-    """How many segments may have an open file: clients may read any segment, and the process needs other files."""
+    """How many segments may have an open file. Clients may read any segment, and the process needs other files."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_OPEN if most == resource.RLIM_INFINITY else min(MOST_OPEN, most // OF_DESCRIPTORS)
 
@@ -363,7 +363,7 @@ class LiveSegment:
         return position
 
     def _batch_that_reaches(self, offset: int) -> int:
-        """The position of the first batch whose last offset is at least `offset`; the segment must have such a batch."""
+        """The position of the first batch whose last offset is at least `offset`; the segment must have one."""
         position = self._entry_before(offset)
         while True:
             data = self._bytes(position, READ_AHEAD)
@@ -403,7 +403,7 @@ class LiveSegment:
 
 
 def _rows_in_order(batches: RecordBatches, base_offset: int) -> int:
-    """How many leading batches end below all later offsets; of a batch that is stored twice, counts the first copy."""
+    """How many leading batches end below all later offsets. Counts the first copy of a batch that is stored twice."""
     if len(batches) and batches.base_offset[0] < base_offset:
         return 0
     lowest_behind = np.minimum.accumulate(batches.base_offset[::-1])[::-1][1:]
