@@ -36,10 +36,7 @@ FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # Errors of a full disk
 
 
 class Refusals:
-    """A context manager that turns an OSError into a StorageError with the folder's path.
-
-    A class, as a generator-based context manager would take longer than a read.
-    """
+    """A context manager that turns an OSError into a StorageError with the folder's path; fast, as it is a class."""
 
     __slots__ = ("_folder",)
 
@@ -92,9 +89,9 @@ class DiskRaftLog:
     ) -> None:
         """Opens the folder, which is created if needed, and recovers the log, which is then durable.
 
-        `level` is the release whose rule for new snapshots applies. The recovery point and the lock are files in the
-        parent folder, as in Kafka. Raises StorageError if another process holds the lock, for damage that no crash
-        causes, with file and position, and for a log that begins above every snapshot.
+        `level` is the release whose rule for new snapshots applies. As in Kafka, the parent folder has the recovery
+        point and the lock. Raises StorageError if another process holds the lock, for damage that no crash causes, and
+        for a log that begins above every snapshot.
         """
         self.folder, self._settings, self._files = folder, settings or Settings(SEGMENT_BYTES), files
         if (partition := partition_of(folder)) is None:
@@ -361,8 +358,7 @@ class DiskRaftLog:
         return self._rules().end_offset_for_epoch(epoch)
 
     def validate_offset_and_epoch(self, offset: int, epoch: int) -> ValidOffsetAndEpoch:
-        # A shortcut with the result of `Rules`, for most fetches.
-        if epoch == self.last_epoch and self.start_offset < offset <= self.end_offset:
+        if epoch == self.last_epoch and self.start_offset < offset <= self.end_offset:  # As `Rules`, for most fetches.
             if self._valid.offset_and_epoch != (offset, epoch):
                 self._valid = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(offset, epoch))
             return self._valid
@@ -411,10 +407,7 @@ class DiskRaftLog:
         return int.from_bytes(self.read(offset, 1, self.end_offset)[:8])
 
     def _lower_recovery_point(self, offset: int) -> None:
-        """Lowers the recovery point to `offset` before a truncation.
-
-        Otherwise a start after a crash would report the truncated batches as lost, and not check later batches.
-        """
+        """Lowers the recovery point before a truncation, or a start would report the truncated batches as lost."""
         if offset < self._recovery_point:
             self._write_recovery_point(offset)
 
