@@ -44,7 +44,7 @@ def append(node: NodeContext, records: Sequence[bytes], now_ms: int) -> Appended
     linger_ms = node.config.append_linger_ms
     appended = leader.accumulator.add(records, now_ms, LONGEST_LINGER_MS if linger_ms is None else linger_ms)
     if linger_ms is None and not leader.flushing:
-        drain(node, now_ms)  # No flush is under way to wait for.
+        drain(node, now_ms)  # No flush is running, so the records need not wait.
     return appended
 
 

@@ -21,7 +21,7 @@ from kcore.schema.structure import Message
 
 
 class NodeContext:
-    """One replica of the metadata log."""
+    """The state of one replica of the metadata log, which the functions of all subjects share."""
 
     __slots__ = (
         "announced",

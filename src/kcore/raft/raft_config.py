@@ -50,7 +50,7 @@ class RaftConfig:
     append_linger_ms: int | None = None  # Kafka: 25. None: write when no flush is running, after 25 ms at most.
     # Options that KIP-595 or an issue discusses and Kafka does not have; figures by `bench/test_raft_options.py`.
     pipelined_fetch: bool = False  # A follower fetches while its disk flushes, if the leader counts flushed offsets.
-    early_high_watermark: bool = False  # A leader sends a new high watermark at once, also before KIP-1166.
+    early_high_watermark: bool = False  # A leader sends new high watermarks at once, even to versions before KIP-1166.
     pre_votes_after_resignation: bool = False  # A follower grants pre-votes after EndQuorumEpoch (KAFKA-20895).
     elects_when_refused: bool = False  # A voter starts an election soon if the leader's address refuses connections.
     endless_elections: bool = False  # A leader without fetching followers starts elections; Kafka's resigns.

@@ -213,7 +213,7 @@ def seek_election(node: NodeContext, event: Event, now_ms: int) -> None:
     node.quorum.become_prospective(event, now_ms)
     state = node.quorum.state
     assert type(state) is Prospective
-    settle(node, state, now_ms)  # An only voter has won the pre-vote with its own.
+    settle(node, state, now_ms)  # An only voter has already won, with its own pre-vote.
 
 
 def stand_for_election(node: NodeContext, event: Event, now_ms: int) -> None:

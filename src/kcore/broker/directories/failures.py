@@ -72,7 +72,7 @@ class DirectoryFailures:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` must be called."""
+        """When the server must call `tick`; None if no directory has failed."""
         return min(self._offline.values(), default=None)
 
     def tick(

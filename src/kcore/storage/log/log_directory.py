@@ -299,7 +299,7 @@ def topic_id_in(folder: Path) -> Uuid:
     return read_partition_metadata(path) if is_there(path) else ZERO_UUID
 
 
-CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"  # The file, in a log directory.
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"  # The name of the clean shutdown file, in a log directory.
 _MOST: Final = 2**63 - 1
 _EPOCH: Final = re.compile(rb'\{\s*"version"\s*:\s*0\s*,\s*"brokerEpoch"\s*:\s*(\d{1,19})\s*\}\s*')
 

@@ -106,7 +106,7 @@ class Segment:
 
     @property
     def valid_bytes(self) -> int:
-        """The position at which Kafka's recovery truncates: that of the first batch that is torn or has a wrong CRC."""
+        """The position at which Kafka's recovery truncates: the first batch that is torn or has a wrong CRC."""
         bad = np.flatnonzero(~self.batches.crc_matches)
         return int(self.batches.position[bad[0]]) if bad.size else self.batches.end
 

@@ -1,7 +1,7 @@
 """Finds the first difference between two replicas of a partition on disk, by leader epochs and by bytes.
 
 A follower stores its leader's batches unchanged, so replicas have equal bytes, even if their segments begin at other
-offsets. Only if one replica has been compacted, the bytes differ.
+offsets. Compaction of one replica makes the bytes differ.
 """
 
 import os
