@@ -239,7 +239,7 @@ class Connection(Framed):
         self._timer = self._loop.call_at(deadline_s, self._time_out)
 
     def _time_out(self) -> None:
-        """Fails calls that have timed out. Ends the connection if such a call was written: its answer comes first."""
+        """Fails calls that have timed out. Ends the connection if one was written: later answers come after its own."""
         self._timer = None
         now_s = self._loop.time()
         for call in (*self._in_flight, *self._queue):

@@ -52,7 +52,7 @@ class Found(NamedTuple):
 def on_fetch_request(
     node: NodeContext, request: FetchRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> FetchResponse | None:
-    """Answers a Fetch, or lets it wait (None) for records, a new high watermark, a resignation or its time-out."""
+    """Answers a Fetch; None if it waits for records, a new high watermark, a resignation or its time-out."""
     if not is_this_cluster(node, request.cluster_id):
         return FetchResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
     partition = metadata_partition(request)

@@ -139,7 +139,7 @@ class Quorum:
         return self._election_timeout_at(epoch, now_ms)
 
     def grant_vote(self, candidate: ReplicaKey, now_ms: int) -> None:
-        """Votes for `candidate`, as Unattached or Prospective, and restarts the election time-out: it may win."""
+        """Votes for `candidate`, as Unattached or Prospective; restarts the election time-out, as it may win."""
         state = self.state
         assert state.voted is None
         deadline_ms = self._election_timeout_at(state.epoch, now_ms)

@@ -31,7 +31,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines with their numbers, without blank lines and comments; a line that ends in a backslash is continued."""
+    """Lines with their numbers, without blank lines and comments; joins a line that ends in a backslash to the next."""
     joined, begun = "", 0
     for number, line in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
         rest = line.lstrip(" \t\f")

@@ -44,7 +44,7 @@ class Share:
 def _wake_first(loop: asyncio.AbstractEventLoop, waiting: deque[asyncio.Future[None]]) -> None:
     while waiting:
         first = waiting.popleft()
-        if not first.done():  # It is done if its task was cancelled.
+        if not first.done():  # Cancelled requests are done.
             first.set_result(None)
             break
     if waiting:

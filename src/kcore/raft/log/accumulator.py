@@ -44,7 +44,7 @@ class Accumulator:
         return self.size + size <= MAX_BATCH_BYTES
 
     def add(self, values: Sequence[bytes], now_ms: int, linger_ms: int) -> Appended:
-        """Adds records; `has_room` must be true for them."""
+        """Adds records to the batch; the caller must have checked `has_room`."""
         first = self.next_offset
         if not self.records:
             self.time_ms = now_ms

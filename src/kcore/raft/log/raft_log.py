@@ -102,7 +102,9 @@ class RaftLog(Protocol):
         """Whether a replica whose log has this end can go on, diverges, or needs a snapshot."""
 
     def truncate_to_end_offset(self, end: OffsetAndEpoch) -> int:
-        """Truncates records that a leader cannot have if `end` is its answer to this log's end; returns the new end.
+        """Truncates records that the leader does not have, by `end`, the diverging epoch in its Fetch response.
+
+        Returns the new end.
 
         Raises RaftLogError, and truncates nothing, if the new end would be below the high watermark.
         """
