@@ -126,7 +126,7 @@ class Connection(Framed):
         if self.versions is not None:
             version = self.versions.choose(request, version)
         elif version is None:
-            raise UnsupportedVersionError(f"{request.__name__} needs a version: {self.peer} was not asked for its own")
+            raise UnsupportedVersionError(f"{request.__name__} needs a version: {self.peer} was sent no ApiVersions")
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._call(request, version, (encode(message, version),), True, timeout_s, answer)
         return answer

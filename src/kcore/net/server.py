@@ -458,8 +458,8 @@ def _holds_too_much(connection: "ServedConnection | AcceptedSocket", held: int) 
     if isinstance(connection, AcceptedSocket):
         connection.abort()
         return
-    connection.end_for("received bytes", f"{held:,} bytes of half a request, and all connections hold too many")
+    connection.end_for("received bytes", f"{held:,} bytes of an incomplete request, and all connections hold too many")
 
 
 def _takes_too_little(connection: ServedConnection, held: int) -> None:
-    connection.end_for("unsent bytes", f"{held:,} bytes that it does not take, and all connections hold too many")
+    connection.end_for("unsent bytes", f"{held:,} bytes that it does not receive, and all connections hold too many")

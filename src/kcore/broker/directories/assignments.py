@@ -42,7 +42,7 @@ class Placements(Protocol):
     """The directories in the newest image."""
 
     def directories_of(self, partitions: Sequence[TopicIdPartition]) -> list[Uuid | None]:
-        """The directory of this broker's replica of each partition; None where it has no replica."""
+        """The directory of this broker's replica of each partition; None for a partition without such a replica."""
 
     def leads_any(self, partitions: Sequence[TopicIdPartition]) -> bool:
         """Whether this broker leads any of the partitions."""

@@ -47,7 +47,7 @@ class ConnectionQuotas:
                 return Refused("connection rate of an address", f"more than {limit:g} connections a second", wait_s)
         most = self._limits.connections_of_address.get(address, self._limits.connections_per_address)
         if has >= most:
-            return Refused("connections of an address", f"it has the most of {most:,} connections")
+            return Refused("connections of an address", f"it already has {most:,} connections, the limit")
         return None
 
     def pause_s(self, now_s: float) -> float:

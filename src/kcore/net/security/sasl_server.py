@@ -152,7 +152,10 @@ class SaslServer:
         return self.is_complete and (self._expires_s is None or now_s <= self._expires_s)
 
     def takes(self, frame: bytes, now_s: float) -> bool:
-        """Whether `take` must handle the frame instead of a request handler; SaslHandshake may begin it anew."""
+        """Whether `take` must handle the frame instead of a request handler.
+
+        A SaslHandshake may begin a re-authentication.
+        """
         if not self.is_complete:
             return True
         if frame[:2] == _HANDSHAKE_KEY and self._expires_s is not None:

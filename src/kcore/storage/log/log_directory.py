@@ -111,7 +111,7 @@ class LogDirectory:
             name = folder.name if future is None else future[1]
             key = partition_of(self.path / name)
             if key is None or key.topic == METADATA_TOPIC or partition_error(*key) or str(key) != name:
-                logger.warning("%s: no partition of a broker can have that folder; it is left alone", folder)
+                logger.warning("%s: no partition of a broker has a folder of this name; it is ignored", folder)
             else:
                 yield self.logs if future is None else self.futures, key, folder
 

@@ -109,7 +109,7 @@ class LogWriter:
         self._epochs.truncate_from_end(end_offset)  # A crash may have come between writing an epoch and its batch.
         if last.size and not self._knows_epoch(int(batches.partition_leader_epoch[kept][-1]), end_offset - 1):
             self._epochs, known = epochs_of(segment_files(self.folder, self._files), self._files), -1
-            logger.warning("%s does not fit the log, and is made anew", self.folder / LEADER_EPOCHS)
+            logger.warning("%s does not fit the log, and is rebuilt from it", self.folder / LEADER_EPOCHS)
         if len(self._epochs.entries) != known:
             write_leader_epochs(path_in(self.folder, LEADER_EPOCHS), self._epochs.entries, self._files)
         return end_offset

@@ -238,7 +238,7 @@ class DiskRaftLog:
 
     def update_high_watermark(self, offset: int) -> None:
         if not self.high_watermark <= offset <= self.end_offset:
-            raise RaftLogError(f"{offset} as high watermark: only {self.high_watermark} to {self.end_offset} can be")
+            raise RaftLogError(f"high watermark {offset} is not from {self.high_watermark} to {self.end_offset}")
         self.high_watermark = offset
 
     # Appends.

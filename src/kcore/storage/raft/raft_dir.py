@@ -66,7 +66,7 @@ class RaftDirectory:
     def _read_meta(self, node_id: int | None, cluster_id: str | None) -> MetaProperties:
         path = path_in(self.path, META_PROPERTIES)
         if not is_there(path, self._files):
-            raise StorageError(f"{path}: there is none: the directory is not formatted")
+            raise StorageError(f"{path}: the file does not exist: the directory is not formatted")
         meta = read_meta_properties(path, needs_cluster_id=False, files=self._files)
         with naming(path):
             if meta.version != 1 and not self._is_broker:
