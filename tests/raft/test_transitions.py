@@ -73,7 +73,7 @@ def test_a_printed_table_has_every_way_and_its_count() -> None:
     text = as_text(ways, node.quorum.taken)
     assert len(text.splitlines()) == len(ways)
     assert re.search(r"1  Candidate   -> Leader      a majority has granted the vote \(voters\)", text)
-    assert re.search(r"0  Leader      -> Resigned    it stops", text)
+    assert re.search(r"0  Leader      -> Resigned    it shuts down", text)
     assert as_text(ways).splitlines()[0].startswith("(start)")
     assert sum(node.quorum.taken.values()) >= 4
 

@@ -1,6 +1,7 @@
 """A broker as a state machine without sockets, files or a clock: its replicas, and the orders that change them.
 
-Events and the time come in as arguments. `take_outputs` returns what the server must do, in order.
+The server passes events and the time as arguments. `take_outputs` returns the operations that the server must perform,
+in order.
 
 - `replicas/`: appends and reads records, follows leaders, proposes ISRs. Its orders are `become` (leader or follower),
   `stop` and `hold_only`.
@@ -10,5 +11,5 @@ Events and the time come in as arguments. `take_outputs` returns what the server
 - `directories/`: KRaft mode. Places replicas in log directories, moves them, and reports their places.
 - `lifecycle/`: KRaft mode. Registration, heartbeats and controlled shutdown.
 
-`replicas/` imports none of the others. `zk_control/` and `metadata_delta/` do not import each other.
+`replicas/` imports no other package of the broker. `zk_control/` and `metadata_delta/` do not import each other.
 """

@@ -1,4 +1,4 @@
-"""Hosts and ports from peers and znodes: checked; every failure to resolve or connect is a NetworkError."""
+"""Checks hosts and ports from peers and znodes, and turns every failure to resolve or connect into a NetworkError."""
 
 import errno
 import re
@@ -11,11 +11,11 @@ from kcore.errors import AuthenticationError, DisconnectedError, KcoreError, Ref
 from kcore.net.limits.bounded_log import one_line
 
 LARGEST_PORT: Final = 65_535
-LONGEST_NAME: Final = 254  # Bytes of a domain name with its last dot (RFC 1035).
+LONGEST_NAME: Final = 254  # The most bytes of a domain name, with its last dot (RFC 1035).
 
 
 def address_flaw(host: str, port: int) -> str | None:
-    """Why no server can listen at this host and port, as a clause; None if one can."""
+    """The reason, as a clause, why no server can listen at this host and port; None if a server can."""
     if not 0 <= port <= LARGEST_PORT:
         return f"port {port} is not in 0..{LARGEST_PORT}"
     if not host or not host.isprintable():
@@ -28,23 +28,23 @@ def address_flaw(host: str, port: int) -> str | None:
 
 
 def check_address(host: str, port: int) -> None:
-    """DisconnectedError for a host or a port that cannot be one: its source may give another one later."""
+    """Raises DisconnectedError, which is retriable, for an invalid host or port: its source may correct it later."""
     if flaw := address_flaw(host, port):
         raise DisconnectedError(f"no connection to {address_text(host, port)}: {flaw}")
 
 
 def address_text(host: str, port: int) -> str:
-    """HOST:PORT for messages: one line, whatever the host is."""
+    """HOST:PORT for messages; always one line, even for an invalid host."""
     return f"{one_line(host)}:{port}"
 
 
 @contextmanager
 def network_errors(address: str, timeout_s: float, *, failed: str = "no connection to") -> Iterator[None]:
-    """What resolving, connecting and listening raise becomes a NetworkError that names the address.
+    """Turns errors of resolving, connecting and listening into a NetworkError that names the address.
 
-    AuthenticationError for TLS, RequestTimeoutError if `timeout_s` were over, RefusedError where no process listens,
-    DisconnectedError for the rest. Beside OSError, the resolver and the sockets raise UnicodeError, ValueError and
-    OverflowError for odd addresses.
+    AuthenticationError for TLS, RequestTimeoutError after `timeout_s`, RefusedError if no process listens,
+    DisconnectedError for other errors. Beside OSError, the resolver and the sockets raise UnicodeError, ValueError and
+    OverflowError for invalid addresses.
     """
     try:
         yield
@@ -60,7 +60,7 @@ def network_errors(address: str, timeout_s: float, *, failed: str = "no connecti
 
 
 def _is_refused(error: OSError) -> bool:
-    """Also of a name with several addresses, each of which refuses: asyncio then gives their errors as one text."""
+    """Whether all addresses of a host refuse the connection; for several, asyncio joins their errors into one text."""
     if error.errno is not None:
         return error.errno == errno.ECONNREFUSED
     return {*re.findall(r"\[Errno (\d+)\]", str(error))} == {str(errno.ECONNREFUSED)}

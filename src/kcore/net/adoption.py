@@ -1,10 +1,10 @@
 """Hands idle connections of a server to an adopter in another loop of the process, and takes them back.
 
 A server answers every request in Python. An adopter (the answer loop: `kcore.server.quorum_node.answer_loop`)
-answers some requests without Python. The server offers a connection once an answer is written and nothing is unread
-or unwritten. The connection's protocol then ends, and the socket stays open. An `AdoptedConnection` takes the
-protocol's place in the server's admission. When the adopter returns the connection, a new protocol continues with the
-same session and id. The adopter also returns the unanswered bytes and the unsent rest of an answer.
+answers some requests without Python. The server offers the adopter a connection after it has written an answer, if no
+byte is unread or unwritten. The connection's protocol then ends, and the socket stays open. An `AdoptedConnection`
+replaces the protocol in the server's admission. When the adopter returns the connection, a new protocol continues with
+the same session and id. The adopter also returns the unanswered bytes and the unsent rest of an answer.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _NOBODY: Final = asyncio.Protocol()  # The protocol of a transport whose connect
 
 
 class Direct(NamedTuple):
-    """A request that was begun without a task, with its frame, without its size."""
+    """A request that the server began without a task: the decoded request, and its frame without the frame's size."""
 
     context: RequestContext
     request: Message
@@ -45,9 +45,9 @@ class AdoptedConnection:
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
         self.end: Callable[[], None] = _not_yet  # Makes the adopter close the connection.
-        self.is_ended = False  # The server has aborted it; it may still be on its way back from the adopter.
-        # True if the server asked for the connection; False if the adopter returned it for a request that it cannot
-        # answer. The server keeps only the latter for one more request.
+        self.is_ended = False  # The server has aborted it; the adopter may still be returning the connection.
+        # True if the server has recalled the connection; False if the adopter returns it because of a request that the
+        # adopter cannot answer. In this case the server keeps the connection for one more request.
         self.is_recalled = False
 
     @property
@@ -60,7 +60,7 @@ class AdoptedConnection:
         return self.identity.rank
 
     def abort(self) -> None:
-        """Ends the connection now."""
+        """Makes the adopter close the connection at once."""
         self.is_ended = True
         self.end()
 
@@ -69,34 +69,34 @@ class AdoptedConnection:
 
 
 def _not_yet() -> None:
-    """There is no adopter yet."""
+    """The value of `AdoptedConnection.end` until the adopter has the connection; does nothing."""
 
 
 class Returned(NamedTuple):
-    """A connection that the adopter returns."""
+    """A connection that continues with a new protocol, after the adopter or `DirectConnections` has served it."""
 
     identity: Identity
-    received: bytes  # Not answered.
+    received: bytes  # Bytes of requests that are not answered.
     unwritten: bytes  # The unsent rest of an answer.
     is_recalled: bool
     pieces: Sequence[Piece] = ()  # The unsent rest of a long answer; `unwritten` is then empty.
 
 
 Adoption: TypeAlias = Callable[[AdoptedConnection, int], None]
-"""Takes the connection over, and its descriptor in any case."""
+"""Called with a connection and its descriptor: the adopter takes over both, and must close the descriptor."""
 
 
 class Adopter(Protocol):
     """Answers some connections in place of their server."""
 
     def plan(self, direct: Direct, response: Message) -> Adoption | None:
-        """How the adopter takes over a connection after this response to this request; None if it does not want it."""
+        """A function that hands the connection to the adopter after this response; None if the adopter refuses it."""
 
 
 def descriptor_of(transport: asyncio.Transport) -> int:
-    """A new descriptor of the connection's socket, which the caller owns; ends the transport, not the socket.
+    """A new descriptor of the connection's socket, which the caller owns; ends the transport, but not the connection.
 
-    Returns -1 and changes nothing if the process has no descriptor to spare.
+    Returns -1 and changes nothing if the process has no free descriptor for connections.
     """
     try:
         descriptor = os.dup(transport.get_extra_info("socket").fileno())
@@ -106,5 +106,5 @@ def descriptor_of(transport: asyncio.Transport) -> int:
         os.close(descriptor)
         return -1
     transport.set_protocol(_NOBODY)
-    transport.abort()  # It closes its own descriptor of the socket, and shuts nothing down.
+    transport.abort()  # Closes only the transport's descriptor of the socket.
     return descriptor

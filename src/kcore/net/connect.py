@@ -1,4 +1,4 @@
-"""From an address to a connection that may be used: TCP, TLS, ApiVersions, SASL, in Kafka's order."""
+"""Opens a connection that is ready for requests: TCP, TLS, ApiVersions and SASL, in Kafka's order."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -17,12 +17,12 @@ from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.wire.codec import encode
 
-HANDSHAKE_VERSION = 1  # After version 0 the tokens have no request header (KIP-152).
-AUTHENTICATE_VERSION = 1  # Every broker from 2.2 on has it.
-# The share of its session's lifetime after which a connection reauthenticates. Kafka's clients choose it at random,
+HANDSHAKE_VERSION = 1  # The version of SaslHandshake. After version 0, tokens have no request header (KIP-152).
+AUTHENTICATE_VERSION = 1  # The version of SaslAuthenticate, which every broker from 2.2 on supports.
+# The part of its session's lifetime after which a connection reauthenticates. Kafka's clients choose a random part
 # from 0.85 to 0.95 (SaslClientAuthenticator).
 AGAIN_AFTER = 0.85
-_SLOW = ThreadPoolExecutor(1, "slow SCRAM")  # For high iteration counts: other connections do not wait.
+_SLOW = ThreadPoolExecutor(1, "slow SCRAM")  # For high iteration counts, so that other connections need not wait.
 
 
 async def connect(
@@ -35,11 +35,11 @@ async def connect(
     metrics: Metrics | None = None,
     ask_versions: bool = True,
 ) -> Connection:
-    """A connection that is ready; all of it within `limits.connect_s`.
+    """Opens a connection that is ready for requests, within `limits.connect_s`.
 
-    Without `ask_versions` no ApiVersions goes first, and every call has to name its version. Host and port may come
-    from a peer. DisconnectedError, also for a host or a port that cannot be one, RequestTimeoutError,
-    AuthenticationError, FrameError, UnsupportedVersionError.
+    Without `ask_versions` the client sends no ApiVersions, and every call must give its version. Host and port may come
+    from a peer. Raises DisconnectedError, also for an invalid host or port, RequestTimeoutError, AuthenticationError,
+    FrameError, UnsupportedVersionError.
     """
     limits, security = limits or Limits(), security or Security()
     check_address(host, port)
@@ -84,9 +84,9 @@ async def _ask_version(connection: Connection, version: int) -> tuple[int, ApiVe
 
 
 async def authenticate(connection: Connection, sasl: Sasl) -> None:
-    """SaslHandshake, then tokens until the mechanism is complete; AuthenticationError, or another NetworkError.
+    """Sends SaslHandshake, then tokens until the mechanism is complete; AuthenticationError, or another NetworkError.
 
-    It also authenticates a connection again whose `ends_soon` is true (KIP-368). Callers send no other request
+    Also reauthenticates a connection whose `ends_soon` is true (KIP-368). Callers must not send other requests
     meanwhile.
     """
     handshake = await connection.send(SaslHandshakeRequest(mechanism=sasl.mechanism), HANDSHAKE_VERSION)
@@ -102,7 +102,7 @@ async def authenticate(connection: Connection, sasl: Sasl) -> None:
         if answer.error_code != Errors.NONE:
             why = f"{error_name(answer.error_code)} {answer.error_message or ''}".rstrip()
             raise AuthenticationError(f"SASL {sasl.mechanism} to {connection.peer}: {why}")
-        # In a thread: the server chooses SCRAM's iterations, and the loop must serve other connections meanwhile.
+        # Runs in a thread, as the server chooses the number of SCRAM iterations: the loop must serve other connections.
         executor = _SLOW if is_slow(answer.auth_bytes) else None
         token = await asyncio.get_running_loop().run_in_executor(executor, exchange.next_token, answer.auth_bytes)
         lifetime_ms = answer.session_lifetime_ms
@@ -110,7 +110,7 @@ async def authenticate(connection: Connection, sasl: Sasl) -> None:
 
 
 def error_name(code: int) -> str:
-    """The name of an error code, or its number where it has none."""
+    """The name of an error code; its number if it is unknown."""
     try:
         return Errors(code).name
     except ValueError:

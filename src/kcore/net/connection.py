@@ -1,4 +1,4 @@
-"""A client's connection to a peer: requests and responses keep the order of the calls."""
+"""A client's connection to a peer, which sends requests and receives responses in the order of the calls."""
 
 import asyncio
 from collections import deque
@@ -31,27 +31,27 @@ CORRELATION_BYTES = 4
 class Reply(Protocol):
     """Gets the result of a call: a future, or an object whose methods are called as soon as the answer arrives.
 
-    Such an object's methods run inside the connection: they may ask again, and must not raise.
+    The methods run inside the connection: they may send further requests, and must not raise.
     """
 
     def done(self) -> bool:
-        """Whether no caller waits: the request is then not sent, or its answer is dropped."""
+        """Whether no caller waits any more: the request is then not sent, or its answer is dropped."""
 
     def set_result(self, result: Any, /) -> None:
-        """The answer."""
+        """Called with the answer: the decoded response, or its body as a memoryview."""
 
     def set_exception(self, exception: NetworkError, /) -> None:
-        """There will be no answer; called once, in place of `set_result`."""
+        """Called once instead of `set_result` if no answer will come."""
 
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A request between `send` and its answer."""
+    """A request that waits to be sent, or for its answer."""
 
     request: type[Message]
     version: int
     correlation_id: int
-    decoded: bool  # Or the encoded body.
+    decoded: bool  # Whether the caller gets the decoded response, or else the response's body.
     frame: list[Piece]
     answer: Reply
     timeout_s: float
@@ -61,12 +61,12 @@ class Call:
         return f"{api_name(self.request)} {self.version}"
 
     def end(self, error: NetworkError) -> None:
-        """Fails the waiting calls; calls whose caller was cancelled are ignored."""
+        """Passes the error to the caller; no effect if the caller was cancelled."""
         if not self.answer.done():
             self.answer.set_exception(error)
 
     def read(self, frame: bytes) -> Any:
-        """The answer in a frame; FrameError or DecodeError. Bytes after it are ignored, as in Kafka."""
+        """The answer in a frame; raises FrameError or DecodeError. Ignores bytes after the response, as Kafka does."""
         response = response_of(self.request)
         correlation_id, at = correlation_id_of(frame, response.header_version(self.version))
         if correlation_id != self.correlation_id:
@@ -77,8 +77,8 @@ class Call:
 
 
 def correlation_id_of(frame: bytes, header_version: int) -> tuple[int, int]:
-    """The correlation id of a response, and where its body begins; DecodeError. Tags of the header are rare."""
-    at = CORRELATION_BYTES + header_version  # Version 1 has the number of tags after it.
+    """The correlation id of a response, and the position of its body; raises DecodeError for an invalid header."""
+    at = CORRELATION_BYTES + header_version  # In version 1 the number of tags follows, which is nearly always 0.
     if len(frame) >= at and (header_version == 0 or frame[at - 1] == 0):
         return int.from_bytes(frame[:CORRELATION_BYTES], "big", signed=True), at
     header, at = decode_from(ResponseHeader, header_version, frame)
@@ -86,10 +86,11 @@ def correlation_id_of(frame: bytes, header_version: int) -> tuple[int, int]:
 
 
 class Connection(Framed):
-    """Made by `kcore.net.connect.connect`; `async with` closes it.
+    """A client's connection, which `kcore.net.connect.connect` opens and `async with` closes.
 
-    At most `limits.in_flight` requests are on the wire, others wait in order. Anything but the response to the oldest
-    request within its time ends the connection, and every waiting call gets an exception with the reason.
+    At most `limits.in_flight` requests are in flight; further requests wait in order. The connection ends if the oldest
+    request is not answered in time, or another frame arrives. Every waiting call then gets an exception with the
+    reason.
     """
 
     def __init__(self, peer: str, client_id: str | None, limits: Limits, metrics: Metrics) -> None:
@@ -104,29 +105,28 @@ class Connection(Framed):
         self._again_s: float | None = None  # When the client should authenticate again, if its session ends.
 
     def begin_session(self, lasts_s: float | None) -> None:
-        """The client has authenticated; it should do so again after that time, or never if None."""
+        """Records that the client has authenticated, and should reauthenticate after `lasts_s`; None: never."""
         self._again_s = None if lasts_s is None else self._loop.time() + lasts_s
 
     @property
     def ends_soon(self) -> bool:
-        """Whether the client should authenticate again (`kcore.net.connect.authenticate`)."""
+        """Whether the client should reauthenticate now (`kcore.net.connect.authenticate`)."""
         return self._again_s is not None and self._loop.time() >= self._again_s
 
     def send(
         self, message: Message, version: int | None = None, *, timeout_s: float | None = None
     ) -> asyncio.Future[Any]:
-        """Sends a request now; the returned object gives the response message when awaited.
+        """Sends a request now; returns a future of the response message.
 
-        The default version is the highest that both ends support. The answer to a cancelled call must still come.
-        `timeout_s` (`limits.request_s`) runs from now.
-        Raises here: UnsupportedVersionError, EncodeError, DisconnectedError; awaited: a NetworkError, which is
-        RequestTimeoutError, DisconnectedError or FrameError.
+        The default version is the highest that both ends support. If the caller cancels the future, the peer must still
+        answer in time. `timeout_s` (default: `limits.request_s`) begins now. Raises UnsupportedVersionError,
+        EncodeError, DisconnectedError. The future raises RequestTimeoutError, DisconnectedError or FrameError.
         """
         request = type(message)
         if self.versions is not None:
             version = self.versions.choose(request, version)
         elif version is None:
-            raise UnsupportedVersionError(f"{request.__name__} needs a version: {self.peer} was not asked for its own")
+            raise UnsupportedVersionError(f"{request.__name__} needs a version: {self.peer} was sent no ApiVersions")
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._call(request, version, (encode(message, version),), True, timeout_s, answer)
         return answer
@@ -134,21 +134,21 @@ class Connection(Framed):
     def send_bytes(
         self, api_key: int, version: int, *body: Piece, head: bytes | None = None, timeout_s: float | None = None
     ) -> asyncio.Future[Any]:
-        """As `send`, of a body that is encoded already, such as a `Fanout`'s; gives a memoryview of the answer's body.
+        """Sends an encoded body as `send` does; returns a future of a memoryview of the answer's body.
 
-        A large body is not copied: it must stay as it is until the answer is here. `head`: an encoded header in place
-        of the usual one; its correlation id is replaced.
+        A large body is not copied, so the caller must not change it before the answer arrives. `head`: an encoded
+        header instead of the usual one; its correlation id is replaced.
         """
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._call(REQUESTS[api_key], version, body, False, timeout_s, answer, head)
         return answer
 
     def ask(self, reply: Reply, request: type[Message], version: int, *body: Piece) -> None:
-        """As `send_bytes`, without a future: for a caller with thousands of connections and a request to each."""
+        """Sends an encoded body as `send_bytes` does, without a future: for callers with thousands of connections."""
         self._call(request, version, body, False, None, reply)
 
     async def close(self) -> None:
-        """Waiting calls get a DisconnectedError; returns when the connection is closed, `limits.close_s` at most."""
+        """Fails waiting calls with DisconnectedError, and waits at most `limits.close_s` until the socket is closed."""
         self._end(DisconnectedError, "the connection was closed on this side")
         self.close_soon()
         await self.wait_gone()
@@ -161,7 +161,7 @@ class Connection(Framed):
     ) -> None:
         await self.close()
 
-    # Out.
+    # Sending.
 
     def _call(
         self,
@@ -196,10 +196,10 @@ class Connection(Framed):
             self.write(self._unwritten.popleft())
 
     def _begin_next(self) -> bool:
-        """Puts the next call in flight, if there is one and a place for it."""
+        """Puts the next waiting call in flight; False if no call waits, or `limits.in_flight` is reached."""
         while self._queue and len(self._in_flight) < self.limits.in_flight:
             call = self._queue.popleft()
-            if call.answer.done():  # Cancelled or timed out in the queue.
+            if call.answer.done():  # The call was cancelled or timed out in the queue.
                 continue
             self._in_flight.append(call)
             self._unwritten.extend(call.frame)
@@ -208,7 +208,7 @@ class Connection(Framed):
             return True
         return False
 
-    # In.
+    # Receiving.
 
     def frames_may_be_here(self) -> None:
         try:
@@ -228,10 +228,10 @@ class Connection(Framed):
         if not call.answer.done():
             call.answer.set_result(answer)
 
-    # Ends.
+    # The end.
 
     def _wake_at(self, deadline_s: float) -> None:
-        """One timer for all calls: most are answered long before it."""
+        """Sets the timer to `deadline_s`, unless it fires earlier. All calls share one timer: most never time out."""
         if self._timer is not None:
             if self._timer.when() <= deadline_s:
                 return
@@ -239,7 +239,7 @@ class Connection(Framed):
         self._timer = self._loop.call_at(deadline_s, self._time_out)
 
     def _time_out(self) -> None:
-        """The answer to a call that was written would come late and before all others: the connection ends."""
+        """Fails calls that have timed out. Ends the connection if one was written: later answers come after its own."""
         self._timer = None
         now_s = self._loop.time()
         for call in (*self._in_flight, *self._queue):
@@ -268,7 +268,7 @@ class Connection(Framed):
             call.end(kind(f"{call} to {self.peer}: {why}"))
 
     def writing_resumed(self) -> None:
-        self._loop.call_soon(self._write_queued)  # Not at once: asyncio ends a transport twice if that write fails.
+        self._loop.call_soon(self._write_queued)  # If a write fails inside this call, asyncio ends a transport twice.
 
     def lost(self, why: str) -> None:
         if self._in_flight or self._queue:

@@ -1,12 +1,12 @@
-"""Connections of clients whose first requests are short and answered directly: without a transport or a task each.
+"""Serves new connections without a transport or a task each, while their requests are short.
 
-Thousands of brokers that register connect within seconds. The server answers a request or two on most of these
+Thousands of brokers may connect and register within seconds. The server answers one or two requests on most of these
 connections before its adopter takes them. A protocol with a task, transport and timers costs more than these requests.
-So a server with an adopter receives new connections here. One poll returns the readable connections. Urgent requests
-(heartbeats) start at once; other requests start in slices of a few milliseconds, and each slice ends with a new poll.
+So in a server with an adopter, this module serves new connections. One poll returns the readable connections. Urgent
+requests (heartbeats) begin at once; other requests begin in slices of a few milliseconds, with a poll before each.
 
-The server's own protocol (`served`) takes over the connection and all received bytes if the direct handler cannot
-serve a request. Such a request is long, or the handler refuses it, or the answer cannot be written at once.
+The server's own protocol (`served_connection`) takes over a connection and its received bytes in three cases. Either a
+request is long, or the direct handler does not take it, or the answer cannot be written at once.
 """
 
 import asyncio
@@ -39,10 +39,10 @@ from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.headers import RequestHeader
 from kcore.schema.structure import Message
 
-MOST_BYTES: Final = 4096  # Bytes of a request's frame; the server's own protocol receives longer frames.
-MOST_HELD: Final = 2 * MOST_BYTES  # Received and not answered.
-READ_AT_ONCE: Final = 256  # Connections.
-SLICE_S: Final = 0.002
+MOST_BYTES: Final = 4096  # The longest frame of a request here; the server's own protocol receives longer frames.
+MOST_HELD: Final = 2 * MOST_BYTES  # The most unanswered bytes that are received from a connection.
+READ_AT_ONCE: Final = 256  # Connections that one poll returns at most.
+SLICE_S: Final = 0.002  # Time after which other work of the event loop runs.
 _SIZE: Final = 4
 _HEAD: Final = _SIZE + KEY_AND_VERSION.size
 
@@ -53,7 +53,7 @@ def is_supported() -> bool:
 
 
 class DirectConnection:
-    """One connection that the admission counts."""
+    """A new connection, which the server's admission counts."""
 
     __slots__ = (
         "_connections",
@@ -78,12 +78,12 @@ class DirectConnection:
         self.peer = _peer(accepted)
         self.rank = Rank.SILENT
         self.received = bytearray()  # Received bytes of requests that have not begun.
-        self.is_here = True  # Not ended, not gone elsewhere.
-        self.is_readable = False  # There may be bytes to read, or the end.
-        self.ends = False  # The client sends no more.
+        self.is_here = True  # False once it has ended, or the adopter or the server's own protocol serves it.
+        self.is_readable = False  # The socket may have bytes, or its end, to read.
+        self.ends = False  # The client will send no more bytes.
         self.is_asking = False  # A request waits to begin, or for its answer.
-        self.direct: Direct | None = None  # The request that has begun.
-        self.active_s = 0.0  # When the last whole request came, or its answer left.
+        self.direct: Direct | None = None  # The running request.
+        self.active_s = 0.0  # When the last whole request was received, or its answer was written.
 
     @property
     def address(self) -> str:
@@ -95,7 +95,7 @@ class DirectConnection:
         return Identity(self.connection_id, self.peer, self.session, self.rank)
 
     def abort(self) -> None:
-        """Ends the connection now."""
+        """Closes the connection at once."""
         self._connections.end(self, "aborted")
 
     def __str__(self) -> str:
@@ -103,7 +103,7 @@ class DirectConnection:
 
 
 class Host(Serving, Protocol):
-    """The server whose new connections these are."""
+    """The parts of a server that its DirectConnections use."""
 
     listener_name: str
     direct: DirectHandler | None
@@ -114,28 +114,28 @@ class Host(Serving, Protocol):
     log: BoundedLog
 
     def given_away(self, connection: DirectConnection, adopted: AdoptedConnection) -> None:
-        """The adopter has that connection from now on."""
+        """Called when the adopter takes a connection."""
 
     def take_over(self, direct_connection: DirectConnection, received: bytes, unwritten: Sequence[Piece]) -> None:
-        """The server's own protocol has it from now on."""
+        """Called to serve a connection with the server's own protocol from now on (`Server.take_over`)."""
 
     def direct_connection_ended(self, direct_connection: DirectConnection, why: str) -> None:
-        """The connection is closed."""
+        """Called when a connection has been closed."""
 
 
 class DirectConnections:
     """The new connections of one server."""
 
     def __init__(self, server: Host, urgent: Collection[int]) -> None:
-        """`urgent`: API keys of requests that are begun before others."""
+        """`urgent`: API keys of requests that begin before others."""
         self._server, self._urgent, self._metrics = server, frozenset(urgent), server.metrics
         self._loop = asyncio.get_running_loop()
         self._poll = select.epoll()
         self._events = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
         self._direct_connections: dict[int, DirectConnection] = {}  # By descriptor.
-        # Connections that wait for their clients. An incomplete request does not count as activity.
+        # Connections that wait for a request. An incomplete request does not count as activity.
         self._idle: IdleConnections[DirectConnection] = IdleConnections(server.limits.idle_s, self._end_idle)
-        self._asking: deque[tuple[DirectConnection, bytes]] = deque()  # Requests that wait to begin.
+        self._asking: deque[tuple[DirectConnection, bytes]] = deque()  # Frames of requests that wait to begin.
         self._more: deque[DirectConnection] = deque()  # Connections that may have pipelined requests.
         self._is_due = False
         self._loop.add_reader(self._poll.fileno(), self._pass)
@@ -144,7 +144,7 @@ class DirectConnections:
         return len(self._direct_connections)
 
     def close(self) -> None:
-        """Ends all connections; nothing the second time."""
+        """Closes all connections; no effect the second time."""
         if self._poll.closed:
             return
         self._idle.close()
@@ -156,7 +156,7 @@ class DirectConnections:
         self._poll.close()
 
     def join(self, accepted: socket.socket, address: str) -> None:
-        """A connection that was accepted, and for which the server has room."""
+        """Serves an accepted connection from now on; the server must have room for it."""
         server = self._server
         session = ClientSession(server.listener_name, address)
         direct_connection = DirectConnection(self, accepted, session, next(server.connection_ids))
@@ -168,10 +168,10 @@ class DirectConnections:
         server.admission.join(direct_connection)
         self._idle.wait(direct_connection)
 
-    # Turns.
+    # Steps in the event loop.
 
     def look(self) -> None:
-        """Begins urgent requests that have come; called where much else is done in a row."""
+        """Begins urgent requests that have arrived; called in the middle of long work."""
         if self._direct_connections:
             self._read_all()
             self._pass_soon()
@@ -235,7 +235,7 @@ class DirectConnections:
             direct_connection.is_readable = direct_connection.ends or len(direct_connection.received) == MOST_HELD
 
     def _take(self, direct_connection: DirectConnection) -> bool:
-        """Takes the next request, if it is here and none is under way; whether it has."""
+        """Begins or queues the next request if it is complete and no request is running; returns whether it has."""
         received = direct_connection.received
         if direct_connection.is_asking or len(received) < _SIZE:
             return False
@@ -298,7 +298,7 @@ class DirectConnections:
         header: RequestHeader,
         message: ApiVersionsRequest | None,
     ) -> None:
-        """Answers ApiVersions. With request quotas the server's own protocol answers, which counts the time."""
+        """Answers ApiVersions. If clients have request quotas, the server's own protocol answers, to count the time."""
         throttle = self._server.throttle
         if throttle is not None and throttle.is_on and direct_connection.rank is not Rank.SILENT:
             self._send_back(direct_connection, frame)
@@ -310,7 +310,7 @@ class DirectConnections:
                 self._go_on(direct_connection)
 
     def _blame_us(self, direct_connection: DirectConnection, error: Exception, header: RequestHeader) -> None:
-        """A handler's fault: only this connection pays for it."""
+        """Logs an internal error in a handler, and closes only this connection."""
         self._metrics.errors[type(error).__name__] += 1
         what = fault_line(header.request_api_key, header.request_api_version)
         self._server.log.exception("%s: %s", direct_connection.peer, what)
@@ -361,7 +361,7 @@ class DirectConnections:
             self._metrics.responses += 1
 
     def _go_on(self, direct_connection: DirectConnection) -> None:
-        """Waits for the client, or goes on with the bytes that the client has already sent."""
+        """Waits for the next request; if the client may have sent it already, queues the connection."""
         direct_connection.is_asking = False
         self._server.admission.wait(direct_connection)
         self._idle.wait(direct_connection)
@@ -369,10 +369,10 @@ class DirectConnections:
             self._more.append(direct_connection)
             self._pass_soon()
 
-    # Connections that leave.
+    # Connections that are handed over.
 
     def _is_adopted(self, direct: Direct, response: Message, direct_connection: DirectConnection) -> bool:
-        """Whether the server's adopter answers the connection from now on; not where anything is unread."""
+        """Offers the connection to the adopter, unless bytes are unread; returns whether the adopter has taken it."""
         adopter = self._server.adopter
         if adopter is None or direct_connection.received or direct_connection.is_readable:
             return False
@@ -387,17 +387,17 @@ class DirectConnections:
     def _send_on(
         self, direct_connection: DirectConnection, received: bytes, unwritten: list[Piece] | None = None
     ) -> None:
-        """The server's own protocol has it from now on."""
+        """Hands the connection to the server's own protocol; `unwritten` is the rest of an answer."""
         self._drop(direct_connection)
         self._server.take_over(direct_connection, received, unwritten or ())
 
     def _send_back(self, direct_connection: DirectConnection, frame: bytes) -> None:
-        """A request that was taken is to be begun by the server's own protocol."""
+        """Hands the connection to the server's own protocol, which begins the request with this frame."""
         if direct_connection.is_here:
             self._send_on(direct_connection, len(frame).to_bytes(_SIZE, "big") + frame + direct_connection.received)
 
     def end(self, direct_connection: DirectConnection, why: str) -> None:
-        """Closes a connection; no effect if the connection is not here."""
+        """Closes a connection; no effect if it has ended or was handed over."""
         if direct_connection.is_here:
             self._drop(direct_connection)
             direct_connection.socket.close()
@@ -416,7 +416,7 @@ class DirectConnections:
 
 
 def _peer(accepted: socket.socket) -> str:
-    """Address and port, for the log."""
+    """The client's address and port, for the log."""
     try:
         host, port, *_ = accepted.getpeername()
     except OSError:

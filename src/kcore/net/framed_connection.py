@@ -1,4 +1,4 @@
-"""The common part of client and server connections: frames in, frames out, and the end of the connection."""
+"""The common part of client and server connections: reads and writes frames, and handles the connection's end."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -14,20 +14,19 @@ from kcore.schema.structure import Message
 from kcore.wire.codec import encode, encode_parts
 
 Piece: TypeAlias = bytes | memoryview
-PIECE_BYTES = 64 * 1024
-LARGEST_FRAME_BYTES = 2**31 - 1
+PIECE_BYTES = 64 * 1024  # A larger frame is written in pieces of at most so many bytes.
+LARGEST_FRAME_BYTES = 2**31 - 1  # A frame's size is an int32.
 
 
 def frame_of(header: Message | None, header_version: int, *body: Piece) -> list[Piece]:
-    """As `frame_with`, of a header that is encoded here (none: the body begins with it)."""
+    """Encodes the header, and returns the frame as `frame_with` does; None if the body already has a header."""
     return frame_with(encode(header, header_version) if header is not None else b"", *body)
 
 
 def frame_with(head: bytes, *body: Piece) -> list[Piece]:
-    """Size, header and body, in one piece if it is small.
+    """A frame: size, header and body; a small frame is one piece.
 
-    A large body is not copied: the connection writes the body piece by piece. Thousands of connections may send the
-    same body at once.
+    A large body is not copied but written piece by piece, as thousands of connections may send the same body at once.
     """
     size = len(head) + sum(map(len, body))
     if size > LARGEST_FRAME_BYTES:
@@ -42,14 +41,17 @@ def frame_with(head: bytes, *body: Piece) -> list[Piece]:
 
 
 class Encoded(NamedTuple):
-    """A response and its bytes, without its header."""
+    """A response, and its encoded body without a header."""
 
     response: Message
     body: Sequence[Piece]
 
 
 async def encoded(response: Message, version: int) -> Encoded:
-    """Encodes a large response in several turns of the event loop; callers must not change the response meanwhile."""
+    """Encodes a response, a large one in several steps with other work of the event loop in between.
+
+    Callers must not change the response meanwhile.
+    """
     body = []
     for part in encode_parts(response, version):
         body.append(part)
@@ -59,7 +61,7 @@ async def encoded(response: Message, version: int) -> Encoded:
 
 
 class Framed(asyncio.BufferedProtocol, ABC):
-    """The asyncio protocol of clients and servers, which implement what follows from bytes and from the end."""
+    """The asyncio protocol of clients and servers. Subclasses handle received frames and the connection's end."""
 
     def __init__(self, peer: str, limits: Limits, metrics: Metrics) -> None:
         self.peer = peer
@@ -84,15 +86,15 @@ class Framed(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def frames_may_be_here(self) -> None:
-        """Bytes arrived: the splitter may have a frame."""
+        """Called when bytes have arrived, so that the splitter may have a frame."""
 
     @abstractmethod
     def writing_resumed(self) -> None:
-        """The peer reads again."""
+        """Called when the peer has read enough that more can be written."""
 
     @abstractmethod
     def lost(self, why: str) -> None:
-        """The connection has ended; `why` is a clause about the peer."""
+        """Called when the connection has ended; `why` is the reason, as a clause."""
 
     def write(self, piece: Piece) -> None:
         assert self._transport is not None
@@ -100,12 +102,12 @@ class Framed(asyncio.BufferedProtocol, ABC):
         self._transport.write(piece)
 
     def abort(self) -> None:
-        """Ends the connection now, and drops unsent data."""
+        """Ends the connection at once, and drops unsent data."""
         if self._transport is not None:
             self._transport.abort()
 
     def close_soon(self) -> None:
-        """Ends the connection once all that was written is sent, after `limits.close_s` in any case."""
+        """Ends the connection once all written data is sent, after `limits.close_s` at the latest."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
             self._abort_timer = self._loop.call_later(self.limits.close_s, self._transport.abort)
@@ -115,7 +117,7 @@ class Framed(asyncio.BufferedProtocol, ABC):
         if self._transport is not None:
             await asyncio.wait([self._gone])
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)

@@ -1,19 +1,19 @@
-"""Ends connections that wait for their clients for too long."""
+"""Ends connections whose clients send nothing for too long."""
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
-LONGEST_PAUSE_S: Final = 1.0  # Between two checks for idle connections.
+LONGEST_PAUSE_S: Final = 1.0  # The longest time between two checks for idle connections.
 G = TypeVar("G")
 
 
 class IdleConnections(Generic[G]):
-    """Some connections of one server, those that have waited longest first."""
+    """Connections of a server that wait for their clients, those that have waited longest first."""
 
     def __init__(self, idle_s: float, end: Callable[[G], None]) -> None:
-        """`end` gets each connection that has waited for `idle_s`, and must call `leave` for it."""
+        """`end` is called with each connection that has waited for `idle_s`, and must call `leave` for it."""
         self._idle_s, self._end = idle_s, end
         self._loop = asyncio.get_running_loop()
         self._since_s: OrderedDict[G, float] = OrderedDict()
@@ -26,13 +26,13 @@ class IdleConnections(Generic[G]):
         return iter(self._since_s)
 
     def wait(self, connection: G) -> None:
-        """The connection waits from now on."""
+        """Adds a connection, or restarts its time: it waits from now on."""
         self._since_s[connection] = self._loop.time()
         self._since_s.move_to_end(connection)
         self._look_later()
 
     def leave(self, connection: G) -> bool:
-        """The connection waits no more; returns whether it waited here."""
+        """Removes a connection; returns whether it was waiting."""
         return self._since_s.pop(connection, None) is not None
 
     def close(self) -> None:

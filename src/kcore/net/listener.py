@@ -1,4 +1,4 @@
-"""A listening socket and its accept loop, which outlives a process that is out of descriptors."""
+"""Listening sockets, and an accept loop that continues after the process had no free descriptor."""
 
 import asyncio
 import errno
@@ -8,16 +8,16 @@ from typing import Final
 
 from kcore.net.limits.bounded_log import BoundedLog
 
-BACKLOG: Final = 1024
-AT_ONCE: Final = 32  # Connections accepted before others have a turn.
-AGAIN_S: Final = 0.5  # After a failure: new clients wait in the backlog.
-_MAPPED: Final = "::ffff:"
-# Errors of the one connection that accept() would have given (accept(2)): the next may succeed.
+BACKLOG: Final = 1024  # Connections that the kernel queues before they are accepted.
+AT_ONCE: Final = 32  # Connections accepted before other work of the event loop runs.
+AGAIN_S: Final = 0.5  # Pause after a failed accept(); new clients wait in the backlog.
+_MAPPED: Final = "::ffff:"  # The prefix of an IPv4 address that is written as IPv6.
+# Errors that concern only the connection that accept() was to return (accept(2)); the next call may succeed.
 _ITS_OWN: Final = {errno.ECONNABORTED, errno.EPROTO, errno.ENETDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH}
 
 
 class Listener:
-    """Accepts until it is closed."""
+    """Accepts connections on all listening sockets of a server until it is closed."""
 
     def __init__(
         self,
@@ -26,9 +26,9 @@ class Listener:
         make_room: Callable[[], object],
         log: BoundedLog,
     ) -> None:
-        """`accepted` owns the sockets that it gets, each with the host at its other end.
+        """`accepted` gets each accepted socket, which it then owns, and the client's IP address.
 
-        `make_room` closes a connection: no descriptor is left.
+        `make_room` is called if no descriptor is left, and closes a connection.
         """
         self._sockets, self._accepted, self._make_room, self._log = sockets, accepted, make_room, log
         self._loop = asyncio.get_running_loop()
@@ -52,7 +52,7 @@ class Listener:
         self._sockets = []
 
     def pause(self, pause_s: float) -> None:
-        """No connection is accepted for that time; new clients wait in the backlog."""
+        """Accepts no connection for `pause_s`; new clients wait in the backlog."""
         for each in self._sockets:
             self._stop(each, pause_s)
 
@@ -88,7 +88,7 @@ class Listener:
 
 
 async def bound_sockets(host: str | None, port: int) -> list[socket.socket]:
-    """Sockets that listen at all addresses of the host; OSError and whatever else odd addresses raise."""
+    """Sockets that listen at all addresses of the host. Raises OSError, or other errors for invalid addresses."""
     server = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port, start_serving=False)
     sockets = [each.dup() for each in server.sockets]
     server.close()
@@ -99,6 +99,6 @@ async def bound_sockets(host: str | None, port: int) -> list[socket.socket]:
 
 
 def plain_address(host: str) -> str:
-    """The client's address; IPv4 addresses that an IPv6 socket shows as mapped ones are written as IPv4, as in Java."""
+    """The client's IP address; an IPv4 address that an IPv6 socket returns as mapped is written as IPv4, as in Java."""
     mapped = host.removeprefix(_MAPPED)
     return mapped if "." in mapped else host

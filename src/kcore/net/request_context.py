@@ -1,4 +1,4 @@
-"""The context of a request beside the message: principal, client address, listener."""
+"""The context that a request's handler gets beside the message: principal, client address, listener."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -10,38 +10,38 @@ from kcore.net.limits.stopwatch import Stopwatch
 from kcore.schema.headers import RequestHeader
 
 T = TypeVar("T")
-PLAINTEXT: Final = "PLAINTEXT"  # A SecurityProtocol, as SSL, SASL_PLAINTEXT and SASL_SSL are.
+PLAINTEXT: Final = "PLAINTEXT"  # One of Kafka's SecurityProtocols, with SSL, SASL_PLAINTEXT and SASL_SSL.
 
 
 class ClientSession:
-    """A client's connection, as all of its requests see it (Session of Kafka's network package)."""
+    """The properties of a client's connection that all its requests share (Session of Kafka's network package)."""
 
     def __init__(self, listener_name: str, client_address: str, security_protocol: str = PLAINTEXT) -> None:
         self.listener_name, self.security_protocol = listener_name, security_protocol
         self.client_address = client_address  # Without the port.
         self.principal = ANONYMOUS
-        self.is_token_authenticated = False  # The principal showed a delegation token.
+        self.is_token_authenticated = False  # The client authenticated with a delegation token.
         self.client_id: str | None = None  # The client id of the last counted request.
-        self.watch: Stopwatch | None = None  # The running request's, where the time of requests is counted.
-        self.mute_ms = 0  # Throttle time: after the answer the server reads nothing from the client for so long.
+        self.watch: Stopwatch | None = None  # The connection's stopwatch, if request times are counted.
+        self.mute_ms = 0  # Throttle time: for so long after the answer the server reads nothing from the client.
 
     def authenticated(self, principal: KafkaPrincipal, *, is_token: bool = False) -> None:
-        """A SASL exchange has ended well: requests from now on are this principal's, whatever TLS showed.
+        """Sets the principal of further requests after a SASL exchange; it replaces the principal of a certificate.
 
-        `is_token`: it showed a delegation token.
+        `is_token`: the client authenticated with a delegation token.
         """
         self.principal = principal
         self.is_token_authenticated = is_token
 
 
-# The session of the current request, for a relay, which gets no context; None outside of requests.
+# The session of the current request, for relays, which get no RequestContext; None outside of requests.
 SESSION: ContextVar[ClientSession | None] = ContextVar("SESSION", default=None)
 
 
 class RequestContext(NamedTuple):
     """The header of a request and the session that sent it (RequestContext of Kafka)."""
 
-    peer: str  # Address and port, for the log.
+    peer: str  # The client's address and port, for the log.
     connection_id: int  # Unique within this server.
     header: RequestHeader
     session: ClientSession
@@ -54,7 +54,7 @@ class RequestContext(NamedTuple):
 
     @property
     def principal(self) -> KafkaPrincipal:
-        """The user that SASL authenticated, else the subject of the TLS certificate, else ANONYMOUS."""
+        """The user that SASL has authenticated, or the subject of the TLS certificate; ANONYMOUS without either."""
         return self.session.principal
 
     @property
@@ -68,7 +68,7 @@ class RequestContext(NamedTuple):
         return self.session.client_address
 
     async def while_here(self, response: Awaitable[T]) -> T | None:
-        """Waits for the response, which may take long; None, and it is cancelled, if the client disconnects before."""
+        """Awaits a response that may take long; cancels it and returns None if the client disconnects before."""
         waiting = asyncio.ensure_future(response)
         if self.gone is None or waiting.done():
             return await waiting

@@ -24,7 +24,7 @@ from kcore.wire.codec import decode_from, encode
 
 
 class SharedBody:
-    """The bytes of the last response: one object that answers many clients is encoded once, and never changed."""
+    """Caches the encoded body of the last response: a response object that answers many clients is encoded once."""
 
     __slots__ = ("_body", "_response", "_version")
 
@@ -41,7 +41,7 @@ class SharedBody:
 
 
 def check_kind(request: Message, response: Message) -> None:
-    """TypeError for a response that is none to the request."""
+    """Raises TypeError if `response` is not of the class that answers `request`."""
     if type(response) is not response_of(type(request)):
         raise TypeError(f"{type(response).__name__} is no answer to {type(request).__name__}")
 
@@ -49,92 +49,93 @@ def check_kind(request: Message, response: Message) -> None:
 def framed_response(
     response: Message, version: int, header: RequestHeader, body: Sequence[Piece] | None = None
 ) -> list[Piece]:
-    """The response's frame. `body`: its bytes, where they are there already."""
+    """The response's frame. `body`: the encoded response, if already known."""
     head = ResponseHeader(correlation_id=header.correlation_id)
     return frame_of(head, response.header_version(version), *((encode(response, version),) if body is None else body))
 
 
-FEW_VALUES: Final = 10_000  # Values that are read within a millisecond.
+FEW_VALUES: Final = 10_000  # A request with at most so many values is decoded in the event loop, in about a ms.
 KEY_AND_VERSION: Final = Struct(">hh")  # The first fields of every request, in all header versions.
 Answer: TypeAlias = Callable[[Message | None], None]
 
 
 class DirectHandler(Protocol):
-    """A handler without a task per request: for requests that come by thousands a second."""
+    """A handler that needs no task per request, for thousands of requests per second."""
 
     def takes(self, api_key: int) -> bool:
-        """Whether the handler takes such requests."""
+        """Whether the handler takes requests with this API key."""
 
     def begin(self, context: RequestContext, request: Any, answer: Answer) -> None:
-        """Calls `answer` once, now or later, with what a handler would return; None closes the connection.
+        """Begins a request; calls `answer` once, now or later, with the response; None closes the connection.
 
-        A NetworkError or a DecodeError closes it, too.
+        If it raises NetworkError or DecodeError, the connection is closed, too.
         """
 
 
 class Relay(Protocol):
-    """Another responder for some requests: takes and gives whole frames, with headers, without their sizes."""
+    """Answers some requests in place of the handler. Its frames have headers, but not their sizes."""
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether a request is for the relay."""
+        """Whether the relay answers requests with this API key and version."""
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
-        """The answer; a NetworkError or a DecodeError costs the connection. One at a time of each connection."""
+        """The answer's frame; NetworkError or DecodeError closes the connection. Called for one request per connection
+        at a time."""
 
     def forget(self, connection_id: int) -> None:
         """Forgets a connection that has ended."""
 
 
 class RelayAround:
-    """A relay that changes only `ask` of another relay."""
+    """The base of relays that change only the method `ask` of another relay."""
 
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether the other relay takes that API in that version."""
+        """Whether the other relay answers requests with this API key and version."""
         return self._relay.takes(api_key, version)
 
     def forget(self, connection_id: int) -> None:
-        """That connection has ended."""
+        """Forgets a connection that has ended, in the other relay."""
         self._relay.forget(connection_id)
 
 
 class Throttle(Protocol):
-    """Counts the time that requests take, where there are quotas of it (`kcore.server.security.request_throttle`)."""
+    """Counts the time of requests for request quotas (`kcore.server.security.request_throttle`)."""
 
-    clock_ns: Callable[[], int]  # That the time is measured by.
+    clock_ns: Callable[[], int]  # The clock that measures the time.
 
     @property
     def is_on(self) -> bool:
         """Whether any client has a quota."""
 
     def used(self, session: ClientSession) -> int:
-        """Counts a request's time until now. Returns for how many ms its client is throttled, and muted."""
+        """Counts a request's time until now. Returns for how many ms its client is throttled, and so muted."""
 
     def sent(self, session: ClientSession) -> None:
-        """Counts the time after `used`, for requests that are not exempt; throttles no client."""
+        """Counts the time after `used`, which writing the answer took; throttles no client."""
 
 
 class Serving(Protocol):
-    """The parts of a server that reading requests and framing answers need."""
+    """The parts of a server that the functions of this module use."""
 
-    served: Mapping[int, tuple[type[Message], Versions]]  # By API key.
+    served: Mapping[int, tuple[type[Message], Versions]]  # The requests that the server answers, by API key.
     limits: Limits
     metrics: Metrics
     versions_answer: ApiVersionsResponse
     fetched: SharedBody
-    reading: asyncio.Lock  # One request with many values is decoded at a time.
+    reading: asyncio.Lock  # Held while a request with many values is decoded, one at a time.
     is_node: Callable[[ClientSession], bool]  # Whether the client has the rights of a cluster node.
 
 
 def read_request(
     server: Serving, frame: bytes, api_key: int, version: int, most: int | None = None, *, gives_way: bool = False
 ) -> tuple[RequestHeader, Message | None]:
-    """None stands for an ApiVersions request in an unknown version, which cannot be decoded (KIP-511).
+    """Decodes a request: its header, and the request, or None for ApiVersions in an unknown version (KIP-511).
 
-    FrameError for what is not served; DecodeError, also for more than `most` values: if not said otherwise, for many.
-    `gives_way`: in a thread, to others.
+    Raises FrameError for an API or version that is not served, DecodeError for invalid bytes or more than `most` values
+    (default: FEW_VALUES). `gives_way`: called in a thread, lets other threads run in between.
     """
     most = _few(server.limits) if most is None else most
     request, versions = server.served.get(api_key, (None, NONE))
@@ -155,15 +156,16 @@ async def read_any_request(
     version: int,
     place: Callable[[], Awaitable[None]],
 ) -> tuple[RequestHeader, Message | None]:
-    """As `read_request`, of as many values as the session may send. Many are read in a thread, one frame at a time.
+    """Decodes a request as `read_request` does, with as many values as the client may send.
 
-    `place`: waits until a large request of a client that is no node may be read.
+    A request with many values is decoded in a thread, one request at a time. `place` waits until a large request of a
+    client that is no cluster node may run.
     """
     limits, few = server.limits, _few(server.limits)
     try:
         return read_request(server, frame, api_key, version)
     except DecodeError:
-        if len(frame) <= few:  # A value takes a byte at least.
+        if len(frame) <= few:  # Each value has at least one byte, so another cause than the limit has failed.
             raise
     most = limits.request_values
     if not server.is_node(session):
@@ -180,7 +182,7 @@ def _few(limits: Limits) -> int:
 def versions_frame(
     server: Serving, header: RequestHeader, request: ApiVersionsRequest | None, throttle_time_ms: int = 0
 ) -> list[Piece]:
-    """The frame of an ApiVersions response; None: the request has an unsupported version."""
+    """The frame of an ApiVersions response; `request` is None if its version is unsupported."""
     version = header.request_api_version
     if request is None:
         _, versions = server.served[ApiVersionsRequest.api_key]
@@ -198,7 +200,7 @@ def versions_frame(
 def response_frame(
     server: Serving, header: RequestHeader, request: Message, answer: Message | Encoded, begin_s: float, end_s: float
 ) -> list[Piece]:
-    """The frame of an answer, which is counted; TypeError for one of another kind."""
+    """The frame of an answer, which is counted in the metrics; TypeError for a response to another kind of request."""
     version = header.request_api_version
     response, body = answer if isinstance(answer, Encoded) else (answer, None)
     check_kind(request, response)
@@ -220,7 +222,7 @@ def _name(api_key: int) -> str:
 
 
 def started_watch(throttle: Throttle | None, session: ClientSession) -> Stopwatch | None:
-    """A running stopwatch, if request times are counted. The first request after SASL pays for SASL, as in Kafka."""
+    """The session's stopwatch, if request times are counted. The next request is charged for SASL, as in Kafka."""
     if throttle is None or not throttle.is_on:
         return None
     watch = session.watch = session.watch or Stopwatch(throttle.clock_ns)

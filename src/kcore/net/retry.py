@@ -1,4 +1,4 @@
-"""Again after a while: Kafka's exponential back-off with jitter (KIP-580), and which errors it is for."""
+"""Repeats failed calls after Kafka's exponential back-off with jitter (KIP-580)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -12,7 +12,10 @@ Result = TypeVar("Result")
 
 
 class Backoff(NamedTuple):
-    """Waits grow from `first_s` by `multiplier` to `highest_s`, each up to `jitter` of itself longer or shorter."""
+    """The waiting times between calls: from `first_s`, times `multiplier` each, up to `highest_s`.
+
+    `jitter` is the part by which each waiting time is longer or shorter at random.
+    """
 
     first_s: float = 0.1  # retry.backoff.ms
     highest_s: float = 1.0  # retry.backoff.max.ms
@@ -20,7 +23,7 @@ class Backoff(NamedTuple):
     jitter: float = 0.2
 
     def delays_s(self, random: Random) -> Iterator[float]:
-        """Without end; none is above `highest_s`, jitter included."""
+        """The waiting times, without end; with jitter, none is above `highest_s`."""
         delay_s = min(self.first_s, self.highest_s)
         while True:
             yield min(delay_s * random.uniform(1 - self.jitter, 1 + self.jitter), self.highest_s)
@@ -28,7 +31,7 @@ class Backoff(NamedTuple):
 
 
 def is_retriable(error: KcoreError) -> bool:
-    """What Kafka's clients try again: its retriable error codes, no connection, no answer in time."""
+    """Whether Kafka's clients repeat a call after this error: a retriable error code, no connection, or a time-out."""
     return isinstance(error, RetriableException | DisconnectedError | RequestTimeoutError)
 
 
@@ -40,9 +43,9 @@ async def retry(
     backoff: Backoff | None = None,
     retriable: Callable[[KcoreError], bool] = is_retriable,
 ) -> Result:
-    """Repeats `call` until it raises no retriable error and returns the result; other errors pass through.
+    """Repeats `call` while it raises retriable errors; returns its result, or raises its first other error.
 
-    When `timeout_s` are over, RequestTimeoutError with the last error in its text; a call that runs then is cancelled.
+    After `timeout_s`, cancels the running call and raises RequestTimeoutError with the last error in its text.
     """
     failures, last = 0, ""
     try:
@@ -57,7 +60,7 @@ async def retry(
                 await asyncio.sleep(delay_s)
     except TimeoutError as error:
         if not time.expired():
-            raise  # The call raised this error, which is not retriable.
+            raise  # `call` itself raised this TimeoutError, which is not retriable.
         why = f"{failures} failures; the last: {last}" if failures else "no answer came"
         raise RequestTimeoutError(f"given up after {timeout_s:g} s: {why}") from error
     raise AssertionError("delays have no end")

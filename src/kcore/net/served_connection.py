@@ -1,4 +1,4 @@
-"""One client of a server: its requests are read, handed to the server's handler and answered, one after the other."""
+"""One client's connection to a server: reads requests, calls the server's handler, and writes answers, one by one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 # The client of the current request, for the log; empty outside of requests.
 PEER: ContextVar[str] = ContextVar("PEER", default="")
-QUIET_BYTES = 4096  # The buffer of a connection that waits for its client.
+QUIET_BYTES = 4096  # The size of the receive buffer of a connection that waits for its client.
 
 
 Handler: TypeAlias = Callable[[RequestContext, Any], Awaitable[Message | Encoded | None]]
-"""Its response does not change later: a Fetch response that is returned again is not encoded again, and a large one
-is encoded part by part."""
+"""Returns a response that must not change later: a Fetch response that is returned again is not encoded again, and a
+large response is encoded part by part."""
 
 
 class ServedConnection(Framed):
-    """One client.
+    """The server's own protocol for one client.
 
-    The next request is read only when the last one is answered, so waiting data is bounded by one buffer. A request
-    that was begun runs to its end even if the client disconnects, as in Kafka.
+    It reads the next request only when the last request is answered, so unread data is bounded by one buffer. As in
+    Kafka, a request that has begun runs to its end even if the client disconnects.
     """
 
     def __init__(self, server: "Server", accepted_socket: "AcceptedSocket") -> None:
@@ -57,25 +57,25 @@ class ServedConnection(Framed):
         self.address = accepted_socket.address
         self.rank = Rank.SILENT
         self._server, self._accepted_socket = server, accepted_socket
-        self._returned = returned = accepted_socket.returned  # Until it goes on.
+        self._returned = returned = accepted_socket.returned  # Set until `_go_on`, if the connection was returned.
         if returned is None:
             self._id = next(server.connection_ids)
             self._session = ClientSession(server.listener_name, accepted_socket.address, server.protocol)
         else:
             self._id, _, self._session, self.rank = returned.identity
         self._sasl: SaslServer | None = None
-        self._done_with: list[list[Struct]] = []  # Long lists of the last request and its answer.
+        self._done_with: list[list[Struct]] = []  # Long lists of the last request and its answer, to be freed in parts.
         if server.sasl is not None:
             self._sasl = SaslServer(server.sasl, lambda: server.versions_answer)
             self._splitter.max_frame_bytes = min(server.sasl.max_receive_bytes, server.limits.frame_bytes)
-        # If the adopter could not answer the last request, the server keeps the connection for one more request:
-        # alternating kinds of requests would otherwise move the connection back and forth.
+        # If the adopter could not answer the last request, the server keeps the connection for one more request.
+        # Otherwise alternating kinds of requests would move the connection back and forth.
         self._stays_once = returned is not None and not returned.is_recalled
-        # The idle task waits for this future: a frame, or the pieces left to write; None ends the task.
+        # The idle task waits for this future, whose result is a frame, or pieces to write; None ends the task.
         self._next: asyncio.Future[bytes | list[Piece] | None] | None = None
-        self._direct: Direct | None = None  # A request that runs without the task.
-        self._drained: asyncio.Future[None] | None = None
-        self._muted: asyncio.Future[None] | None = None  # Done when its client is no longer throttled.
+        self._direct: Direct | None = None  # The running request of the direct handler.
+        self._drained: asyncio.Future[None] | None = None  # Done when more can be written.
+        self._muted: asyncio.Future[None] | None = None  # Done when the client is no longer throttled.
         self._reading_paused = False
         self._handling = False
         self._place = Place(server.large_requests, accepted_socket.address, self._gone)
@@ -93,7 +93,7 @@ class ServedConnection(Framed):
             self._session.principal = principal_of_certificate(transport.get_extra_info("peercert"))
         else:
             self.peer = returned.identity.peer
-        self.metrics.connections_opened -= self._accepted_socket.is_counted  # Twice now.
+        self.metrics.connections_opened -= self._accepted_socket.is_counted  # Counted twice.
         server = self._server
         if server.closing:
             self.abort()
@@ -112,7 +112,7 @@ class ServedConnection(Framed):
 
     @property
     def may_end(self) -> bool:
-        """False while a request of its own runs, which would hold memory after the connection has ended."""
+        """False while a request is running, which would still use its memory after the connection has ended."""
         return not self._handling or self._place.is_awaited
 
     @property
@@ -123,22 +123,22 @@ class ServedConnection(Framed):
 
     @property
     def idle_s(self) -> float:
-        """Since the last whole request, or answer that the client took."""
+        """The time in s since the last whole request, or since its answer was sent; 0 while a request is running."""
         return 0.0 if self._handling else self._loop.time() - self._active_s
 
     def finish(self) -> None:
-        """No more requests. One that runs without the task ends first, while the client is here."""
+        """Begins no further request. A running request of the direct handler is still answered, unless disconnected."""
         if self._next is not None and not self._next.done() and (self._direct is None or self.closed):
             self._next.set_result(None)
         self._unmute()
 
     def end_for(self, what: str, why: str) -> None:
-        """Closes the connection for the sake of others; counted as `what`."""
+        """Closes the connection because all connections together exceed a limit; counted in the metrics as `what`."""
         self.metrics.errors[what] += 1
         self._server.log.warning("%s: %s: closed", self.peer, why)
         self.abort()
 
-    # One request after the other.
+    # The task: one request after the other.
 
     async def _run(self) -> None:
         PEER.set(self.peer)
@@ -151,9 +151,9 @@ class ServedConnection(Framed):
                     watch = started_watch(self._server.throttle, self._session)
                     self._begin_request(frame)
                     answer = await timed(watch, self._answer(frame))
-                    del frame  # Writing an answer may take long.
+                    del frame  # Freed before the answer is written, which may take long.
                     self._end_request()
-                    if self._done_with:  # Before the answer leaves: its client may be slow to take it.
+                    if self._done_with:  # Freed before the answer is written: its client may receive it slowly.
                         done_with, self._done_with = self._done_with, []
                         await let_go(done_with)
                     self._place.leave()
@@ -175,7 +175,7 @@ class ServedConnection(Framed):
             self.close_soon()
 
     async def _mute(self) -> None:
-        """Returns once the client is no longer throttled, or the connection is to end (ThrottledChannel)."""
+        """Waits until the client is no longer throttled, or the connection must end (ThrottledChannel)."""
         muted_s, self._session.mute_ms = self._session.mute_ms / 1000, 0
         if self._server.closing or self.closed:
             return
@@ -225,7 +225,7 @@ class ServedConnection(Framed):
         return None if self._server.closing or self.closed else frame
 
     def _rest(self) -> None:
-        """The connection waits for its client from now on."""
+        """Prepares the connection to wait for its client: frees its buffer and resumes reading."""
         assert self._transport is not None
         self._splitter.trim()
         self._weigh()
@@ -235,9 +235,9 @@ class ServedConnection(Framed):
             self._transport.resume_reading()
 
     async def _drain(self, rest: int = 0) -> None:
-        """Returns once the client has taken enough for more to be written; of its answer `rest` bytes are still to be.
+        """Waits until the client has received enough that more can be written; `rest` bytes are still to be written.
 
-        A client that does not is closed in the end: by its idle time, or because it holds too much.
+        If the client receives nothing, the connection is closed by its idle time, or because unsent bytes are limited.
         """
         if self._may_write or self.closed:
             return
@@ -248,7 +248,7 @@ class ServedConnection(Framed):
         self._server.unsent.hold(self, 0)
 
     async def _answer(self, frame: bytes) -> list[Piece] | None:
-        """The response's frame; None if there is none, or the connection is to be closed."""
+        """The response's frame; None if there is no response, or if the connection is being closed."""
         if len(frame) < KEY_AND_VERSION.size:
             raise FrameError(f"a request of {len(frame)} bytes")
         api_key, version = KEY_AND_VERSION.unpack_from(frame)
@@ -271,7 +271,7 @@ class ServedConnection(Framed):
         return None
 
     async def _authenticate(self, sasl: SaslServer, frame: bytes) -> list[Piece] | None:
-        """Takes a step of SASL. A failed client is answered after `failure_delay_s`, and its connection is closed."""
+        """Handles a frame of SASL. Answers a failed client after `failure_delay_s`, and closes its connection."""
         assert self._server.sasl is not None
         self.metrics.requests += 1
         step = sasl.take(frame, self._loop.time(), self._server.sasl.wall_ms())
@@ -290,7 +290,7 @@ class ServedConnection(Framed):
         return None
 
     def _blame_us(self, error: Exception, api_key: int, version: int) -> None:
-        """A handler failed: only this connection is closed."""
+        """Logs an internal error in a handler; the caller closes only this connection."""
         self.metrics.errors[type(error).__name__] += 1
         self._server.log.exception("%s: %s", self.peer, fault_line(api_key, version))
 
@@ -326,10 +326,10 @@ class ServedConnection(Framed):
         self.metrics.errors[type(error).__name__] += 1
         self._server.log.warning("%s: %s: closed", self.peer, error)
 
-    # Requests without the task, which waits meanwhile.
+    # Requests of the direct handler; the task waits meanwhile.
 
     def _begin_directly(self, frame: bytes) -> bool:
-        """Whether the direct handler has taken the request; the task reads frames that the handler does not take."""
+        """Begins the request with the direct handler; False if the task must handle the frame."""
         direct = self._server.direct
         if direct is None or len(frame) < KEY_AND_VERSION.size or not self._may_write:
             return False
@@ -358,7 +358,7 @@ class ServedConnection(Framed):
         return True
 
     def _answer_directly(self, response: Message | None) -> None:
-        """Writes the response and waits for the next request; what cannot be written at once is left to the task."""
+        """Writes the direct handler's response and waits for the next request; the task writes what does not fit."""
         if self._direct is None or self._next is None or self._next.done():
             return  # The connection has ended.
         direct, self._direct = self._direct, None
@@ -380,7 +380,7 @@ class ServedConnection(Framed):
             self.write(piece)
         self.metrics.responses += 1
         if self._session.mute_ms:
-            self._next.set_result([])  # The task mutes it.
+            self._next.set_result([])  # The task mutes the client.
             return
         try:
             following = self._splitter.next_frame()
@@ -393,7 +393,7 @@ class ServedConnection(Framed):
             self._rest()
 
     def _end_directly(self, error: KcoreError | None) -> None:
-        """Ends the connection, for that reason if there is one."""
+        """Ends the connection, with `error` as the reason if given."""
         self._direct = None
         if self._next is not None and not self._next.done():
             if error is None:
@@ -401,10 +401,10 @@ class ServedConnection(Framed):
             else:
                 self._next.set_exception(error)
 
-    # Adoption and return: see `adoption`.
+    # Adoption and return of the connection: see `adoption.py`.
 
     def _is_given_away(self, direct: Direct, response: Message) -> bool:
-        """Whether the server's adopter answers the connection from now on; then this protocol has ended."""
+        """Offers the connection to the adopter; returns whether the adopter has taken it, which ends this protocol."""
         server, transport = self._server, self._transport
         assert transport is not None and self._next is not None
         if server.adopter is None or server.tls is not None or self._sasl is not None:
@@ -425,13 +425,13 @@ class ServedConnection(Framed):
         return True
 
     def _go_on(self, returned: Returned) -> None:
-        """Continues the previous protocol's work; reads nothing before the returned bytes are processed."""
+        """Continues a returned connection; reads nothing before the returned bytes are processed."""
         assert self._transport is not None
         self._returned = self._accepted_socket.returned = None
         self._transport.pause_reading()
         if returned.unwritten:
             self.write(returned.unwritten)
-        self._loop.call_soon(self._receive_again, returned.received, returned.pieces)  # The task waits by then.
+        self._loop.call_soon(self._receive_again, returned.received, returned.pieces)  # When the task waits.
 
     def _receive_again(self, received: bytes, pieces: Sequence[Piece]) -> None:
         if self.closed:
@@ -449,7 +449,7 @@ class ServedConnection(Framed):
         elif self._splitter.pending_bytes:
             self.frames_may_be_here()
 
-    # What wakes it.
+    # Calls of the base class.
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._server.receive_budget.share(super().get_buffer(sizehint))
@@ -457,7 +457,7 @@ class ServedConnection(Framed):
     def frames_may_be_here(self) -> None:
         assert self._transport is not None
         if self._next is None or self._next.done() or self._direct is not None:
-            self._reading_paused = True  # The client sends on before its answer.
+            self._reading_paused = True  # The client sends further requests before its answer.
             self._transport.pause_reading()
             self._weigh()
             return
@@ -476,7 +476,7 @@ class ServedConnection(Framed):
             self._drained.set_result(None)
 
     def _check_idle(self) -> None:
-        """An incomplete frame does not count as activity, nor do responses that the client does not read."""
+        """Ends an idle connection. Incomplete frames and answers that the client does not receive are no activity."""
         idle_s, most_s = self.idle_s, self.limits.idle_s
         if self._is_unknown:
             most_s = min(most_s, self.limits.connect_s)

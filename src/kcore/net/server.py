@@ -1,7 +1,7 @@
-"""A server of the protocol: a handler answers one request at a time of each connection, as Kafka mutes a channel.
+"""A server of the protocol: a handler answers one request of each connection at a time, as Kafka mutes a channel.
 
-The server accepts connections while enough descriptors remain for the process's files. Beyond that it closes a
-connection for each new one (`admission`). `held_bytes` bounds the bytes of all connections, `bounded_log` the log.
+The server accepts connections while enough descriptors remain for the process's files. After that it closes a
+connection for each new one (`admission`). `held_bytes` limits the bytes of all connections, `bounded_log` the log.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from kcore.schema.versions import Versions
 __all__ = ["Handler", "Relay", "RequestContext", "Server", "serve"]
 
 logger = logging.getLogger(__name__)
-MOST_LATE: Final = 1_000  # Refused connections that are closed later.
+MOST_LATE: Final = 1_000  # Refused connections that wait to be closed; further ones are closed at once.
 
 
 async def serve(
@@ -59,14 +59,14 @@ async def serve(
     listener_name: str | None = None,
     before_listening: Callable[[], None] | None = None,
 ) -> "Server":
-    """A server that listens; `async with` closes it. Port 0 takes a free one, `server.port` tells which.
+    """Starts a server that listens; `async with` closes it. For port 0 it uses a free port, `server.port`.
 
-    `apis` are names such as "Metadata" with the lowest and highest version; ApiVersions is answered from them. The
-    handler gets the request and gives the response, or None where the request has none (Produce with acks 0); one that
-    raises costs its connection. It does not see requests that `relay` takes, nor with `sasl` any of a client that is
-    not authenticated. `listener_name` is in each request's context; by default it is that of the protocol, as in Kafka.
-    `before_listening` runs once the address is had, and before any client is served; the address is free if it raises.
-    OSError if the address cannot be had, UnknownMessageError, UnsupportedVersionError.
+    `apis` has names such as "Metadata", each with the lowest and highest version; the server answers ApiVersions from
+    it. The handler returns the response, or None if the request has none (Produce with acks 0); an exception closes the
+    connection. It gets neither requests that `relay` answers nor, with `sasl`, requests of unauthenticated clients.
+    `listener_name` is in each request's context; its default is the name of the protocol, as in Kafka.
+    `before_listening` is called when the address is bound, before any client is served; if it raises, the address is
+    released. Raises NetworkError if the address cannot be bound, UnknownMessageError, UnsupportedVersionError.
     """
     server = Server(handler, _served(apis), limits or Limits(), metrics or Metrics(), relay)
     server.tls, server.sasl = tls, sasl
@@ -85,7 +85,7 @@ async def serve(
 
 
 def _served(apis: Mapping[str, Versions | tuple[int, int]]) -> dict[int, tuple[type[Message], Versions]]:
-    """By API key; ApiVersions in all versions that kcore has."""
+    """The served requests and their versions by API key, with ApiVersions in all versions that kcore supports."""
     served: dict[int, tuple[type[Message], Versions]] = {}
     for name, range_ in {"ApiVersions": ApiVersionsRequest.versions, **apis}.items():
         request, versions = message_class(f"{name}Request"), Versions(*range_)
@@ -96,7 +96,7 @@ def _served(apis: Mapping[str, Versions | tuple[int, int]]) -> dict[int, tuple[t
 
 
 class Server:
-    """Made by `serve`."""
+    """A server with its connections, which `serve` starts."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Server:
         self.tls: ssl.SSLContext | TlsContext | None = None
         self.sasl: SaslListener | None = None
         self.listener_name = "PLAINTEXT"
-        self.versions_answer = answer_of(dict(served.values()))  # Another may be put here, if a relay takes more.
+        self.versions_answer = answer_of(dict(served.values()))  # A server whose relay answers more APIs replaces it.
         self.port = 0
         self.closing = False
         self.fetched = SharedBody()
@@ -146,12 +146,12 @@ class Server:
 
     @property
     def protocol(self) -> str:
-        """Kafka's SecurityProtocol."""
+        """The server's security protocol, as Kafka names it."""
         transport = "PLAINTEXT" if self.tls is None else "SSL"
         return transport if self.sasl is None else f"SASL_{transport}"
 
     def listen(self, sockets: list[socket.socket]) -> None:
-        """Accepts from now on."""
+        """Accepts connections from now on."""
         idle_s = self.limits.idle_s if self.tls is None else min(self.limits.idle_s, self.limits.connect_s)
         self._silent = SilentConnections(idle_s, self._has_spoken, self._silent_ended)
         self._handshakes = Handshakes(self._begin_soon, self.limits.connect_s, self._silent_ended)
@@ -159,7 +159,7 @@ class Server:
         self.port = self._listener.port
 
     async def close(self) -> None:
-        """Stops accepting, waits for current requests and their responses, then closes; `limits.close_s` for each."""
+        """Stops accepting, waits for running requests and for their responses, at most `limits.close_s` each."""
         self.closing = True
         if self._listener is not None:
             self._listener.close()
@@ -194,13 +194,13 @@ class Server:
         await self.close()
 
     def begun(self, connection: ServedConnection, accepted_socket: "AcceptedSocket") -> None:
-        """A connection has replaced its accepted socket."""
+        """Called when a connection's protocol has replaced its accepted socket."""
         self.admission.leave(accepted_socket)
         self.admission.join(connection)
         self.connections.add(connection)
 
     def lost(self, connection: ServedConnection, why: str) -> None:
-        """A connection has ended."""
+        """Called when a connection has ended."""
         logger.debug("%s: %s", connection.peer, why)
         self.connections.discard(connection)
         if connection.may_end:
@@ -209,7 +209,7 @@ class Server:
             self.admission.end(connection)
 
     def finished(self, connection: ServedConnection, task: asyncio.Task[None]) -> None:
-        """The last request of a connection is over."""
+        """Called when a connection's task, and so its last request, has ended."""
         self.tasks.discard(task)
         if connection not in self.connections:
             self.admission.leave(connection)
@@ -217,7 +217,7 @@ class Server:
     # Connections that are given away, and taken back.
 
     def given_away(self, connection: ServedConnection | DirectConnection, adopted: AdoptedConnection) -> None:
-        """The adopter has that connection from now on."""
+        """Called when the adopter takes a connection."""
         if isinstance(connection, ServedConnection):
             self.connections.discard(connection)
         self.admission.leave(connection)
@@ -226,7 +226,7 @@ class Server:
         self.adopted.add(adopted)
 
     def take_back(self, adopted: AdoptedConnection, descriptor: int, received: bytes, unwritten: bytes) -> None:
-        """The adopter returns that connection; the server owns the descriptor from now on."""
+        """Called when the adopter returns a connection; the server owns the descriptor from now on."""
         self._forget(adopted)
         returned = Returned(adopted.identity, received, unwritten, adopted.is_recalled)
         self._resume(socket.socket(fileno=descriptor), returned)
@@ -247,7 +247,7 @@ class Server:
         self._begin_soon(accepted_socket)
 
     def adopted_ended(self, adopted: AdoptedConnection, why: str) -> None:
-        """The adopter has closed that connection; a `why` of "idle" is counted as such."""
+        """Called when the adopter has closed a connection; the metrics count it if `why` is "idle"."""
         logger.debug("%s: %s", adopted.identity.peer, why)
         self._forget(adopted)
         self.metrics.connections_closed += 1
@@ -258,10 +258,10 @@ class Server:
         self.adopted.discard(adopted)
         self.admission.leave(adopted)
 
-    # New connections, which `direct_connections` receives first.
+    # New connections. With an adopter, `direct_connections` serves them first.
 
     def take_over(self, direct_connection: DirectConnection, received: bytes, unwritten: Sequence[Piece]) -> None:
-        """Serves the connection from now on: `received` has no answer yet, `unwritten` is the rest of an answer."""
+        """Serves a direct connection from now on. `received`: unanswered bytes; `unwritten`: the rest of an answer."""
         self.admission.leave(direct_connection)
         self._resume(
             direct_connection.socket,
@@ -269,7 +269,7 @@ class Server:
         )
 
     def direct_connection_ended(self, direct_connection: DirectConnection, why: str) -> None:
-        """`direct_connections` has closed that connection."""
+        """Called when `direct_connections` has closed a connection."""
         logger.debug("%s: %s", direct_connection.peer, why)
         self.admission.leave(direct_connection)
         self.metrics.connections_closed += 1
@@ -301,7 +301,7 @@ class Server:
             asyncio.get_running_loop().call_soon(self._move, accepted_socket)
 
     def _move(self, accepted_socket: "AcceptedSocket") -> None:
-        """Moves the socket out of the descriptors that are kept for files: the victim's descriptor is free by now."""
+        """Moves the socket out of the descriptors that are kept for files, once the victim's descriptor is free."""
         if accepted_socket.socket.fileno() >= 0:  # The victim was not closed.
             accepted_socket.socket = _lowered(accepted_socket.socket)
             if may_be_connections(accepted_socket.socket.fileno()) and not self.closing:
@@ -311,7 +311,7 @@ class Server:
         self.admission.leave(accepted_socket)
 
     def _wait_for(self, accepted_socket: "AcceptedSocket") -> None:
-        """The connection begins once its client sends bytes."""
+        """Waits for the client's first bytes, with which the connection begins."""
         assert self._silent is not None
         self.metrics.connections_opened += 1
         accepted_socket.is_counted, accepted_socket.silent = True, self._silent
@@ -343,7 +343,7 @@ class Server:
         accepted.close()
 
     def _refuse_of(self, accepted: socket.socket, address: str, refused: Refused) -> None:
-        """Closes it: where its address should come less often after a while, as Kafka does."""
+        """Closes a refused connection, as Kafka does: with a delay if its address exceeds its connection rate."""
         self.metrics.errors[refused.what] += 1
         self.log.warning("a connection from %s: %s: closed", address, refused.why)
         if not refused.after_s or len(self._closing_late) >= MOST_LATE or not may_be_connections(accepted.fileno()):
@@ -357,7 +357,7 @@ class Server:
         refused.close()
 
     def _make_room(self, direct_connection: str = "") -> bool:
-        """Closes the least valuable connection for a new one from that address; False if there is none."""
+        """Closes the connection of lowest rank for a new connection of an address; False if none may be closed."""
         victim = self.admission.victim(direct_connection)
         if victim is None:
             return False
@@ -378,7 +378,7 @@ class Server:
             await asyncio.get_running_loop().connect_accepted_socket(make, accepted_socket.socket)
             return
         self.received.hold(accepted_socket, HANDSHAKE_BYTES)
-        await next_turn("TLS handshakes")  # Each has the server sign something, which takes a millisecond or more.
+        await next_turn("TLS handshakes")  # The server's signature takes a millisecond or more.
         await accept_tls(accepted_socket.socket, make, tls, self.limits.connect_s, accepted_socket.handshakes.room)
 
     def _arrived(self, accepted_socket: "AcceptedSocket", task: asyncio.Task[None]) -> None:
@@ -396,11 +396,11 @@ class Server:
         if accepted_socket.handshakes is not None:
             asyncio.get_running_loop().call_soon(
                 accepted_socket.handshakes.leave, accepted_socket
-            )  # Its transport has ended by then.
+            )  # Called when its transport has ended.
 
 
 class AcceptedSocket:
-    """A socket that was accepted, or handed back by the adopter, until its connection begins."""
+    """A socket that was accepted, or returned by the adopter, and whose protocol has not begun yet."""
 
     __slots__ = ("address", "handshakes", "is_counted", "rank", "returned", "silent", "socket", "task")
 
@@ -409,20 +409,20 @@ class AcceptedSocket:
         self.rank = Rank.SILENT
         self.returned: Returned | None = None
         self.is_counted = False  # Whether the metrics count it as an opened connection.
-        self.silent: SilentConnections[AcceptedSocket] | None = None  # Waits for its first bytes, while it is silent.
-        self.handshakes: Handshakes[AcceptedSocket] | None = None  # Runs its TLS handshake, or has it in the queue.
+        self.silent: SilentConnections[AcceptedSocket] | None = None  # Set while the client has sent nothing.
+        self.handshakes: Handshakes[AcceptedSocket] | None = None  # Set for TLS, once the client has sent bytes.
         self.task: asyncio.Task[None] | None = None
 
     @property
     def may_end(self) -> bool:
-        """Nothing runs yet."""
+        """True: no request is running yet."""
         return True
 
     def __str__(self) -> str:
         return f"a connection from {self.address} that has not begun"
 
     def abort(self) -> None:
-        """Ends the socket before its connection begins."""
+        """Closes the socket before its protocol begins."""
         if self.silent is not None:
             self.silent.end(self, "aborted")
         elif self.task is not None:
@@ -430,7 +430,7 @@ class AcceptedSocket:
         elif self.handshakes is not None:
             self.handshakes.end(self, "aborted")
         else:
-            self.socket.close()  # It was to move.
+            self.socket.close()  # The socket waits for `Server._move`.
 
 
 def _anybody(session: ClientSession) -> bool:
@@ -438,9 +438,9 @@ def _anybody(session: ClientSession) -> bool:
 
 
 def _lowered(accepted: socket.socket) -> socket.socket:
-    """The same connection with the lowest free descriptor, if that is lower.
+    """The same connection with the lowest free descriptor, if it is lower than the present descriptor.
 
-    A lower one is free if an evicted connection had no transport. Otherwise the next accepted connection would get it.
+    A lower descriptor is free if the evicted connection had no transport, so that it was closed at once.
     """
     try:
         lowest = accepted.dup()
@@ -458,8 +458,8 @@ def _holds_too_much(connection: "ServedConnection | AcceptedSocket", held: int) 
     if isinstance(connection, AcceptedSocket):
         connection.abort()
         return
-    connection.end_for("received bytes", f"{held:,} bytes of half a request, and all connections hold too many")
+    connection.end_for("received bytes", f"{held:,} bytes of an incomplete request, and all connections hold too many")
 
 
 def _takes_too_little(connection: ServedConnection, held: int) -> None:
-    connection.end_for("unsent bytes", f"{held:,} bytes that it does not take, and all connections hold too many")
+    connection.end_for("unsent bytes", f"{held:,} bytes that it does not receive, and all connections hold too many")

@@ -1,7 +1,7 @@
-"""Keeps accepted connections whose clients have sent nothing yet: without a transport or a task each.
+"""Holds accepted connections whose clients have sent nothing yet, without a transport or a task each.
 
-In Kafka's protocol, as in TLS, the client sends first. A silent connection costs a socket and an entry, and little
-more when it ends. A client gets a protocol with its first bytes.
+In Kafka's protocol, as in TLS, the client sends first. Until then a connection needs only a socket and an entry here.
+Its protocol begins with the client's first bytes.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from kcore.net.idle_connections import IdleConnections
 
 
 class Silent(Protocol):
-    """One connection."""
+    """A connection whose client has sent nothing yet."""
 
     socket: socket.socket
 
@@ -25,9 +25,9 @@ class SilentConnections(Generic[S]):
     """The accepted connections of a server that have sent nothing yet."""
 
     def __init__(self, idle_s: float, speaks: Callable[[S], None], ends: Callable[[S, str], None]) -> None:
-        """`speaks` has the connection from then on; `ends` has one that is over, and why, its socket closed.
+        """`speaks` takes over a connection at its first bytes. `ends` gets a closed connection and the reason.
 
-        `idle_s`: how long one may be silent.
+        `idle_s`: how long a connection may be silent.
         """
         self._speaks, self._ends = speaks, ends
         self._loop = asyncio.get_running_loop()
@@ -37,19 +37,19 @@ class SilentConnections(Generic[S]):
         return len(self._connections)
 
     def join(self, connection: S) -> None:
-        """Its socket does not block."""
+        """Adds a connection; its socket must be non-blocking."""
         self._connections.wait(connection)
-        # By number: asyncio formats a socket that it does not know, which takes longer than all of this.
+        # By its number: with a socket object, asyncio formats the object, which takes longer than this whole method.
         self._loop.add_reader(connection.socket.fileno(), self._readable, connection)
 
     def end(self, connection: S, why: str) -> None:
-        """Closes a connection; nothing where it is not here."""
+        """Closes a connection; no effect if it is not silent any more."""
         if self._leave(connection):
             connection.socket.close()
             self._ends(connection, why)
 
     def close(self) -> None:
-        """Ends all."""
+        """Closes all silent connections."""
         for connection in list(self._connections):
             self.end(connection, "the server closes")
         self._connections.close()

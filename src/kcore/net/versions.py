@@ -1,4 +1,4 @@
-"""Negotiates request versions with ApiVersions (KIP-35, KIP-511). Pure."""
+"""Negotiates request versions with ApiVersions (KIP-35, KIP-511). Pure functions."""
 
 import re
 from collections.abc import Mapping
@@ -16,26 +16,26 @@ from kcore.schema.versions import Versions
 from kcore.wire.codec import decode_from
 
 SOFTWARE_NAME = "kcore"
-SOFTWARE_FROM = 3  # The first ApiVersions version with the client's software name.
+SOFTWARE_FROM = 3  # The first version of ApiVersions with the client's software name and version.
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-FEATURES_FROM_ZERO = 4  # The first ApiVersions version that allows a feature's lowest level 0.
+FEATURES_FROM_ZERO = 4  # The first version of ApiVersions in which a feature's lowest level may be 0.
 
 
 @cache
 def api_name(request: type[Message]) -> str:
-    """LeaderAndIsr of LeaderAndIsrRequest."""
+    """The name of a request's API, such as "LeaderAndIsr" for LeaderAndIsrRequest."""
     return request.__name__.removesuffix("Request")
 
 
 @cache
 def response_of(request: type[Message]) -> type[Message]:
-    """The class of the response."""
+    """The class of the response to a request."""
     return message_class(f"{api_name(request)}Response")
 
 
 @dataclass(frozen=True, slots=True)
 class PeerVersions:
-    """The versions that a peer supports, by API key; `answer` has its features too."""
+    """The versions that a peer supports, by API key; `answer` is its whole response, with its features."""
 
     by_key: Mapping[int, Versions]
     answer: ApiVersionsResponse
@@ -45,7 +45,7 @@ class PeerVersions:
         return cls({each.api_key: Versions(each.min_version, each.max_version) for each in answer.api_keys}, answer)
 
     def choose(self, request: type[Message], version: int | None = None) -> int:
-        """That version if the peer supports it, by default the highest that both support; UnsupportedVersionError."""
+        """`version`, or by default the highest version of both ends; UnsupportedVersionError if an end lacks it."""
         theirs = self.by_key.get(request.api_key)
         if theirs is None:
             raise UnsupportedVersionError(f"the peer does not know {api_name(request)}")
@@ -64,31 +64,34 @@ def software_version() -> str:
 
 
 def api_versions_request() -> ApiVersionsRequest:
-    """With the client's name and version, for the peer's metrics (KIP-511)."""
+    """An ApiVersions request with kcore's name and version, for the peer's metrics (KIP-511)."""
     return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=software_version())
 
 
 def read_answer(version: int, body: bytes | memoryview) -> ApiVersionsResponse:
-    """The answer to a request of that version: one that refuses it is always of version 0 (KIP-511)."""
+    """Decodes the response to an ApiVersions request of `version`; a refusal always has version 0 (KIP-511)."""
     refused = int.from_bytes(body[:2], "big") == Errors.UNSUPPORTED_VERSION
     answer, _ = decode_from(ApiVersionsResponse, 0 if refused else version, body)
     return answer
 
 
 def next_version(refused: int, answer: ApiVersionsResponse) -> int:
-    """The next version after `refused` was too new: the highest in the response, else 0; always lower."""
+    """The version to try after `refused` was too new: the highest in the response, or 0; always below `refused`."""
     highest = [each.max_version for each in answer.api_keys if each.api_key == ApiVersionsRequest.api_key]
     return max(0, min([refused - 1, *highest])) if highest else 0
 
 
 def answer_of(apis: Mapping[type[Message], Versions]) -> ApiVersionsResponse:
-    """The ApiVersions response of a server with these APIs, by their keys as Kafka's."""
+    """The ApiVersions response of a server with these APIs, in the order of their keys, as Kafka's."""
     ordered = sorted(apis.items(), key=lambda api: api[0].api_key)
     return ApiVersionsResponse(api_keys=[_row(request, versions) for request, versions in ordered])
 
 
 def for_version(answer: ApiVersionsResponse, version: int) -> ApiVersionsResponse:
-    """Without the features whose lowest level is 0, before version 4: old clients fail at one (KAFKA-17011)."""
+    """The answer for a request of `version`: before version 4 without features whose lowest level is 0.
+
+    Old clients fail at such features (KAFKA-17011).
+    """
     if version >= FEATURES_FROM_ZERO or all(each.min_version for each in answer.supported_features):
         return answer
     response = copy(answer)
@@ -97,13 +100,13 @@ def for_version(answer: ApiVersionsResponse, version: int) -> ApiVersionsRespons
 
 
 def refusal(versions: Versions) -> ApiVersionsResponse:
-    """The response to a request newer than `versions` of ApiVersions; it is written in version 0."""
+    """The response to an ApiVersions request in a version that is not in `versions`; to be encoded in version 0."""
     row = _row(ApiVersionsRequest, versions)
     return ApiVersionsResponse(error_code=Errors.UNSUPPORTED_VERSION.value, api_keys=[row])
 
 
 def names_itself(request: ApiVersionsRequest, version: int) -> bool:
-    """Whether the client's software has a name and a version that can be (KIP-511; ApiVersionsRequest.isValid)."""
+    """Whether the client's software name and version are valid (KIP-511; ApiVersionsRequest.isValid)."""
     names = request.client_software_name, request.client_software_version
     return version < SOFTWARE_FROM or all(map(SOFTWARE.fullmatch, names))
 

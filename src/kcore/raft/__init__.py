@@ -1,8 +1,8 @@
 """A node of a KRaft quorum, with no clock, no socket and no file (KIP-595, KIP-630, KIP-853, KIP-996).
 
 The edge passes requests, responses, timers and flushes to a RaftNode, and performs the effects that each call returns,
-in order. Subjects are modules of functions over a NodeContext. Only `quorum.py` changes the node's state, by the table
-in `transitions.py`; a vote or an epoch is stored before any message leaves the node.
+in order. Each subject (votes, fetching and so on) is a module of functions that take a NodeContext. Only `quorum.py`
+changes the node's state, by the table in `transitions.py`. A vote or an epoch is durable before a message is sent.
 
 The names below are public. Modules in reading order:
 

@@ -7,7 +7,7 @@ from kcore.raft.membership.replicas import Address
 from kcore.raft.states import NEVER_MS
 from kcore.schema.structure import Message
 
-MOST_RESTED = 1_000  # Destinations; any id may be one: AddRaftVoter names it.
+MOST_RESTED = 1_000  # From so many destinations on, rested ones are forgotten: AddRaftVoter may name any id.
 FIRST_BOOTSTRAP_ID = -2  # Kafka's clients number servers of unknown id -2, -3, ...
 
 
@@ -23,7 +23,7 @@ class Connection:
 
 
 class Connections:
-    """Which nodes may be sent a request, and which requests are in flight.
+    """The nodes that may be sent a request now, and the requests that are in flight.
 
     A late response counts until the next request to its destination, or until `reset_all`.
     """
@@ -50,7 +50,7 @@ class Connections:
         return connection is None or connection.ready_ms <= now_ms
 
     def ready_ms(self, destination: int) -> int:
-        """The latest time at which the destination is ready again; in the past if it is ready now."""
+        """The time from which the destination is ready, even without a response; in the past if it is ready now."""
         connection = self._by_destination.get(destination)
         return 0 if connection is None else connection.ready_ms
 
@@ -60,7 +60,7 @@ class Connections:
         return connection is not None and not connection.is_backing_off and connection.ready_ms <= now_ms
 
     def is_backing_off(self, destination: int, now_ms: int) -> bool:
-        """Whether the destination returned an error, or no response, within the back-off."""
+        """Whether the last request to the destination failed, by an error or a lost response, within the back-off."""
         connection = self._by_destination.get(destination)
         return connection is not None and connection.is_backing_off and connection.ready_ms > now_ms
 
@@ -110,7 +110,8 @@ class Connections:
     ) -> int:
         """Sends a request, even if the destination is not ready, and returns when the request times out.
 
-        With `beside`, an earlier request stays in flight, and it alone decides when the destination is ready.
+        With `beside`, an earlier request to the destination stays in flight, and only that request decides when the
+        destination is ready.
         """
         correlation_id = self._next_id
         self._next_id = (correlation_id + 1) & 0x7FFFFFFF
@@ -132,7 +133,7 @@ class Connections:
         return overdue_ms
 
     def _forget_rested(self, now_ms: int) -> None:
-        """Forgets destinations whose back-off is over: they are as ready as unknown ones."""
+        """Forgets destinations whose back-off is over: an unknown destination is ready, too."""
         rested = [k for k, each in self._by_destination.items() if each.is_backing_off and each.ready_ms <= now_ms]
         for destination in rested:
             del self._by_destination[destination]
@@ -148,7 +149,7 @@ class Connections:
             return  # `reset_all` was called in between.
         connection = self._by_destination.get(request.destination)
         if connection is None or connection.correlation_id != correlation_id:
-            return  # The request used no connection of its own.
+            return  # The request was sent with `beside`.
         if ok:
             del self._by_destination[request.destination]
         else:

@@ -87,7 +87,7 @@ def _description(node: NodeContext, version: int, now_ms: int) -> DescribeQuorum
 
 
 def _replica(node: NodeContext, progress: ReplicaProgress, version: int, now_ms: int) -> ReplicaState:
-    """One replica's progress; the leader itself counts as caught up now."""
+    """One replica's progress, as the response describes it; the leader itself has fetched and caught up now."""
     is_leader = progress.key.id == node.local.id
     return ReplicaState(
         replica_id=progress.key.id,

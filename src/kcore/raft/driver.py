@@ -1,8 +1,8 @@
 """Connects a raft node with its state machine: turns the node's effects into calls of the machine.
 
-`position` is the machine's offset: the machine has all records below it, from the driver or from its own replay as
-leader. The driver reads committed records from that offset on, one slice of the log per call. So no other event of the
-node waits for a machine that is far behind. Source: KafkaRaftClient.ListenerContext.
+The machine has all records below `position`, from the driver or from its own replay as leader. The driver reads
+committed records from that offset on, one slice of the log per call. So other events of the node never wait long while
+a machine that is far behind catches up. Source: KafkaRaftClient.ListenerContext.
 """
 
 from collections import deque
@@ -138,7 +138,7 @@ class StateMachineDriver(Generic[E]):
 
     def _read(self) -> Sequence[AnyAppend | Resign | E]:
         data = self._node.log.read(self.position, SLICE_BYTES, self._committed)
-        if not data:  # The high watermark lies within a batch: the whole batch follows when that is committed.
+        if not data:  # The high watermark is inside a batch: the machine gets the batch once it is wholly committed.
             self._committed = self.position
             return ()
         self.position = end_offset_of(data)
@@ -149,10 +149,9 @@ class StateMachineDriver(Generic[E]):
     def submit(self, outputs: Iterable[AnyAppend | Resign | E], now_ms: int) -> tuple[list[Effect], list[E]]:
         """Performs a machine's outputs; returns the node's effects and the machine's own effects, each in order.
 
-        After a refused append the later appends are dropped too: they depend on the refused one, even if their offset
-        happens to fit. Appends for an epoch that the node no longer leads are dropped; the machine gets `on_resigned`.
-        Raises RaftLogError for records that do not fit into a batch, and for a machine that appends at another offset
-        than `on_refused` gave.
+        After a refused append all later appends are dropped: they depend on the refused one, even if their offset fits.
+        Appends for an epoch that the node no longer leads are dropped, too; the machine gets `on_resigned`. Raises
+        RaftLogError if records do not fit into a batch, or if the node refuses the append that follows `on_refused`.
         """
         effects: list[Effect] = []
         own: list[E] = []

@@ -1,8 +1,8 @@
 """Effects that a raft node returns to the edge: data, in the order in which they must be performed.
 
-`StoreElection` is a barrier: the edge performs later effects of the list only when it is durable. `Flush` is no
-barrier: the edge may flush concurrently, and calls `on_flushed` when the flush is done. Until then the node does not
-count the unflushed records. So the leader's disk and its followers' disks work at the same time.
+`StoreElection` is a barrier: the edge performs later effects only when the election is durable. `Flush` is no barrier:
+the edge may flush concurrently, and calls `on_flushed` when the flush is done. Until then the node does not count the
+unflushed records for the high watermark. So the disks of the leader and its followers work at the same time.
 """
 
 from collections.abc import Hashable
@@ -24,8 +24,8 @@ class StoreElection(NamedTuple):
 class Flush(NamedTuple):
     """Flush the log at least up to `end_offset`, then call `on_flushed` with this effect.
 
-    A later Flush covers earlier ones. A Flush from before a truncation does not cover records written after it: the
-    node ignores it and has requested another one.
+    A later Flush covers earlier ones. A Flush from before a truncation does not cover records written after the
+    truncation: the node ignores its completion, and has requested another Flush.
     """
 
     end_offset: int
@@ -61,7 +61,7 @@ class Committed(NamedTuple):
 class LeaderChanged(NamedTuple):
     """The leader (-1: none) or the epoch has changed.
 
-    A leader gets its own once `epoch_start_offset`, the start of its epoch in the log, is committed.
+    A node that becomes the leader returns this effect once `epoch_start_offset`, where its epoch begins, is committed.
     """
 
     leader_id: int

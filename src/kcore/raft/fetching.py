@@ -31,15 +31,18 @@ from kcore.types import METADATA_TOPIC_ID
 
 ENDPOINTS_VERSION: Final = 17  # The response names the leader's endpoint from this version on (KIP-853).
 HIGH_WATERMARK_VERSION: Final = 18  # The request has the replica's high watermark from this version on (KIP-1166).
-WOKEN_IN_A_MS: Final = 40  # After so many responses to observers, the next observers wait for a millisecond.
-FEW_BYTES: Final = 1 << 16  # An observer that is further behind than this is answered at once.
+WOKEN_IN_A_MS: Final = 40  # Observers answered together per millisecond of the interval that follows (`complete`).
+FEW_BYTES: Final = 1 << 16  # If a response has more bytes of records, the observer does not wait for the interval.
 NOT_DIVERGING: Final = EpochEndOffset()
 NO_SNAPSHOT: Final = SnapshotId()
-BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # A dynamic quorum begins with it; its leader copies it to the log.
+BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # Has a dynamic quorum's first voters, which the leader logs again.
 
 
 class Found(NamedTuple):
-    """The result of a fetch: an error, records from its offset on, or a diverging epoch or snapshot in `valid`."""
+    """The result of a fetch: an error, records from the fetch offset on, or in `valid` a diverging epoch or snapshot.
+
+    `valid` is None if there is an error.
+    """
 
     error: Errors
     records: bytes = b""
@@ -49,13 +52,14 @@ class Found(NamedTuple):
 def on_fetch_request(
     node: NodeContext, request: FetchRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> FetchResponse | None:
-    """Answers a Fetch, or lets it wait (None) for records, a new high watermark, a resignation or its time-out."""
+    """Answers a Fetch; None if it waits for records, a new high watermark, a resignation or its time-out."""
     if not is_this_cluster(node, request.cluster_id):
         return FetchResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
     partition = metadata_partition(request)
     if partition is None:
         return FetchResponse(error_code=Errors.INVALID_REQUEST)
-    wait_ms = min(request.max_wait_ms, node.config.fetch_timeout_ms)  # A follower gives its leader up after that.
+    # After the fetch time-out a follower starts an election.
+    wait_ms = min(request.max_wait_ms, node.config.fetch_timeout_ms)
     fetch = WaitingFetch(request, partition, replica_key(request, partition), version, now_ms + wait_ms)
     if request.max_wait_ms < 0 or not is_sane(partition):
         return error_response(node, version, Errors.INVALID_REQUEST)
@@ -71,7 +75,7 @@ def on_fetch_request(
 
 
 def metadata_partition(request: FetchRequest) -> FetchPartition | None:
-    """The one partition of the one topic, by topic id. None below Fetch 13, which has no topic ids."""
+    """The metadata partition if the request has no other; otherwise None, as below Fetch 13, which has no topic ids."""
     topics = request.topics
     if len(topics) != 1 or topics[0].topic_id != METADATA_TOPIC_ID or len(topics[0].partitions) != 1:
         return None
@@ -80,7 +84,7 @@ def metadata_partition(request: FetchRequest) -> FetchPartition | None:
 
 
 def is_sane(partition: FetchPartition) -> bool:
-    """Whether a replica can have these offsets and epochs: it has read no record of an epoch above its own."""
+    """Whether a replica can have these offsets and epochs: its last record's epoch is at most its leader's epoch."""
     if partition.fetch_offset < 0 or partition.last_fetched_epoch < 0:
         return False
     return partition.last_fetched_epoch <= partition.current_leader_epoch
@@ -102,7 +106,7 @@ def has_early_answer(node: NodeContext, fetch: WaitingFetch) -> bool:
 
 
 def waits_for_interval(node: NodeContext, fetch: WaitingFetch, found: Found, now_ms: int) -> bool:
-    """Whether an observer that is a few records behind waits for the next interval (`complete`)."""
+    """Whether an observer that is a few records behind waits for the end of the interval (`complete`)."""
     if found.error or found.valid is None or found.valid.kind != "VALID" or len(found.records) > FEW_BYTES:
         return False
     leading = node.leading
@@ -120,10 +124,10 @@ def known_high_watermark(node: NodeContext) -> int:
 
 
 def find(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool = True) -> Found:
-    """Checks a fetch against the log as it is now; counts the fetch offset for the high watermark.
+    """The current result of a fetch; counts the replica's flushed offset for the high watermark.
 
-    Checks the leader's epoch first, then whether the logs diverge. A fetch that has waited (not `is_new`) may have an
-    older flushed offset than a later fetch of the same replica.
+    Checks the leader's epoch first, then whether the logs diverge. If a fetch has waited (not `is_new`), its flushed
+    offset is not counted again: a later fetch of the same replica may have sent a newer one.
     """
     partition = fetch.partition
     error = leader_only_error(node, partition.current_leader_epoch)
@@ -145,8 +149,8 @@ def find(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool = 
 def _read_end(node: NodeContext, fetch: WaitingFetch) -> int:
     """The offset at which a response ends.
 
-    An observer reads records of earlier epochs in responses of their own, up to the leader's first batch. Later fetches
-    need this epoch alone, so a compiled request loop can answer them.
+    An observer gets the records up to the leader's first batch in separate responses. Its later fetches need only
+    records of this epoch, so the compiled answer loop can answer them.
     """
     leading = node.leading
     if fetch.partition.fetch_offset < leading.first_batch_end and not leading.is_voter(fetch.replica):
@@ -162,7 +166,7 @@ def flushed_end_offset(partition: FetchPartition) -> int:
 
 
 def validate(log: RaftLog, offset: int, epoch: int) -> ValidOffsetAndEpoch:
-    """Whether a follower can go on from there, must truncate its log, or must load a snapshot.
+    """Whether a follower with this end can continue (VALID), must truncate its log, or must load a snapshot.
 
     A follower at offset 0 gets the snapshot: loading it is faster than replaying the log (KIP-630).
     """
@@ -181,7 +185,7 @@ def replica_key(request: FetchRequest, partition: FetchPartition) -> ReplicaKey:
 
 
 def response_of(node: NodeContext, fetch: WaitingFetch, found: Found) -> FetchResponse:
-    """The response to a fetch, with the counted flushed offset if the request has one.
+    """The response to a fetch; it returns the replica's flushed offset if the request has one (`following.pipelines`).
 
     With `early_high_watermark` the leader records which high watermark it sends to the replica.
     """
@@ -203,10 +207,10 @@ def fetch_response(
     valid: ValidOffsetAndEpoch | None,
     counted: int = -1,
 ) -> FetchResponse:
-    """A response with the leader's id and, from version 17 on, its endpoint, also beside an error.
+    """Builds a response with the leader's id and, from version 17 on, the leader's endpoint, even with an error.
 
-    Returns the last response again if the content is the same, as for all waiting followers. So callers must not change
-    it.
+    If the content equals that of the last response, as for all waiting followers, returns the last response again. So
+    callers must not change it.
     """
     with_endpoint, state = version >= ENDPOINTS_VERSION, node.quorum.state
     high_watermark = -1 if error else known_high_watermark(node)
@@ -249,7 +253,7 @@ def error_response(node: NodeContext, version: int, error: Errors) -> FetchRespo
 
 
 def _count_fetch(node: NodeContext, key: ReplicaKey, offset: int, now_ms: int) -> None:
-    """Records that a replica has all below `offset` on its disk. Only voters advance the high watermark."""
+    """Records that a replica has all records below `offset` on its disk. Only voters advance the high watermark."""
     if key.id < 0:
         return  # An anonymous replica.
     leader = node.leading
@@ -264,10 +268,10 @@ def _count_fetch(node: NodeContext, key: ReplicaKey, offset: int, now_ms: int) -
 
 
 def advance_high_watermark(node: NodeContext, now_ms: int) -> None:
-    """Raises the high watermark to the majority's offset, once that includes a record of the leader's own epoch.
+    """Raises the high watermark to the offset that a majority has, if this is above the start of the leader's epoch.
 
-    Otherwise it could count a record of an earlier epoch that a later leader does not have. The high watermark
-    never decreases, though a new voter may have fewer records than the voters before.
+    Without a record of its own epoch, the leader could commit a record of an earlier epoch that a later leader does
+    not have. The high watermark never decreases, though a new voter may have fewer records than the other voters.
     """
     leader = node.leading
     offset, known = leader.replicated_to_majority, node.quorum.high_watermark
@@ -286,11 +290,11 @@ def advance_high_watermark(node: NodeContext, now_ms: int) -> None:
 
 
 def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> None:
-    """Answers waiting fetches; with `below`, only those of voters that fetch from an offset below it.
+    """Answers waiting fetches; with `below`, only voters' fetches from an offset below `below`.
 
-    An observer applies no record before it is committed, so it gets records and high watermark in one response instead
-    of two. Thousands of observers are answered at intervals: all that is committed in an interval costs one response
-    each. Intervals double while every interval has commits.
+    An observer applies only committed records, so it gets records and high watermark in one response instead of two.
+    Observers are answered at intervals: each gets all records of an interval in one response. An interval is twice as
+    long if records were committed in the interval before it.
     """
     leading = node.leading
     was_awaited = leading.has_changes
@@ -311,7 +315,7 @@ def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> Non
 
 
 def _may_wake_observers(node: NodeContext, now_ms: int) -> bool:
-    """Whether the observers' interval is over; if not, `poll` answers them when it is."""
+    """Whether the observers' interval is over; otherwise `poll` answers the observers at its end."""
     leading = node.leading
     leading.has_changes = leading.wake_ms > now_ms
     if leading.has_changes:
@@ -320,7 +324,7 @@ def _may_wake_observers(node: NodeContext, now_ms: int) -> bool:
 
 
 def _may_have_answer(node: NodeContext, fetch: WaitingFetch) -> bool:
-    """Whether there are records for the fetch, or a high watermark that its replica may not have."""
+    """Whether the leader may have records for the fetch, or a high watermark that the replica may not have."""
     if fetch.version < HIGH_WATERMARK_VERSION or fetch.partition.fetch_offset < node.log.end_offset:
         return True
     return fetch.partition.high_watermark < known_high_watermark(node)
@@ -335,7 +339,7 @@ def fail(node: NodeContext, error: Errors) -> None:
 
 
 def poll(node: NodeContext, now_ms: int) -> int:
-    """Answers fetches whose wait is over, without records; returns the next deadline at the earliest."""
+    """Answers fetches whose wait is over, without records; returns the time at which `poll` is due next."""
     leading = node.leading
     if leading.has_changes and leading.wake_ms <= now_ms:
         complete(node, now_ms)
@@ -349,7 +353,7 @@ def poll(node: NodeContext, now_ms: int) -> int:
 
 
 def _make_room(node: NodeContext) -> None:
-    """Ends the oldest wait, as if its time were up, if `most_waiting` fetches wait already."""
+    """If `most_waiting` fetches wait already, answers the oldest one without records, as at its time-out."""
     if len(node.leading.fetches) >= node.config.most_waiting:
         _end_wait(node, next(iter(node.leading.fetches)))
 

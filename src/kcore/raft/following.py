@@ -1,7 +1,7 @@
 """The follower's side of Fetch (KIP-595): builds the request and applies the response.
 
-The leader counts records below the fetch offset as durable, so a follower fetches only from its flushed end. The option
-`pipelined_fetch` lifts that (`pipelines`).
+The leader counts records below the fetch offset as durable, so a follower fetches only from its flushed end. With the
+option `pipelined_fetch` it also fetches from an unflushed end (`pipelines`).
 Source: KafkaRaftClient.handleFetchResponse, buildFetchRequest.
 """
 
@@ -25,7 +25,7 @@ from kcore.schema.fetch import FetchPartition, FetchRequest, FetchResponse, Fetc
 from kcore.schema.fetch_snapshot import FetchSnapshotRequest
 from kcore.types import METADATA_TOPIC_ID
 
-TURN_MS: Final = 100  # Between the elections of voters whose leader refuses connections: longer than one election.
+TURN_MS: Final = 100  # Time between the elections of two voters whose leader refuses connections (`on_refused`).
 
 
 def fetch_request(node: NodeContext) -> FetchRequest | FetchSnapshotRequest | None:
@@ -41,11 +41,10 @@ def fetch_request(node: NodeContext) -> FetchRequest | FetchSnapshotRequest | No
 def pipelines(node: NodeContext) -> bool:
     """Whether this follower fetches from the end of its log while its disk still flushes (option `pipelined_fetch`).
 
-    The follower sends its flushed offset in `log_start_offset`, where Kafka's raft nodes send -1 and Kafka's leaders
-    read nothing. It does so only with a leader that counts the flushed offset: such a leader returns the counted offset
-    in `last_stable_offset`, where Kafka's raft leaders return -1. With any other leader, and at first with every
-    leader, it fetches from its flushed end. Source: KIP-595, "On Performance": a fetch that "indicates the last acked
-    offset".
+    The follower sends its flushed offset in `log_start_offset`; Kafka's raft nodes send -1, and Kafka's leaders ignore
+    the field. A kcore leader counts the flushed offset and returns it in `last_stable_offset`, where Kafka's raft
+    leaders return -1. The follower pipelines once a response of its leader has such an offset; before that it fetches
+    from its flushed end. Source: KIP-595, "On Performance": a fetch that "indicates the last acked offset".
     """
     state = node.quorum.state
     return node.config.pipelined_fetch and type(state) is Follower and state.counts_flushed
@@ -56,8 +55,8 @@ def _fetch_request(node: NodeContext, max_wait_ms: int) -> FetchRequest:
     state = node.quorum.state
     known = -1 if node.quorum.high_watermark is None else node.quorum.high_watermark
     if node.config.pipelined_fetch and type(state) is Follower and pipelines(node):
-        # This node's disk may be behind the leader's high watermark. The leader answers a request that names a lower
-        # high watermark at once (KIP-1166): again and again until the flush is done.
+        # This node's flushed offset may be below the leader's high watermark. If the request named the lower value, the
+        # leader would answer it at once (KIP-1166), again and again until the flush is done.
         known = max(known, state.leader_high_watermark)
     log, flushed = node.log, node.flushed_end_offset if node.config.pipelined_fetch else -1
     asked = state.epoch, log.end_offset, log.last_epoch, flushed, known, max_wait_ms, node.cluster_id
@@ -129,10 +128,10 @@ def succeeded(node: NodeContext, state: Follower, now_ms: int) -> None:
 
 
 def on_refused(node: NodeContext, address: Address, now_ms: int) -> None:
-    """Starts an election soon, as no process listens at the leader's address (option `elects_when_refused`).
+    """Sets an early election, as no process listens at the leader's address (option `elects_when_refused`).
 
-    The voter grants pre-votes from now on. The voters start their elections one after the other, TURN_MS apart: each
-    must first have found the refusal itself, and simultaneous candidates split the vote.
+    The voter grants pre-votes from now on. The voters start their elections TURN_MS apart, in the order of their ids,
+    since simultaneous candidates split the vote. Each voter grants pre-votes only once its own connection is refused.
     """
     state = node.quorum.state
     if not node.config.elects_when_refused or not node.quorum.pre_vote or type(state) is not Follower:
@@ -146,7 +145,7 @@ def on_refused(node: NodeContext, address: Address, now_ms: int) -> None:
 
 
 def _take(node: NodeContext, state: Follower, data: PartitionData) -> bool:
-    """Truncates the log, starts to load a snapshot, or appends, as the response requires; False if it cannot."""
+    """Truncates the log, starts to load a snapshot, or appends, as the response requires; False if that failed."""
     if data.diverging_epoch.epoch >= 0:
         return truncate(node, OffsetAndEpoch(data.diverging_epoch.end_offset, data.diverging_epoch.epoch))
     if data.snapshot_id.epoch >= 0 or data.snapshot_id.end_offset >= 0:
@@ -166,7 +165,7 @@ def _on_leader_high_watermark(node: NodeContext, state: Follower, high_watermark
 
 
 def truncate(node: NodeContext, end: OffsetAndEpoch) -> bool:
-    """Truncates records that the leader does not have, with their voter sets; never below the high watermark.
+    """Truncates records that the leader does not have, and the voter sets in them; never below the high watermark.
 
     False if nothing was truncated, so that the node backs off.
     """
@@ -182,7 +181,7 @@ def truncate(node: NodeContext, end: OffsetAndEpoch) -> bool:
 
 
 def append(node: NodeContext, records: bytes) -> bool:
-    """Appends the fetched batches up to the first damaged one; their voter sets are valid at once.
+    """Appends the fetched batches up to the first damaged one; voter sets in these batches are valid at once.
 
     False if a batch was left out. The node then backs off before it fetches that batch again, since a leader with a
     damaged disk sends the same bytes. Raises NewerReleaseError, and writes nothing, for records that only a newer
@@ -209,7 +208,7 @@ def append(node: NodeContext, records: bytes) -> bool:
 
 
 def _between(batches: Iterable[StoredBatch], offset: int, end_offset: int) -> Iterator[StoredBatch]:
-    """The batches that the log has from `offset` to `end_offset`, without gaps."""
+    """The first of `batches` that continue each other from `offset` on, up to `end_offset`."""
     for batch in batches:
         if batch.base_offset != offset or offset >= end_offset:
             return
@@ -249,7 +248,7 @@ def on_flushed(node: NodeContext, now_ms: int) -> None:
         return
     connections, leader_id = node.connections, state.leader_id
     if not connections.is_ready(leader_id, now_ms) and not connections.is_backing_off(leader_id, now_ms):
-        # The fetch that waits at the leader has an older flushed offset: send one more, which does not wait.
+        # The fetch that waits at the leader has an older flushed offset: send another fetch, which does not wait.
         address = state.leader_endpoints[node.config.listener]
         connections.send(node.effects, leader_id, address, _fetch_request(node, 0), now_ms, beside=True)
 

@@ -1,7 +1,7 @@
 """The leader's part: it appends, tracks its followers' progress, and advances the high watermark (KIP-595).
 
-The high watermark counts flushed records only. Followers fetch from their flushed end, or send their flushed offset
-(`following.pipelines`). The leader's own log counts up to the last `on_flushed`.
+Only flushed records count for the high watermark. Followers fetch from their flushed end, or send their flushed offset
+(`following.pipelines`). The leader's own records count once `on_flushed` reports them as flushed.
 
 Source: LeaderState, KafkaRaftClient.
 """
@@ -34,9 +34,9 @@ def on_flushed(node: NodeContext, now_ms: int) -> None:
 
 
 def append(node: NodeContext, records: Sequence[bytes], now_ms: int) -> Appended:
-    """Accumulates records (value bytes) for a batch that is written after the flush under way or the linger.
+    """Adds records (value bytes) to the next batch, which is written after the running flush or the linger time.
 
-    Raises RaftLogError if they do not fit into a batch.
+    Raises RaftLogError if the records do not fit into one batch.
     """
     leader = node.leading
     if not leader.accumulator.has_room(records):
@@ -44,14 +44,14 @@ def append(node: NodeContext, records: Sequence[bytes], now_ms: int) -> Appended
     linger_ms = node.config.append_linger_ms
     appended = leader.accumulator.add(records, now_ms, LONGEST_LINGER_MS if linger_ms is None else linger_ms)
     if linger_ms is None and not leader.flushing:
-        drain(node, now_ms)  # No flush is under way to wait for.
+        drain(node, now_ms)  # No flush is running, so the records need not wait.
     return appended
 
 
 def append_batches(node: NodeContext, batches: bytes, now_ms: int) -> Appended:
-    """Writes whole batches of data, with offsets and this epoch put into their headers.
+    """Writes whole batches of data, and sets the offsets and the epoch in their headers.
 
-    Batches that have the right offsets and epoch are not copied: a copy of a large append takes time. Raises
+    Batches that already have the right offsets and epoch are not copied: copying a large append takes time. Raises
     RaftLogError for control batches and cut-off batches, DecodeError for damaged ones.
     """
     leader = node.leading
@@ -124,10 +124,10 @@ def begin(node: NodeContext, now_ms: int) -> None:
 
 
 def _own_voters(node: NodeContext) -> list[Data]:
-    """The kraft.version and voters records that the leader must write; none if the log has them.
+    """The kraft.version and voters records that a new leader must write; none if the log has them.
 
-    The leader writes them if only the bootstrap snapshot has them. 4.x also writes them if the leader's listeners
-    differ from those in the log.
+    The leader writes these records if only the bootstrap snapshot has them. 4.x also writes them if the leader's own
+    listeners differ from its listeners in the log.
     """
     history = node.voter_history
     voters = history.last_voters.with_updated(node.local_voter) or history.last_voters
@@ -149,7 +149,7 @@ def poll(node: NodeContext, now_ms: int) -> int:
     deadline_ms = NEVER_MS
     if leader.change is not None:
         deadline_ms = pending_change.poll(node, now_ms)
-    if leader.fetches:  # `fetch_deadline_ms` avoids looking at thousands of waiting fetches.
+    if leader.fetches:  # `fetch_deadline_ms` avoids a loop over thousands of waiting fetches at each call.
         is_due = leader.fetch_deadline_ms <= now_ms
         deadline_ms = min(deadline_ms, fetching.poll(node, now_ms) if is_due else leader.fetch_deadline_ms)
     linger_ms = leader.accumulator.deadline_ms

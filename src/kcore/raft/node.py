@@ -29,9 +29,9 @@ from kcore.schema.structure import Message
 
 # (node, request, version, reply_to, now_ms): the response, or None if a later effect answers `reply_to`.
 RequestHandler: TypeAlias = Callable[[NodeContext, Any, int, Hashable, int], Message | None]
-# (node, destination, request, response, now_ms): False if the node should back off before its next request there.
+# (node, destination, request, response, now_ms): False if the node should back off before its next request to it.
 ResponseHandler: TypeAlias = Callable[[NodeContext, int, Any, Any, int], bool]
-# (node, destination, request, now_ms): no response came. Other requests are simply sent again.
+# (node, destination, request, now_ms): called if no response came. Requests without such a handler are sent again.
 LostHandler: TypeAlias = Callable[[NodeContext, int, Any, int], None]
 
 REQUEST_HANDLERS: dict[type[Message], RequestHandler] = {
@@ -45,7 +45,7 @@ REQUEST_HANDLERS: dict[type[Message], RequestHandler] = {
     RemoveRaftVoterRequest: voter_changes.on_remove_raft_voter_request,
     UpdateRaftVoterRequest: voter_changes.on_update_raft_voter_request,
 }
-RESPONSE_HANDLERS: dict[type[Message], ResponseHandler] = {  # By the class of the request.
+RESPONSE_HANDLERS: dict[type[Message], ResponseHandler] = {  # By the class of the request that was answered.
     VoteRequest: votes.on_vote_response,
     BeginQuorumEpochRequest: quorum_epochs.on_begin_quorum_epoch_response,
     EndQuorumEpochRequest: quorum_epochs.on_end_quorum_epoch_response,
@@ -60,7 +60,7 @@ LOST_HANDLERS: dict[type[Message], LostHandler] = {ApiVersionsRequest: voter_cha
 
 
 def _on_exit(node: NodeContext, state: State) -> None:
-    """Ends what belongs to the state that the node is about to leave."""
+    """Ends a leadership, or drops a partly loaded snapshot, when the node leaves its state."""
     if type(state) is Leader:
         leading.end(node)
     elif type(state) is Follower:
@@ -71,8 +71,8 @@ class RaftNode(NodeContext):
     """One replica of the metadata log: voter or observer.
 
     Methods that take `now_ms` return the effects in the order in which the edge must perform them. `now_ms` is in
-    milliseconds since 1970, for the age of snapshots, and never decreases. Messages of other nodes raise no error but
-    NewerReleaseError. Then the node must end; it has stored nothing of the message, and a newer release can continue.
+    milliseconds since 1970, for the age of snapshots, and never decreases. The only error that messages of other nodes
+    raise is NewerReleaseError. The process must then end; it has stored nothing, and a newer release can continue.
 
     Source: KafkaRaftClient.
     """
@@ -86,7 +86,7 @@ class RaftNode(NodeContext):
     def start(self, election: ElectionState | None, now_ms: int) -> list[Effect]:
         """Starts the node, before any other call. `election` is the content of the file `quorum-state`, if it exists.
 
-        Raises RaftLogError for a vote of a node without an id and for a log that cannot be loaded. Raises
+        Raises RaftLogError if `election` has a vote but the node has no id, and for a log that cannot be loaded. Raises
         NewerReleaseError for a log that a newer release wrote. Source: KafkaRaftClient.initialize.
         """
         if election is not None and election.voted is not None and self.local.id < 0:
@@ -110,16 +110,16 @@ class RaftNode(NodeContext):
         ]
 
     def on_request(self, request: Message, version: int, reply_to: Hashable, now_ms: int) -> list[Effect]:
-        """Handles a request of `version`; its SendResponse is among these effects or later ones, once."""
+        """Handles a request of `version`; exactly one SendResponse follows, among these effects or later ones."""
         response = REQUEST_HANDLERS[type(request)](self, request, version, reply_to, now_ms)
         if response is not None:
             self.effects.append(SendResponse(reply_to, response))
         return self._finish(now_ms)
 
     def on_response(self, correlation_id: int, response: Message | None, now_ms: int) -> list[Effect]:
-        """Handles the response to a Send; None if the connection was lost or refused, or timed out.
+        """Handles the response to a Send; `response` is None if the connection was lost or refused, or timed out.
 
-        If the other side has no suitable version, the edge passes a response with the error UNSUPPORTED_VERSION.
+        If the other node supports no common version, the edge passes a response with the error UNSUPPORTED_VERSION.
         """
         open_request = self.connections.expected(correlation_id)
         if open_request is None:
@@ -138,7 +138,7 @@ class RaftNode(NodeContext):
         return self._finish(now_ms)
 
     def on_refused(self, correlation_id: int, now_ms: int) -> list[Effect]:
-        """Handles a refused connection: no process listens there. The edge calls `on_response` as well."""
+        """Handles a refused connection: no process listens at the address. The edge also calls `on_response`."""
         if open_request := self.connections.expected(correlation_id):
             following.on_refused(self, open_request.address, now_ms)
         return self._finish(now_ms)
@@ -148,7 +148,7 @@ class RaftNode(NodeContext):
         return self._finish(now_ms)
 
     def on_flushed(self, flush: Flush, now_ms: int) -> list[Effect]:
-        """Handles a completed Flush: the log below its end is durable. Ignored if the log was truncated since."""
+        """Handles a completed Flush: the log below its end is durable. Ignores a Flush from before a truncation."""
         if flush.cuts == self.cuts and flush.end_offset > self.flushed_end_offset:
             self.flushed_end_offset = flush.end_offset
             if self.leads:
@@ -181,7 +181,7 @@ class RaftNode(NodeContext):
     def append_batches(
         self, batches: bytes, epoch: int, expected_offset: int, now_ms: int
     ) -> tuple[Appended | Refused, list[Effect]]:
-        """As `append`, with whole batches of data, encoded from offset 0 on; raises RaftLogError for other bytes."""
+        """Appends whole batches of data, encoded from offset 0 on, as `append` does; RaftLogError for other bytes."""
         refused = self._refused(epoch, expected_offset)
         if refused is not None:
             return refused, []
@@ -199,8 +199,8 @@ class RaftNode(NodeContext):
     ) -> tuple[kraft_version.Problem | None, list[Effect]]:
         """Upgrades kraft.version, so that the log holds the voters from now on; returns the problem, or None.
 
-        The upgrade is complete once `is_kraft_version_committed`, unless the node resigns before. Raises RaftLogError
-        if this node does not lead `epoch`.
+        The upgrade is complete once `is_kraft_version_committed` is true; it may be lost if the node resigns first.
+        Raises RaftLogError if this node does not lead `epoch`.
         """
         self._check_leads(epoch)
         problem = kraft_version.upgrade(self, version, now_ms, validate_only=validate_only)
@@ -208,7 +208,7 @@ class RaftNode(NodeContext):
 
     @property
     def is_kraft_version_committed(self) -> bool:
-        """Whether the latest version and voters are committed; true at version 0, where the log has no voters."""
+        """Whether the latest kraft.version and voters are committed; true at version 0, where the log has no voters."""
         offset = self.voter_history.last_voters_offset
         return offset is None or offset < (self.quorum.high_watermark or 0)
 
@@ -217,7 +217,8 @@ class RaftNode(NodeContext):
     ) -> SnapshotWriter | None:
         """A writer for a snapshot of the state at `snapshot`; None if the log cannot have that snapshot.
 
-        `last_contained_log_timestamp` is the time of the last record in it. Source: KafkaRaftClient.createSnapshot.
+        `last_contained_log_timestamp`: the time (ms since 1970) of the snapshot's last record. Source:
+        KafkaRaftClient.createSnapshot.
         """
         return SnapshotWriter.begin(self, snapshot, last_contained_log_timestamp, now_ms)
 

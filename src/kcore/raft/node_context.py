@@ -21,7 +21,7 @@ from kcore.schema.structure import Message
 
 
 class NodeContext:
-    """One replica of the metadata log."""
+    """The state of one replica of the metadata log, which the functions of all subjects share."""
 
     __slots__ = (
         "announced",
@@ -50,14 +50,14 @@ class NodeContext:
 
     def __init__(self, config: RaftConfig, log: RaftLog) -> None:
         self.config = config
-        self.cluster_id = config.cluster_id  # None until the log brings it, if the node was formatted without one.
+        self.cluster_id = config.cluster_id  # None if the node was formatted without an id, until the log has one.
         self.log = log
         self.local = ReplicaKey(config.node_id, config.directory_id)
         self.voter_history = VoterHistory(VoterSet.of(config.voters))
         self.connections = Connections(config.retry_backoff_ms, config.request_timeout_ms, config.jitter_ms)
         self.effects: list[Effect] = []  # The effects of the current event so far.
-        self.flushed_end_offset = log.end_offset  # Records below it survive a power cut.
-        self.cuts = 0  # How often the log was truncated: a Flush from before a truncation is ignored.
+        self.flushed_end_offset = log.end_offset  # Records below this offset survive a power cut.
+        self.cuts = 0  # Number of truncations of the log: a Flush from before a truncation is ignored.
         self.next_deadline_ms: int | None = None  # The edge must call `on_timer` by then.
         self.clean_deadline_ms = 0  # When old snapshots are deleted next.
         self.shutdown_deadline_ms: int | None = None  # Set by `shutdown`.
@@ -72,7 +72,7 @@ class NodeContext:
 
     @property
     def state(self) -> State:
-        """The node's state, one of `states.py`."""
+        """The node's state, an instance of one of the classes in `states.py`."""
         return self.quorum.state
 
     @property
@@ -97,12 +97,12 @@ class NodeContext:
 
     @property
     def high_watermark(self) -> int | None:
-        """The high watermark; None while this state does not have one yet."""
+        """The high watermark; None while it is unknown, as for a new leader."""
         return self.quorum.high_watermark
 
     @property
     def leaders_high_watermark(self) -> int | None:
-        """The high watermark that the leader sent last, which may be above this log's end; None before the first."""
+        """The high watermark that the leader sent last, which may be above this log's end; None before it sent one."""
         state = self.quorum.state
         if not isinstance(state, Follower):
             return self.quorum.high_watermark
@@ -115,9 +115,9 @@ class NodeContext:
 
     @property
     def durable_end(self) -> OffsetAndEpoch:
-        """The end that the log has at least after a power cut: the flushed end, or the end of a later snapshot.
+        """The least end of the log after a power cut: the flushed end, or the end of a later snapshot.
 
-        A leader's high watermark may be above its own flushed end, and so may a snapshot.
+        A snapshot may end above the flushed end, as a leader's high watermark may be above its own flushed end.
         """
         return self._end_at(self.flushed_end_offset)
 
@@ -155,18 +155,18 @@ class NodeContext:
         self.effects.append(Flush(self.log.end_offset, self.cuts))
 
     def was_cut(self, offset: int) -> None:
-        """Records that the log was truncated to `offset`, or restarted there: earlier flushes no longer count."""
+        """Records that the log was truncated to `offset`, or restarted at it: earlier flushes no longer count."""
         self.cuts += 1
         self.flushed_end_offset = min(self.flushed_end_offset, offset)
         if self.flushed_end_offset < self.log.end_offset:
             self.flush()
 
     def notice(self, kind: str, text: str) -> None:
-        """Logs for the operator, once in each state: a peer that repeats a message must not fill the log."""
+        """Logs a line for the operator, each kind once per state: a peer that repeats a message cannot fill the log."""
         if kind not in self.noticed:
             self.noticed.add(kind)
             self.effects.append(Notice(text))
 
     def answer(self, reply_to: Hashable, response: Message) -> None:
-        """Sends the response to a request that has waited."""
+        """Sends the response to a request that has waited at this node."""
         self.effects.append(SendResponse(reply_to, response))

@@ -1,4 +1,4 @@
-"""A node's state and the transitions between states. Source: QuorumState."""
+"""Holds a node's state and performs the transitions between states. Source: QuorumState."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from kcore.raft.transitions import START, Event, Step, by_step
 
 
 class QuorumNode(Protocol):
-    """What a Quorum needs of its node."""
+    """The attributes and methods of a node that a Quorum uses."""
 
     config: RaftConfig
     connections: Connections
@@ -45,10 +45,10 @@ class QuorumNode(Protocol):
 
 
 class Quorum:
-    """Holds the state of `node`, and is the only place that changes it; calls `on_exit` with the state it leaves.
+    """Holds the state of `node`. Only this class changes it; it calls `on_exit` with the state that the node leaves.
 
-    `high_watermark` is None until this state has one: a new leader starts without one, so that the high watermark it
-    exposes never decreases (`following.py` and `leading.py` set it). `taken` counts the transitions made.
+    `high_watermark` is None while it is unknown; `following.py` and `fetching.py` set it. A new leader starts with
+    None, so that its high watermark never decreases. `taken` counts the transitions made.
     """
 
     __slots__ = ("_allowance", "_on_exit", "_ways", "high_watermark", "node", "pre_vote", "state", "stored", "taken")
@@ -96,11 +96,11 @@ class Quorum:
         voters = node.voter_history.last_voters
         deadline_ms = self._election_timeout_at(election.epoch, now_ms)
         if local.id >= 0 and election.leader_id == local.id:
-            # Records that it wrote and did not flush may be lost. As the leader of this epoch it could give their
-            # offsets to other records, and as a voter it could elect a second leader (KAFKA-10527, KAFKA-10661).
+            # This node led the epoch, and its unflushed records may be lost. As leader it could now write other records
+            # at their offsets, and as voter it could elect a second leader of the epoch (KAFKA-10527, KAFKA-10661).
             return self._resigned_state(election.epoch, (), deadline_ms)
-        # A node that voted for itself does not continue that election, as Kafka's does: voters may have granted their
-        # votes for a longer log than the one left by a crash. It keeps its vote, and is a candidate in a later epoch.
+        # Unlike Kafka's, a node that voted for itself does not continue that election: other voters may have granted
+        # their votes to a longer log than the crash has left. The node keeps its vote, and stands in a later epoch.
         if election.leader_id >= 0 and election.leader_id in voters.voters:
             endpoints = voters.voters[election.leader_id].endpoints
             if node.config.listener in endpoints:
@@ -112,7 +112,7 @@ class Quorum:
     # Transitions.
 
     def become_unattached(self, epoch: int, now_ms: int, event: Event = Event.HIGHER_EPOCH) -> None:
-        """Enters a higher epoch without a known leader; a Prospective that lost stays in its epoch.
+        """Enters a higher epoch without a known leader; a Prospective that lost the pre-vote stays in its epoch.
 
         A running election time-out continues. Otherwise a candidate that cannot win could keep the other voters from
         ever starting an election.
@@ -139,7 +139,7 @@ class Quorum:
         return self._election_timeout_at(epoch, now_ms)
 
     def grant_vote(self, candidate: ReplicaKey, now_ms: int) -> None:
-        """Votes, as Unattached or Prospective, and restarts the election time-out, as the candidate may win."""
+        """Votes for `candidate`, as Unattached or Prospective; restarts the election time-out, as it may win."""
         state = self.state
         assert state.voted is None
         deadline_ms = self._election_timeout_at(state.epoch, now_ms)
@@ -154,7 +154,7 @@ class Quorum:
         self._transition(self._prospective_state(self._election_timeout_at(self.state.epoch, now_ms)), event)
 
     def become_candidate(self, event: Event, now_ms: int) -> None:
-        """Starts the next epoch with a vote for itself."""
+        """Starts the next epoch as a candidate that has voted for itself."""
         retries = self.state.retries + 1 if type(self.state) is Candidate else 1
         node = self.node
         election = Election(node.voter_history.last_voters.keys, node.local.id)
@@ -164,7 +164,7 @@ class Quorum:
         self._transition(Candidate(epoch, node.local, election, deadline_ms, retries), event)
 
     def become_leader(self, now_ms: int) -> None:
-        """Becomes leader. The high watermark is unknown until a record of this epoch is committed."""
+        """Becomes leader of the epoch. The high watermark is unknown until a record of this epoch is committed."""
         candidate = self.state
         assert type(candidate) is Candidate and candidate.election.is_won
         node = self.node
@@ -178,14 +178,14 @@ class Quorum:
     def become_follower(
         self, epoch: int, leader_id: int, endpoints: Endpoints, now_ms: int, event: Event = Event.LEADER_FOUND
     ) -> None:
-        """Follows a leader whose endpoint is known; keeps a vote of the same epoch, so that the node votes once."""
+        """Follows a leader with a known endpoint; keeps a vote of the same epoch: a node votes once per epoch."""
         assert leader_id != self.node.local.id and epoch >= self.state.epoch and self.node.config.listener in endpoints
         voted = self.state.voted if epoch == self.state.epoch else None
         self._allowance.take(epoch - self.state.epoch, now_ms)
         self._transition(self._follower_state(epoch, leader_id, endpoints, voted, now_ms), event)
 
     def become_resigned(self, event: Event, successors: tuple[ReplicaKey, ...], now_ms: int) -> None:
-        """Resigns; the node may not vote in this epoch. Not stored, as a leader that restarts becomes Resigned."""
+        """Resigns; the node may not vote in this epoch. Stores nothing: a restarted leader becomes Resigned, too."""
         epoch = self.state.epoch
         self._transition(self._resigned_state(epoch, successors, self._election_timeout_at(epoch, now_ms)), event)
 
@@ -225,7 +225,7 @@ class Quorum:
             node.connections.reset_all()
 
     def _store(self) -> None:
-        """Stores a changed epoch, leader or vote in quorum-state, a barrier for all later effects."""
+        """Stores a changed epoch, leader or vote in quorum-state; the edge performs later effects after the write."""
         state = self.state
         election = ElectionState(state.epoch, state.leader_id, state.voted)
         if election != self.stored:

@@ -55,7 +55,7 @@ def on_begin_quorum_epoch_request(
 def _adopt_leader(
     node: NodeContext, leader_id: int, epoch: int, named: Sequence[LeaderEndpoint], now_ms: int
 ) -> Errors:
-    """Follows the leader that sent this request, or returns why it does not."""
+    """Follows the leader that a request names; returns NONE, or the error why this node does not follow it."""
     error = voter_only_error(node, leader_id, epoch)
     if error is not Errors.NONE:
         return error
@@ -73,9 +73,9 @@ def _answers(node: NodeContext, error: Errors) -> list[QuorumEpochTopicData]:
 
 
 def announce(node: NodeContext, state: Leader, now_ms: int) -> None:
-    """Sends BeginQuorumEpoch to voters that do not fetch, at its deadline and then at intervals.
+    """Sends BeginQuorumEpoch to voters that have not fetched lately, and sets the next deadline.
 
-    3.9 sends it to all voters each time. Source: maybeSendBeginQuorumEpochRequests.
+    3.9 sends it to all other voters each time. Source: maybeSendBeginQuorumEpochRequests.
     """
     interval_ms = node.config.fetch_timeout_ms // 2
     voters = node.voter_history.last_voters
@@ -140,7 +140,7 @@ def _handle(
 def on_end_quorum_epoch_request(
     node: NodeContext, request: EndQuorumEpochRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> EndQuorumEpochResponse:
-    """Brings this voter's election forward, by its place among the successors.
+    """Sets an earlier election time-out, depending on this voter's position among the leader's preferred successors.
 
     Source: handleEndQuorumEpochRequest.
     """
@@ -153,8 +153,8 @@ def on_end_quorum_epoch_request(
     error = _adopt_leader(node, leader_id, epoch, request.leader_endpoints, now_ms)
     state = node.quorum.state
     if error is Errors.NONE and type(state) is Follower and state.leader_id == leader_id:
-        # The earlier its place among the successors, the sooner a voter starts an election. KAFKA-20895: later
-        # successors deny the pre-vote, as they have fetched from this leader; `pre_votes_after_resignation` avoids it.
+        # The first successor starts an election at once. KAFKA-20895: the other successors deny its pre-vote, as they
+        # have fetched from this leader; with `pre_votes_after_resignation` they grant it.
         state.fetch_deadline_ms = now_ms + election_backoff_ms(node, _preferred_candidates(partition_data))
         state.has_leader_resigned = True
     return EndQuorumEpochResponse(topics=_answers(node, error), node_endpoints=node_endpoints(node, version))
@@ -170,7 +170,9 @@ def _preferred_candidates(partition_data: EndQuorumEpochRequestPartitionData) ->
 
 
 def election_backoff_ms(node: NodeContext, preferred: Sequence[ReplicaKey]) -> int:
-    """No back-off for the first candidate, doubled for each next one, the maximum for voters that are not listed.
+    """The time until this voter starts an election: 0 for the first of `preferred`, doubled from each to the next.
+
+    Voters that are not listed wait `election_backoff_max_ms`.
 
     Source: strictExponentialElectionBackoffMs.
     """

@@ -1,4 +1,4 @@
-"""Checks and fields that the quorum's requests and responses share: the partition, the cluster, the leader."""
+"""Checks of fields that several requests and responses of the quorum have: the partition, the cluster, the leader."""
 
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
@@ -17,7 +17,7 @@ Partition = TypeVar("Partition", covariant=True)
 
 
 class Named(Protocol[Partition]):
-    """One topic of a request or response."""
+    """A topic of a request or response, with its name and partitions."""
 
     topic_name: str
 
@@ -34,7 +34,7 @@ def only_partition(topics: Sequence[Named[Partition]]) -> Partition | None:
 
 
 class NamedEndpoint(Protocol):
-    """A node's endpoint; every response has its own class with these fields."""
+    """A node's endpoint in a response; each kind of response has its own class with these fields."""
 
     node_id: int
     host: str
@@ -47,21 +47,21 @@ def is_this_cluster(node: NodeContext, cluster_id: str | None) -> bool:
 
 
 def is_this_voter(node: NodeContext, voter_id: int, directory_id: Uuid) -> bool:
-    """Whether this node is the voter that a request names; a zero directory is not compared (KIP-853)."""
+    """Whether this node is the voter that a request names, if it names one; ignores a zero directory id (KIP-853)."""
     if voter_id < 0:
         return True
     return voter_id == node.local.id and directory_id in (NO_DIRECTORY, node.local.directory_id)
 
 
 def voter_only_error(node: NodeContext, remote_id: int, epoch: int) -> Errors:
-    """Checks Vote, BeginQuorumEpoch and EndQuorumEpoch requests. Source: validateVoterOnlyRequest."""
+    """The error of a Vote, BeginQuorumEpoch or EndQuorumEpoch request, or NONE. Source: validateVoterOnlyRequest."""
     if epoch < node.quorum.state.epoch:
         return Errors.FENCED_LEADER_EPOCH
     return Errors.INVALID_REQUEST if remote_id < 0 else Errors.NONE
 
 
 def leader_only_error(node: NodeContext, epoch: int) -> Errors:
-    """Checks Fetch, FetchSnapshot and other requests for leaders. Source: validateLeaderOnlyRequest."""
+    """The error of a Fetch, FetchSnapshot or other request to a leader, or NONE. Source: validateLeaderOnlyRequest."""
     state = node.quorum.state
     if epoch < state.epoch:
         return Errors.FENCED_LEADER_EPOCH
@@ -82,7 +82,7 @@ def node_endpoints(node: NodeContext, version: int) -> list[NodeEndpoint]:
 
 
 def leader_endpoints(node: NodeContext, leader_id: int, named: Sequence[NamedEndpoint]) -> Endpoints:
-    """The leader's endpoints in a response, or those in the voter set; empty if neither has any."""
+    """The leader's endpoint in a response, else its endpoints in the voter set; empty if neither has an endpoint."""
     if leader_id < 0:
         return NO_ENDPOINTS
     for endpoint in named:
@@ -102,16 +102,16 @@ def handle_common(
     """Handles the epoch and the leader of any response.
 
     Returns True if the response is handled and the destination is ready, False if the node must back off, None if the
-    response's own handler must continue. Source: maybeHandleCommonResponse, which retries at once, as fast as the
-    network allows, if the response has nothing new.
+    response's own handler must continue. Source: maybeHandleCommonResponse. Kafka does not back off if the response
+    has nothing new, and repeats the request as fast as the network allows.
     """
     state = node.quorum.state
     if epoch < state.epoch or error == Errors.UNKNOWN_LEADER_EPOCH:
-        return False  # The other side has an older epoch, which it will update.
+        return False  # The other node has an older epoch than this node.
     if epoch > state.epoch or error in (Errors.FENCED_LEADER_EPOCH, Errors.NOT_LEADER_OR_FOLLOWER):
         return maybe_transition(node, leader_id, epoch, endpoints, now_ms) and node.quorum.state is not state
     if leader_id >= 0 and state.leader_id < 0:
-        # A fetch that was sent to the leader by chance has records, too.
+        # A bootstrap server that is the leader also returns records: the response's handler appends them.
         followed = maybe_transition(node, leader_id, epoch, endpoints, now_ms)
         return None if error == Errors.NONE and followed else followed
     is_refusal = error in (Errors.BROKER_NOT_AVAILABLE, Errors.INVALID_REQUEST, Errors.INVALID_VOTER_KEY)
@@ -119,11 +119,11 @@ def handle_common(
 
 
 def maybe_transition(node: NodeContext, leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int) -> bool:
-    """Adopts the epoch of a message, which is not below the node's own, and the leader if the message names one.
+    """Adopts the epoch of a message, which is at least the node's own, and the leader if the message names one.
 
-    Returns False, and adopts nothing, if the epoch is too far ahead, or if the leader contradicts the node's state. It
-    does if it is a second leader of the epoch, or this node, which does not lead; Kafka's process exits in both cases
-    (maybeTransition, hasConsistentLeader).
+    Returns False, and adopts nothing, if the epoch is too far ahead or the leader contradicts the node's state. It
+    contradicts if it is a second leader of the epoch, or this node, which does not lead. In both cases Kafka's process
+    exits (maybeTransition, hasConsistentLeader).
     """
     quorum = node.quorum
     state = quorum.state

@@ -37,19 +37,19 @@ from kcore.schema.fetch_snapshot import (
     SnapshotId,
 )
 
-MOST_OFFSET: Final = 1 << 62  # No real log reaches this offset; at 2^63 - 1 a leader could not append.
+MOST_OFFSET: Final = 1 << 62  # The highest end of a snapshot, above any real log; at 2^63 - 1 no append is possible.
 ENDPOINTS_VERSION: Final = 1  # FetchSnapshot names the leader's endpoint from this version on (KIP-853).
 
 
 def ends_within_a_batch(log: RaftLog, snapshot: OffsetAndEpoch) -> bool:
-    """Whether a batch of the log spans the snapshot's end: releases up to 4.0 write such snapshots."""
+    """Whether the snapshot ends inside a batch of the log: releases up to 4.0 write such snapshots."""
     if not log.start_offset <= snapshot.offset < log.end_offset:
         return False
     return int.from_bytes(log.read(snapshot.offset, 1, log.end_offset)[:8]) < snapshot.offset
 
 
 def delete_before(node: NodeContext, snapshot: OffsetAndEpoch) -> bool:
-    """Deletes the log below `snapshot`, with older voter sets; False if there is nothing to delete."""
+    """Deletes the log and the history of voter sets below `snapshot`; False if there is nothing to delete."""
     if not node.log.delete_before(snapshot):
         return False
     node.voter_history.truncate_old_entries(snapshot.offset)
@@ -120,7 +120,7 @@ def _fill(
 
 
 def begin(node: NodeContext, state: Follower, snapshot: OffsetAndEpoch) -> bool:
-    """Starts to load the leader's snapshot, as its log begins above this log's end; False if it is refused."""
+    """Starts to load the snapshot that the leader offers; False if this node refuses the snapshot."""
     why = _why_not(node, snapshot)
     if why is not None:
         text = f"the snapshot of end offset {snapshot.offset} and epoch {snapshot.epoch}"
@@ -133,9 +133,10 @@ def begin(node: NodeContext, state: Follower, snapshot: OffsetAndEpoch) -> bool:
 
 
 def _why_not(node: NodeContext, snapshot: OffsetAndEpoch) -> str | None:
-    """Why this node may not replace its log by the snapshot, or None.
+    """The reason why this node must not replace its log by the snapshot, or None.
 
-    No leader of a sound quorum offers a refused snapshot. Kafka's follower loads it, even over committed records.
+    A leader of a sound quorum never offers a snapshot that is refused here. Kafka's follower loads any snapshot, even
+    if the snapshot replaces committed records.
     """
     committed = node.committed_end
     if snapshot.epoch < 0 or not 0 <= snapshot.offset <= MOST_OFFSET:
@@ -150,7 +151,7 @@ def _why_not(node: NodeContext, snapshot: OffsetAndEpoch) -> str | None:
 
 
 def drop(node: NodeContext, state: Follower) -> None:
-    """Removes the loaded part of a snapshot: the node loads another one, or follows the leader no longer."""
+    """Removes the loaded part of a snapshot, because the node loads another snapshot or leaves its leader."""
     if state.fetching_snapshot is not None:
         node.log.drop_snapshot(state.fetching_snapshot.id)
         state.fetching_snapshot = None
@@ -175,7 +176,7 @@ def fetch_snapshot_request(node: NodeContext, loading: LoadingSnapshot) -> Fetch
 def on_fetch_snapshot_response(
     node: NodeContext, destination: int, request: FetchSnapshotRequest, response: FetchSnapshotResponse, now_ms: int
 ) -> bool:
-    """Takes the next piece of a snapshot; False if the node should back off, with the loaded part dropped."""
+    """Appends the next piece of a snapshot, and installs a complete one; False if the node should back off."""
     piece = _metadata_partition(response)
     if response.error_code != Errors.NONE or piece is None:
         # Kafka 4.3.1 answers all errors about the snapshot with UNKNOWN_SERVER_ERROR: the node starts over.
@@ -187,7 +188,7 @@ def on_fetch_snapshot_response(
         return handled
     state = node.quorum.state
     if type(state) is not Follower or state.fetching_snapshot is None:
-        return True  # A response to a request that is obsolete.
+        return True  # The response belongs to an obsolete request.
     if piece.error_code != Errors.NONE or not _take(node, state.fetching_snapshot, piece):
         return _start_over(node)  # SNAPSHOT_NOT_FOUND: the leader has a newer snapshot by now.
     state.fetch_deadline_ms = now_ms + node.config.fetch_timeout_ms
@@ -230,7 +231,7 @@ def _take(node: NodeContext, loading: LoadingSnapshot, piece: FetchSnapshotRespo
 
 
 def _install(node: NodeContext, state: Follower, loading: LoadingSnapshot) -> bool:
-    """Replaces the log by the complete snapshot; False if later records have been committed meanwhile."""
+    """Replaces the log by the complete snapshot; False if this node has committed later records in the meantime."""
     if _why_not(node, loading.id) is not None:
         return _start_over(node)
     state.fetching_snapshot = None

@@ -1,16 +1,16 @@
 """The interface between a raft node and its state machine: a controller, a workload, a checker.
 
-A machine gets four calls: its node leads, records are committed, restart from a snapshot, its node has resigned. It
-returns data: appends, a resignation, and its own effects, which its edge performs. It never calls the node. `driver.py`
-turns the node's effects into these calls, and performs the machine's outputs.
+`driver.py` calls the machine when its node leads, when records are committed, when it must restart from a snapshot,
+when its node has resigned, and when an append was refused. The machine returns data: appends, a resignation, and its
+own effects, which its edge performs. It never calls the node; `driver.py` performs the appends and the resignation.
 
-A machine that leads replays its records when it decides, before they are committed. So `on_committed` does not give it
-those records again, but the committed offset alone. Records that are not committed at `on_resigned` are void: the
-machine reverts them, and gets them again if another leader commits them.
+A machine whose node leads replays its records when it decides, before they are committed. So `on_committed` gives it
+only the committed offset, not the records. Records that are not committed at `on_resigned` are void: the machine
+reverts them, and gets them again if another leader commits them.
 
-The machine counts offsets itself, and each append names the offset it expects. The node also writes control records,
-which advance the log's end without the machine. An append that does not expect them is refused as a value: nothing is
-written, and `on_refused` gives the next offset. Source: RaftClient.Listener and KafkaRaftClient.ListenerContext.
+The machine counts offsets itself, and each append names the offset that it expects. The node's own control records also
+advance the log's end. If an append expects an offset before them, the node writes nothing, and `on_refused` gives the
+next offset. Source: RaftClient.Listener and KafkaRaftClient.ListenerContext.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,11 +23,11 @@ from kcore.raft.log.snapshot_loading import MOST_UNREAD_BYTES
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.wire.record_batch import missing_offsets
 
-SLICE_BYTES: Final = 1 << 19  # A machine gets so much of a log or a snapshot per call; one batch may have more.
+SLICE_BYTES: Final = 1 << 19  # A machine gets at most so many bytes per call, unless a single batch is larger.
 
 
 class Append(NamedTuple):
-    """Append records in one batch as the leader of `epoch`; refused unless the first gets `expected_offset`."""
+    """Append records in one batch as the leader of `epoch`; refused unless the next offset is `expected_offset`."""
 
     records: Sequence[bytes]  # The values of the records.
     epoch: int
@@ -46,52 +46,52 @@ class AppendBatches(NamedTuple):
 
 
 class Resign(NamedTuple):
-    """Resign from `epoch`, which the machine cannot lead any longer."""
+    """Resign from `epoch`, because the machine cannot lead any longer."""
 
     epoch: int
 
 
 class UpgradeKraftVersion(NamedTuple):
-    """Write kraft.version and the voters as the leader of `epoch`; no effect if the node cannot."""
+    """Write kraft.version and the voters as the leader of `epoch`; no effect if the node cannot upgrade."""
 
     version: int
     epoch: int
 
 
 AnyAppend: TypeAlias = Append | AppendBatches
-E_co = TypeVar("E_co", covariant=True)  # Effects of a machine's own.
+E_co = TypeVar("E_co", covariant=True)  # The type of a machine's own effects.
 
 
 class StateMachine(Protocol[E_co]):
     """The calls that a machine gets. Each returns its outputs, in the order in which they must be performed."""
 
-    reads_batches: ClassVar[bool]  # False: the machine has no state, and needs the committed end offset only.
+    reads_batches: ClassVar[bool]  # False: the machine ignores records, and needs only the committed end offset.
 
     @property
     def is_at_work(self) -> bool:
-        """Whether the machine still applies or reverts records in slices, by events of its edge.
+        """Whether the machine is still applying or reverting records in slices, between other events of its edge.
 
-        While it is true the driver makes no call but `on_resigned`.
+        While it is true, the driver calls only `on_resigned`.
         """
 
     def on_leader(self, epoch: int, offset: int) -> Sequence[AnyAppend | Resign | E_co]:
         """The node leads `epoch`; the machine has all records below `offset`, where its first append must be."""
 
     def on_committed(self, batches: bytes, end_offset: int) -> Sequence[AnyAppend | Resign | E_co]:
-        """All records below `end_offset` are committed. `batches` are those that the machine has not replayed.
+        """All records below `end_offset` are committed. `batches` has the records that the machine has not replayed.
 
-        They are whole batches as in the log, in order, each once; headers mark control batches. `batches` is empty
-        while the machine leads, since it has replayed its own records, and for a machine with `reads_batches` False.
+        `batches` are whole batches of the log, control batches included, in order, each once. It is empty while the
+        node leads, since the machine has replayed its own records, and for a machine with `reads_batches` False.
         """
 
     def on_snapshot(self, reader: "SnapshotReader") -> Sequence[AnyAppend | Resign | E_co]:
         """Drop the state and read it from `reader`. No call follows before the reader is at its end or closed."""
 
     def on_resigned(self, epoch: int) -> Sequence[AnyAppend | Resign | E_co]:
-        """The node has resigned from `epoch`: records that the machine appended and that are not committed are void."""
+        """The node has resigned from `epoch`: the machine's records that are not committed are void."""
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[AnyAppend | Resign | E_co]:
-        """The node still leads, but `append` expects the wrong offset: neither it nor later appends were written.
+        """The node still leads, but `append` expects the wrong offset: this append and later ones were not written.
 
         The next append must expect `next_offset`.
         """
@@ -100,13 +100,13 @@ class StateMachine(Protocol[E_co]):
 class SnapshotReader:
     """A snapshot that a machine reads at its own pace: an iterator of slices, each of whole batches.
 
-    A snapshot may be deleted meanwhile, when there is a newer one. Then the iterator ends, `is_lost` is true, and the
-    driver calls `on_snapshot` with the newer snapshot.
+    If the log deletes the snapshot meanwhile, the iterator ends, `is_lost` is true, and the driver calls `on_snapshot`
+    with a newer snapshot.
     """
 
     def __init__(self, snapshot: OffsetAndEpoch, piece: Callable[[int, int], SnapshotPiece | None]) -> None:
         """`piece` returns bytes by position and size, as `RaftLog.snapshot_piece` does."""
-        self.snapshot = snapshot  # The snapshot has the state at this end offset.
+        self.snapshot = snapshot  # The snapshot's id: its end offset and epoch.
         self.is_done = False
         self.is_lost = False
         self._piece, self._position, self._unread = piece, 0, b""

@@ -16,11 +16,11 @@ from kcore.raft.raft_config import RaftConfig
 from kcore.schema.fetch import FetchPartition, FetchRequest
 from kcore.schema.raft_voters import AddRaftVoterResponse, RemoveRaftVoterResponse
 
-UNKNOWN: Final = -1
+UNKNOWN: Final = -1  # A replica's offset or time before its first fetch.
 
 
 class ReplicaProgress:
-    """The offset that a replica has reached, and when it last fetched and was caught up."""
+    """The offset that a replica has flushed, and when the replica last fetched and was last caught up."""
 
     __slots__ = (
         "end_offset",
@@ -33,20 +33,23 @@ class ReplicaProgress:
 
     def __init__(self, key: ReplicaKey) -> None:
         self.key = key
-        self.end_offset = UNKNOWN  # The end of the records that it has flushed.
+        self.end_offset = UNKNOWN  # The end of the records that the replica has flushed.
         self.last_fetch_ms = UNKNOWN
         self.last_fetch_leader_end = UNKNOWN  # The leader's log end at the last fetch.
-        self.last_caught_up_ms = UNKNOWN  # When it last had all of the leader's records.
-        self.sent_high_watermark = UNKNOWN
+        self.last_caught_up_ms = UNKNOWN  # When the replica last had all records of the leader.
+        self.sent_high_watermark = UNKNOWN  # The last high watermark sent to it, with `early_high_watermark`.
 
     def caught_up_with(self, end_offset: int, fetch_ms: int, leader_end: int, caught_up_ms: int) -> None:
-        """Merges progress that the compiled request loop has seen; values older than the known ones are dropped."""
+        """Merges progress that the compiled answer loop has seen; drops values that are older than the known ones."""
         self.last_caught_up_ms = max(self.last_caught_up_ms, caught_up_ms)
         if fetch_ms >= self.last_fetch_ms:
             self.end_offset, self.last_fetch_ms, self.last_fetch_leader_end = end_offset, fetch_ms, leader_end
 
     def fetched(self, offset: int, leader_end: int, now_ms: int) -> None:
-        """Records a fetch. If it reaches the leader's end at the last fetch, it was caught up then (KIP-836)."""
+        """Records a fetch from `offset`.
+
+        A replica whose fetch offset reaches the leader's end at its last fetch was caught up at that time (KIP-836).
+        """
         if offset >= leader_end:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif 0 < self.last_fetch_leader_end <= offset:
@@ -57,7 +60,7 @@ class ReplicaProgress:
 
 
 class Election:
-    """Which voters have granted or rejected a vote or a pre-vote; the node itself has granted its own."""
+    """The voters that have granted or rejected a vote or a pre-vote; a voter always grants its own."""
 
     __slots__ = ("granted", "majority", "rejected", "voters")
 
@@ -94,10 +97,10 @@ class Election:
         return tuple(self.voters[voter_id] for voter_id in sorted(self.granted))
 
 
-NEVER_MS = 1 << 62  # A deadline that does not come.
+NEVER_MS = 1 << 62  # A deadline that is never reached.
 NO_LEADER = -1
 NO_ENDPOINTS: Endpoints = {}
-OBSERVER_SESSION_TIMEOUT_MS: Final = 300_000
+OBSERVER_SESSION_TIMEOUT_MS: Final = 300_000  # A leader forgets an observer that has not fetched for so long.
 
 
 class EpochState:
@@ -157,8 +160,8 @@ class Candidate(EpochState):
         super().__init__(epoch, voted=local)
         self.election = election
         self.election_deadline_ms = election_deadline_ms
-        self.retries = retries  # Elections in a row; 3.9 backs off longer after each.
-        self.backoff_deadline_ms: int | None = None  # Without pre-votes: when it starts the next election after a loss.
+        self.retries = retries  # The number of this election in a row; 3.9 backs off longer after each.
+        self.backoff_deadline_ms: int | None = None  # In 3.9: when the node starts the next election after a lost one.
 
 
 class WaitingFetch(NamedTuple):
@@ -186,7 +189,7 @@ class PendingChange:
 
 
 class Leader(EpochState):
-    """The node was elected: its view of the other replicas, and the requests that wait for it (LeaderState)."""
+    """The node was elected. Holds the progress of all replicas, and requests that wait at this leader (LeaderState)."""
 
     __slots__ = (
         "_check_quorum_ms",
@@ -225,24 +228,24 @@ class Leader(EpochState):
         local = ReplicaKey(config.node_id, config.directory_id)
         super().__init__(epoch, local.id, config.endpoints)
         self.granting_voters = granting  # Including this node.
-        self.begin_epoch_deadline_ms = now_ms  # When BeginQuorumEpoch is sent again to voters that do not fetch.
+        self.begin_epoch_deadline_ms = now_ms  # When voters that do not fetch are sent BeginQuorumEpoch next.
         self.resign_requested = False
         self.epoch_start_offset = end_offset
         self.first_batch_end = end_offset  # The end of the batch with the LeaderChangeMessage.
         self.local, self.most_observers = local, config.most_observers
         self._check_quorum_ms = config.fetch_timeout_ms * 3 // 2
         self.voters: dict[int, ReplicaProgress] = {}
-        # The observer that has been silent longest comes first. In a dict, finding the first entry takes longer with
-        # each entry that was removed before it.
+        # The observer that has been silent longest comes first. Not a dict: there each entry that was removed from the
+        # front makes finding the first entry slower.
         self.observers: OrderedDict[ReplicaKey, ReplicaProgress] = OrderedDict()
-        self.fetched_voters: set[int] = set()  # Voters that have fetched since the deadline below was set.
+        self.fetched_voters: set[int] = set()  # Voters that have fetched since `check_quorum_deadline_ms` was set.
         self.check_quorum_deadline_ms = NEVER_MS  # When the leader resigns, unless a majority fetches before.
         self.accumulator = Accumulator(end_offset)
         self.flushing = 0  # The end offset of the flush that is under way; 0 if there is none.
         self.fetches: OrderedDict[Hashable, WaitingFetch] = OrderedDict()  # By `reply_to`, oldest first.
         self.fetch_deadline_ms = NEVER_MS  # A lower bound of all fetches' deadlines and of the observers' interval.
-        self.wake_ms = -NEVER_MS  # When the interval ends in which waiting observers are not answered.
-        self.has_changes = False  # Waiting observers have something to get at `wake_ms`.
+        self.wake_ms = -NEVER_MS  # When waiting observers are answered next, at the earliest (`fetching.complete`).
+        self.has_changes = False  # Whether there are records or a high watermark to send to observers at `wake_ms`.
         self.change: PendingChange | None = None  # The change of the voters that is under way; one at a time.
         self.known_voters: VoterSet | None = None  # At kraft.version 0: the voters as they described themselves.
         self.set_voters(voters)
@@ -274,8 +277,8 @@ class Leader(EpochState):
     def progress_of(self, key: ReplicaKey) -> ReplicaProgress:
         """The progress of a replica, which becomes an observer if it is unknown.
 
-        If there are too many observers, the one that has been silent longest is dropped. Its next fetch adds it again.
-        Voters are never dropped.
+        If there are too many observers, the leader forgets the observer that has been silent longest, until its next
+        fetch. It never forgets voters.
         """
         known = self.known(key)
         if known is None:
@@ -285,7 +288,7 @@ class Leader(EpochState):
         return known
 
     def observed(self, key: ReplicaKey, end_offset: int, fetch_ms: int, leader_end: int, caught_up_ms: int) -> None:
-        """Records the progress of an observer whose fetches the compiled request loop has answered.
+        """Records the progress of an observer whose fetches the compiled answer loop has answered.
 
         Ignored for voters: their fetches count for the high watermark, and only the node answers them.
         """
@@ -303,7 +306,7 @@ class Leader(EpochState):
         return -NEVER_MS if progress is None or progress.last_fetch_ms == UNKNOWN else progress.last_fetch_ms
 
     def successors(self) -> tuple[ReplicaKey, ...]:
-        """The other voters, longest logs first."""
+        """The other voters, those with the longest logs first."""
         others = [progress for progress in self.voters.values() if progress.key.id != self.local.id]
         return tuple(progress.key for progress in sorted(others, key=lambda progress: -progress.end_offset))
 
@@ -320,7 +323,7 @@ class Leader(EpochState):
         return len(self.voters) == 1 and self.is_voter(self.local)
 
     def restart_check_quorum(self, now_ms: int) -> None:
-        """Sets the deadline to one and a half fetch time-outs, since responses take time; none for an only voter."""
+        """Sets the deadline one and a half fetch time-outs from now, since responses take time; NEVER_MS if alone."""
         self.fetched_voters.clear()
         self.check_quorum_deadline_ms = NEVER_MS if self.is_alone else now_ms + self._check_quorum_ms
 
@@ -337,13 +340,13 @@ class Leader(EpochState):
 
     @property
     def replicated_to_majority(self) -> int:
-        """The offset below which a majority of the voters has all records; the leader counts if it is a voter."""
+        """The offset below which a majority of the voters has flushed all records; counts the leader if a voter."""
         ends = sorted([progress.end_offset for progress in self.voters.values()], reverse=True)
         return ends[len(ends) // 2]
 
 
 def _find(voters: dict[int, ReplicaProgress], key: ReplicaKey) -> ReplicaProgress | None:
-    """The progress of a voter; a voter without a known directory is matched by its id alone."""
+    """The progress of a voter; for a voter without a known directory only the ids are compared."""
     progress = voters.get(key.id)
     return progress if progress and progress.key.directory_id in (NO_DIRECTORY, key.directory_id) else None
 
@@ -374,7 +377,7 @@ class Follower(EpochState):
         self.has_leader_resigned = False  # The leader has sent EndQuorumEpoch.
         self.is_leader_gone = False  # The leader's address refuses connections (`following.on_refused`).
         self.has_updated_leader = False  # kraft.version 0: the leader has acknowledged this node's UpdateRaftVoter.
-        self.leader_high_watermark = -1  # The leader's last one; the node's own may be lower.
+        self.leader_high_watermark = -1  # The last high watermark from the leader; this node's own may be lower.
         self.counts_flushed = False  # The leader counts this node's flushed offset (`following.pipelines`).
         self.fetching_snapshot: LoadingSnapshot | None = None
 

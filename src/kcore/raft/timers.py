@@ -1,7 +1,7 @@
 """Performs the work that is due in the node's state after every event. Source: KafkaRaftClient.poll.
 
-Each `_poll_...` performs all due work of one state and returns its next deadline. So the deadline is in the future
-(KAFKA-17751), unless the state has changed: then the new state is polled.
+Each `_poll_...` performs all due work of one state and returns the state's next deadline. The deadline is in the future
+(KAFKA-17751), unless the state has changed; then `poll` calls the function of the new state.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from kcore.raft.states import (
 )
 from kcore.raft.transitions import Event
 
-MAX_POLLS = 8  # An only voter needs four polls when it starts.
+MAX_POLLS = 8  # Bound of the state changes in one event. An only voter needs four polls when it starts.
 
 
 def poll(node: NodeContext, now_ms: int) -> None:
@@ -49,8 +49,8 @@ def poll(node: NodeContext, now_ms: int) -> None:
 def _announce_leader(node: NodeContext) -> None:
     """Emits LeaderChanged if the leader or the epoch differs from the last LeaderChanged.
 
-    `leading` announces this node's own leadership, once its high watermark is known. A resignation is announced at once
-    (KAFKA-13104), and no leadership after it (KAFKA-17333).
+    `fetching` emits it for this node's own leadership, once the high watermark is known. A resignation is announced at
+    once (KAFKA-13104), and the leadership of that epoch never after its resignation (KAFKA-17333).
     """
     state = node.quorum.state
     kind = type(state)
@@ -105,7 +105,7 @@ def _poll_prospective(node: NodeContext, state: Prospective, now_ms: int) -> int
 
 
 def _poll_candidate(node: NodeContext, state: Candidate, now_ms: int) -> int:
-    if node.shutdown_deadline_ms is not None:  # If it wins the election, it can resign.
+    if node.shutdown_deadline_ms is not None:  # A candidate that wins can resign, and so name its successors.
         return min(node.shutdown_deadline_ms, votes.ask_for_votes(node, state, now_ms))
     if not node.quorum.pre_vote:
         return _poll_candidate_without_pre_vote(node, state, now_ms)
@@ -154,7 +154,7 @@ def _poll_resigned(node: NodeContext, state: Resigned, now_ms: int) -> int:
         return min(deadline_ms, node.shutdown_deadline_ms)
     if state.election_deadline_ms <= now_ms:
         if node.quorum.pre_vote or not node.is_voter:
-            # A new epoch, so that this node is not announced as the leader of the epoch that it has resigned from.
+            # In the old epoch, this node would have to name itself as the leader, though it has resigned.
             node.quorum.become_unattached(state.epoch + 1, now_ms, Event.ELECTION_TIMEOUT)
         else:
             votes.stand_for_election(node, Event.ELECTION_TIMEOUT, now_ms)
@@ -202,10 +202,10 @@ def _fetch_from_best_node(node: NodeContext, state: Follower, now_ms: int) -> in
 
 
 def _fetch_from_bootstrap(node: NodeContext, now_ms: int) -> int:
-    """Sends a Fetch to find the leader, which any node names. Source: maybeSendFetchToAnyBootstrap."""
+    """Sends a Fetch to find the leader: every node's response names it. Source: maybeSendFetchToAnyBootstrap."""
     connections = node.connections
     busy_until_ms = 0 if connections.are_all_ready else connections.busy_until_ms(now_ms)
-    if busy_until_ms:  # Two open fetches could bring the same records twice.
+    if busy_until_ms:  # Two fetches in flight could return the same records twice.
         return busy_until_ms
     server = connections.ready_bootstrap_server(now_ms)
     if server is None:

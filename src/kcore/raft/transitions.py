@@ -19,24 +19,24 @@ STATES = (UNATTACHED, PROSPECTIVE, CANDIDATE, LEADER, FOLLOWER, RESIGNED)
 
 
 class Event(Enum):
-    """Why a node changes its state."""
+    """The reason why a node changes its state."""
 
-    INITIALIZE = "what quorum-state and the log say"
+    INITIALIZE = "it starts from quorum-state and the log"
     HIGHER_EPOCH = "a higher epoch was seen"
     LEADER_FOUND = "the leader of this epoch or of a higher one was named"
     VOTE_GRANTED = "a vote was given"
     ELECTION_TIMEOUT = "the election time-out is over"
     FETCH_TIMEOUT = "the fetch time-out is over"
-    PRE_VOTE_WON = "a majority has granted the pre-vote, or a voter knows none"
+    PRE_VOTE_WON = "a majority has granted the pre-vote, or a voter has no pre-votes"
     PRE_VOTE_LOST = "no majority can grant the pre-vote, or its time is over"
     ELECTION_WON = "a majority has granted the vote"
-    RESIGN = "it stops, or the state machine gives up"
+    RESIGN = "it shuts down, or the state machine resigns"
     PROGRESS_TIMEOUT = "no majority has fetched for the progress time-out"
     ONLY_VOTER = "it starts, and there is no other voter"
 
 
 class Transition(NamedTuple):
-    """An event leads from the source state to the target state, for voters only or for observers, too."""
+    """An event leads from the source state to the target state, for all nodes or for voters only."""
 
     source: str
     event: Event
@@ -46,7 +46,7 @@ class Transition(NamedTuple):
 
 Step: TypeAlias = tuple[str, Event, str]  # The key of a transition: source, event, target.
 
-# The same in every release.
+# Transitions that every release has.
 _COMMON = (
     *(Transition(START, Event.INITIALIZE, target) for target in (UNATTACHED, FOLLOWER, RESIGNED)),
     *(Transition(source, Event.HIGHER_EPOCH, UNATTACHED) for source in STATES),
@@ -83,7 +83,7 @@ _WITHOUT_PRE_VOTE = (
     *(Transition(source, Event.ONLY_VOTER, CANDIDATE, voters_only=True) for source in (UNATTACHED, FOLLOWER, RESIGNED)),
 )
 
-# KIP-595's leader without followers, which no release has: it starts elections again and again.
+# With `endless_elections`, as KIP-595 describes and no release does: a leader without followers starts elections.
 _WITH_ENDLESS_ELECTIONS = (
     Transition(LEADER, Event.PROGRESS_TIMEOUT, CANDIDATE, voters_only=True),
     Transition(CANDIDATE, Event.ELECTION_TIMEOUT, CANDIDATE, voters_only=True),
@@ -91,7 +91,7 @@ _WITH_ENDLESS_ELECTIONS = (
 
 
 def transitions(*, pre_vote: bool, endless_elections: bool = False) -> tuple[Transition, ...]:
-    """All transitions: 4.x's with `pre_vote`, 3.9's without."""
+    """All transitions: with `pre_vote` those of 4.x, without it those of 3.9."""
     states = set(STATES) if pre_vote else set(STATES) - {PROSPECTIVE}
     own = _WITH_PRE_VOTE if pre_vote else _WITHOUT_PRE_VOTE
     every = (*_COMMON, *own, *(_WITH_ENDLESS_ELECTIONS if endless_elections else ()))
@@ -100,12 +100,12 @@ def transitions(*, pre_vote: bool, endless_elections: bool = False) -> tuple[Tra
 
 @cache  # All nodes of a process share the tables.
 def by_step(*, pre_vote: bool, endless_elections: bool) -> Mapping[Step, Transition]:
-    """The same transitions by their step."""
+    """The result of `transitions`, by source, event and target."""
     return {way[:3]: way for way in transitions(pre_vote=pre_vote, endless_elections=endless_elections)}
 
 
 def as_text(ways: tuple[Transition, ...], taken: dict[Step, int] | None = None) -> str:
-    """One line per transition, by state; with how often each was `taken`, if given."""
+    """One line per transition, by source state; begins with the transition's count if `taken` is given."""
     lines = []
     for way in sorted(ways, key=lambda way: ((START, *STATES).index(way.source), way.event.name, way.target)):
         count = "" if taken is None else f"{taken.get(way[:3], 0):>10}  "

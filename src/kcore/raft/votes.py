@@ -61,7 +61,7 @@ def on_vote_request(
 
 
 def _vote_error(node: NodeContext, partition: VoteRequestPartitionData) -> Errors:
-    # No record can have a candidate's epoch yet; a pre-vote is for the epoch after the one it names.
+    # No record can have a candidate's new epoch yet. A pre-vote names the current epoch, which records may have.
     is_illegal = partition.last_offset_epoch > partition.replica_epoch - (not partition.pre_vote)
     if partition.last_offset < 0 or partition.last_offset_epoch < 0 or is_illegal:
         return Errors.INVALID_REQUEST
@@ -72,17 +72,17 @@ def can_grant_vote(node: NodeContext, candidate: ReplicaKey, partition: VoteRequ
     """Whether this node grants the vote or pre-vote in its state. Source: canGrantVote of each state."""
     state = node.quorum.state
     log = node.log
-    # The voter compares with its whole log, flushed or not: unflushed records may be committed.
+    # The voter compares with its whole log, unflushed records included: these may be committed.
     up_to_date = (partition.last_offset_epoch, partition.last_offset) >= (log.last_epoch, log.end_offset)
     if partition.pre_vote:
-        # A node with a live leader does not grant. So neither a removed voter (KAFKA-17030) nor a partitioned one can
-        # disturb the quorum. The price is KAFKA-20895: a leader that has just resigned counts as live.
+        # A node with a live leader denies pre-votes, so that removed voters (KAFKA-17030) and partitioned voters cannot
+        # disturb the quorum. But a leader that has just resigned also counts as live (KAFKA-20895).
         follows = type(state) is Follower and state.has_fetched_from_leader and not _may_forget_leader(node, state)
         return up_to_date and not follows and type(state) is not Leader
     if not isinstance(state, Unattached | Prospective) or not up_to_date:
-        # The node has voted for itself, or follows a leader, or the candidate's log is behind this one. A candidate
-        # that asks again may have lost the end of its log in a crash. So this node compares each time, even if it has
-        # voted for that candidate. Kafka compares the first time only.
+        # The node has voted for itself, or has a leader, or the candidate's log is behind this node's log. The logs are
+        # compared even if this node has voted for the candidate: since then the candidate may have lost the end of its
+        # log in a crash. Kafka compares them only the first time.
         return False
     if state.voted is not None:
         return state.voted.id == candidate.id and state.voted.directory_id in (NO_DIRECTORY, candidate.directory_id)
@@ -90,10 +90,10 @@ def can_grant_vote(node: NodeContext, candidate: ReplicaKey, partition: VoteRequ
 
 
 def _may_forget_leader(node: NodeContext, state: Follower) -> bool:
-    """Whether the leader does not count as live, by an option.
+    """Whether this follower may grant pre-votes although it has fetched from its leader.
 
-    With `pre_votes_after_resignation` a leader that has resigned does not, so that its first successor is elected at
-    once. With `elects_when_refused` a leader whose address refuses connections does not.
+    With `pre_votes_after_resignation` it may once the leader has resigned, so that the first successor is elected at
+    once. With `elects_when_refused` it may once the leader's address refuses connections.
     """
     return state.is_leader_gone or (node.config.pre_votes_after_resignation and state.has_leader_resigned)
 
@@ -113,7 +113,7 @@ def _vote_response(node: NodeContext, version: int, error: Errors, granted: bool
 
 
 def ask_for_votes(node: NodeContext, state: Prospective | Candidate, now_ms: int) -> int:
-    """Sends Vote to voters that have not responded, while they can change the result; returns when to try again."""
+    """Sends Vote to voters that have not responded, unless the election is lost; returns when to call it again."""
     deadline_ms = NEVER_MS
     if state.election.is_lost:
         return deadline_ms
@@ -132,9 +132,9 @@ def ask_for_votes(node: NodeContext, state: Prospective | Candidate, now_ms: int
 
 
 def _vote_request(node: NodeContext, state: Prospective | Candidate, voter: ReplicaKey) -> VoteRequest:
-    # A voter votes for the log that the candidate names, so that log must survive a crash of the candidate: it names
-    # the durable end. Kafka's candidates name the end of the log, as they flush every append at once. A pre-vote names
-    # the same end. Otherwise a candidate that cannot win yet could win the pre-vote and raise the epoch.
+    # A voter compares its log with the end in this request, so that end must survive a crash of the candidate: it is
+    # the durable end. Kafka's candidates send the log's end, as they flush every append at once. A pre-vote has the
+    # same end as the vote; otherwise a candidate that cannot win the vote could win the pre-vote and raise the epoch.
     end = node.durable_end
     partition = VoteRequestPartitionData(
         replica_epoch=state.epoch,
@@ -155,7 +155,7 @@ def _vote_request(node: NodeContext, state: Prospective | Candidate, voter: Repl
 def on_vote_response(
     node: NodeContext, voter_id: int, request: VoteRequest, response: VoteResponse, now_ms: int
 ) -> bool:
-    """Counts the response; `connections` has dropped responses to earlier elections and pre-votes.
+    """Counts a voter's response; `connections` has dropped responses to earlier elections and pre-votes.
 
     Source: handleVoteResponse.
     """
@@ -182,7 +182,7 @@ def on_vote_response(
 
 
 def settle(node: NodeContext, state: Prospective | Candidate, now_ms: int) -> None:
-    """Changes the state if the election is decided; a Candidate that has lost waits for its time-out."""
+    """Changes the state if the election is won or a pre-vote is lost; a Candidate that has lost waits."""
     election = state.election
     if type(state) is Prospective:
         if election.is_won:
@@ -198,7 +198,7 @@ def settle(node: NodeContext, state: Prospective | Candidate, now_ms: int) -> No
 
 
 def lose_pre_vote(node: NodeContext, state: Prospective, now_ms: int) -> None:
-    """Follows the known leader again, or looks for one. Source: prospectiveTransitionAfterElectionLoss."""
+    """Follows the known leader again, or becomes Unattached. Source: prospectiveTransitionAfterElectionLoss."""
     if state.leader_id >= 0 and node.config.listener in state.leader_endpoints:
         node.quorum.become_follower(state.epoch, state.leader_id, state.leader_endpoints, now_ms, Event.PRE_VOTE_LOST)
     else:
@@ -206,14 +206,14 @@ def lose_pre_vote(node: NodeContext, state: Prospective, now_ms: int) -> None:
 
 
 def seek_election(node: NodeContext, event: Event, now_ms: int) -> None:
-    """Starts an election, with pre-votes first if the level has them."""
+    """Starts an election; 4.x begins it with pre-votes."""
     if not node.quorum.pre_vote:
         stand_for_election(node, event, now_ms)
         return
     node.quorum.become_prospective(event, now_ms)
     state = node.quorum.state
     assert type(state) is Prospective
-    settle(node, state, now_ms)  # An only voter has won.
+    settle(node, state, now_ms)  # An only voter has already won, with its own pre-vote.
 
 
 def stand_for_election(node: NodeContext, event: Event, now_ms: int) -> None:
@@ -227,9 +227,9 @@ def stand_for_election(node: NodeContext, event: Event, now_ms: int) -> None:
 def backoff_ms(node: NodeContext, retries: int) -> int:
     """The back-off after `retries` lost elections in a row: random, with a bound that doubles each time.
 
-    Kafka 3.9 draws first and then caps at quorum.election.backoff.max.ms. After some ten lost elections nearly all
-    draws are the cap: two candidates that need each other's vote keep starting elections at the same time. Here the cap
-    bounds the range of the draw.
+    Kafka 3.9 draws a number, then limits it to quorum.election.backoff.max.ms. After some ten lost elections nearly all
+    results are that limit, and two candidates that need each other's vote keep starting elections at the same time.
+    Here the limit bounds the range from which the number is drawn.
     """
     most_ms = node.config.election_backoff_max_ms
     steps = min(2 << min(20, retries - 1), most_ms // BACKOFF_BASE_MS + 1)

@@ -22,13 +22,13 @@ OFFSETS: Final = (
     "cleaner-offset-checkpoint",
 )
 VERSION: Final = 0
-MOST_EPOCHS_BYTES: Final = 1 << 24  # Half a million leader epochs of one partition, or more.
-MOST_OFFSETS_BYTES: Final = 1 << 26  # 200,000 partitions of the longest names.
-FEW_LETTERS: Final = 1 << 14
+MOST_EPOCHS_BYTES: Final = 1 << 24  # Size limit of a leader-epoch-checkpoint, enough for half a million epochs.
+MOST_OFFSETS_BYTES: Final = 1 << 26  # Size limit of an offset checkpoint: 200,000 partitions with the longest names.
+FEW_LETTERS: Final = 1 << 14  # Parsed files of at most so many characters are cached.
 INT32: Final = 32
 INT64: Final = 64
-_LINE_END: Final = re.compile(r"\r\n|\r|\n")  # The line ends of BufferedReader.readLine, without Unicode's others.
-# A file as kcore and Kafka write it is read in one step; other files are read line by line.
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")  # As BufferedReader.readLine; str.splitlines knows more line ends.
+# Matches files as kcore and Kafka write them, which are then parsed in one step; others are parsed line by line.
 _PLAIN_EPOCHS: Final = re.compile(r"0\n([0-9]{1,9})\n((?:[0-9]{1,9} [0-9]{1,18}\n)*)")
 _BLANKS: Final = re.compile(r"[ \t\n\x0b\f\r]+")  # Java's \s
 
@@ -44,7 +44,7 @@ class TopicPartition(NamedTuple):
 
 
 def parse_leader_epochs(text: str) -> list[EpochEntry]:
-    """The entries of a leader-epoch-checkpoint in the file's order; raises StorageError with an invalid line."""
+    """The entries of a leader-epoch-checkpoint in the file's order; a StorageError quotes an invalid line."""
     if plain := _PLAIN_EPOCHS.fullmatch(text):
         numbers = [*map(int, plain[2].split())]
         if len(numbers) == 2 * int(plain[1]):
@@ -61,7 +61,7 @@ def format_leader_epochs(entries: Iterable[tuple[int, int]]) -> str:
 
 
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
-    """Offsets by partition, in the file's order; raises StorageError with an invalid line."""
+    """Offsets by partition, in the file's order; a StorageError quotes an invalid line."""
     return {
         TopicPartition(topic, _integer(partition, INT32, line)): _integer(offset, INT64, line)
         for line, (topic, partition, offset) in _entries(text, 3)
@@ -69,7 +69,7 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
 
 
 def format_offsets(offsets: Mapping[tuple[str, int], int]) -> str:
-    """The file's content, in the mapping's order; raises StorageError for a topic that could not be read again."""
+    """The content of an offset checkpoint, in the mapping's order; StorageError for a topic that is no valid field."""
     for topic, _ in offsets:
         if not topic or _BLANKS.search(topic):
             raise StorageError(f"{topic!r} is no topic's name")
@@ -84,7 +84,7 @@ def read_leader_epochs(path: Path, files: FileSystem = OS) -> list[EpochEntry]:
 
 
 def write_leader_epochs(path: Path, entries: Iterable[tuple[int, int]], files: FileSystem = OS) -> None:
-    """Replaces the file, atomically."""
+    """Replaces a leader-epoch-checkpoint atomically; `entries` are (epoch, start offset) pairs."""
     write_atomically(path, format_leader_epochs(entries).encode(), files)
 
 
@@ -96,24 +96,24 @@ def read_offsets(path: Path, files: FileSystem = OS) -> dict[TopicPartition, int
 
 
 def write_offsets(path: Path, offsets: Mapping[tuple[str, int], int], files: FileSystem = OS) -> None:
-    """Replaces the file, atomically."""
+    """Replaces an offset checkpoint atomically; `offsets` are by topic and partition."""
     write_atomically(path, format_offsets(offsets).encode(), files)
 
 
 @lru_cache(maxsize=64)
 def _few_leader_epochs(text: str) -> Sequence[EpochEntry]:
-    """As `parse_leader_epochs`, cached: a start reads the same short files several times."""
+    """Returns the result of `parse_leader_epochs` from a cache: a start reads the same short files several times."""
     return parse_leader_epochs(text)
 
 
 @lru_cache(maxsize=64)
 def _few_offsets(text: str) -> Mapping[TopicPartition, int]:
-    """As `parse_offsets`, cached."""
+    """Returns the result of `parse_offsets` from a cache, for the same reason as `_few_leader_epochs`."""
     return parse_offsets(text)
 
 
 def lines_of(text: str) -> Iterator[str]:
-    """The lines as Java's BufferedReader returns them; the last one may lack its line end."""
+    """The lines as Java's BufferedReader returns them, without line ends; the last line may have none."""
     begin = 0
     for end in _LINE_END.finditer(text):
         yield text[begin : end.start()]
@@ -123,7 +123,7 @@ def lines_of(text: str) -> Iterator[str]:
 
 
 def fields_of(line: str) -> list[str]:
-    """The fields as Java's split returns them: a leading blank makes an empty field, trailing blanks do not."""
+    """The fields as Java's split returns them: a leading blank makes an empty field, trailing blanks make none."""
     fields = _BLANKS.split(line)
     while fields and not fields[-1]:
         fields.pop()
@@ -131,10 +131,10 @@ def fields_of(line: str) -> list[str]:
 
 
 def _entries(text: str, width: int) -> Iterator[tuple[int, list[str]]]:
-    """The line number and the fields of every entry."""
+    """The line number and the fields of every entry of a checkpoint; each entry must have `width` fields."""
     lines = lines_of(text)
     if (version := next(lines, None)) is None:
-        return  # Kafka creates the file before it has any entry.
+        return  # Kafka creates an empty file before it writes entries.
     if _integer(version, INT32, 1) != VERSION:
         raise StorageError(f"line 1: version {version:.60}, not {VERSION}")
     if (promised := next(lines, None)) is None:
@@ -150,7 +150,7 @@ def _entries(text: str, width: int) -> Iterator[tuple[int, list[str]]]:
 
 
 def _integer(text: str, bits: int, line: int) -> int:
-    """Parses a number as Integer.parseInt or Long.parseLong does."""
+    """Parses a number of `bits` bits as Java's Integer.parseInt or Long.parseLong does."""
     if len(text) <= 40 and re.fullmatch(r"[+-]?[0-9]+", text):
         value = int(text)
         if -(1 << bits - 1) <= value < 1 << bits - 1:
@@ -159,7 +159,7 @@ def _integer(text: str, bits: int, line: int) -> int:
 
 
 def _natural(text: str, bits: int, line: int) -> int:
-    """As `_integer`, for a number that is never negative."""
+    """Parses a number as `_integer` does; raises StorageError if it is negative."""
     if (value := _integer(text, bits, line)) < 0:
         raise StorageError(f"line {line}: {value} is negative")
     return value

@@ -1,8 +1,8 @@
 """Accesses files: opens regular files only, and reads no more than a format allows.
 
 Small files are read as a whole, with their path in every error, and replaced atomically: a crash leaves the old or the
-new content. `FileSystem` is the interface of storage to the operating system. `OS` is the real one; the simulated one
-(`kcore.sim.kernel.file_system`) loses unsynced bytes at a power cut.
+new content. `FileSystem` is the interface of storage to the operating system. `OS` implements it with `os`; the
+simulated file system (`kcore.sim.kernel.file_system`) loses unsynced bytes at a power cut.
 """
 
 import errno
@@ -20,9 +20,9 @@ from typing import Final, Protocol
 from kcore.errors import ArgumentError, FileKindError, StorageError
 
 LOCK: Final = ".lock"
-SMALL: Final = 1 << 20  # A bound in bytes for quorum-state, meta.properties and partition.metadata.
-MOST_CLUSTER_FILE: Final = 1 << 30  # A bound for a ZooKeeper dump: three million partitions, or more.
-_PIECE: Final = 1 << 20
+SMALL: Final = 1 << 20  # Size limit, in bytes, of quorum-state, meta.properties and partition.metadata.
+MOST_CLUSTER_FILE: Final = 1 << 30  # Size limit, in bytes, of a ZooKeeper dump: more than three million partitions.
+_PIECE: Final = 1 << 20  # Bytes that one read of a file takes at most.
 _KINDS: Final = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a FIFO",
@@ -35,46 +35,46 @@ _KINDS: Final = {
 class FileSystem(Protocol):
     """The file operations of storage, named as in `os`; files are descriptors. They raise OSError as `os` does.
 
-    A file's bytes are durable after `fsync`, its name after `fsync_folder` of its folder. A power cut may take the
-    rest.
+    A file's bytes are durable after `fsync`, its name after `fsync_folder` of its folder. A power cut may lose all
+    other changes.
     """
 
     def open(self, path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
-        """Opens a regular file. Raises FileKindError for anything else, where opening or reading could hang."""
+        """Opens a regular file. Raises FileKindError for other kinds, as opening or reading these could hang."""
 
     def close(self, file: int) -> None: ...
     def dup(self, file: int) -> int: ...
     def size(self, file: int) -> int: ...
     def pread(self, file: int, size: int, position: int) -> bytes: ...
     def map(self, file: int, size: int) -> mmap.mmap | bytes:
-        """Maps the first `size` bytes for reading; `size` is above 0. Raises ValueError if the file has fewer."""
+        """Maps the first `size` bytes for reading; `size` is above 0. Raises ValueError if the file is shorter."""
 
     def write(self, file: int, data: bytes | memoryview) -> int:
-        """Writes some of `data`; returns how many bytes."""
+        """Writes a first part of `data`; returns how many bytes were written."""
 
     def ftruncate(self, file: int, size: int) -> None: ...
     def protect(self, file: int) -> None:
-        """Removes all write permissions of a file."""
+        """Removes all write permissions from a file."""
 
     def fsync(self, file: int) -> None: ...
     def lock(self, file: int) -> bool:
         """Locks the file for this process until it is closed; False if another process has locked it."""
 
     def is_there(self, path: Path) -> bool:
-        """Whether the path exists; a dangling link counts, as the file must not be created again."""
+        """Whether the path exists; true for a dangling link, whose file must not be created again."""
 
     def names(self, folder: Path) -> list[str]: ...
     def size_of(self, path: Path) -> int: ...
     def replace(self, source: Path, target: Path) -> None: ...
     def unlink(self, path: Path) -> None: ...
     def mkdir(self, folder: Path) -> None:
-        """Makes the folder and its parents, unless it exists."""
+        """Creates the folder and its parents, unless the folder exists."""
 
     def fsync_folder(self, folder: Path) -> None: ...
 
 
 class OsFileSystem:
-    """The real file system."""
+    """The operating system's files."""
 
     def open(self, path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
         return open_file(path, flags, mode)
@@ -148,8 +148,8 @@ class OsFileSystem:
 OS: Final = OsFileSystem()
 
 
-class naming:  # A class, as a generator-based context manager takes longer than the work inside it.
-    """A context manager that adds the file's path to a StorageError raised inside."""
+class naming:  # A class, as a generator-based context manager would take longer than the work inside it.
+    """A context manager that adds a file's path to a StorageError raised inside."""
 
     __slots__ = ("_path",)
 
@@ -165,7 +165,7 @@ class naming:  # A class, as a generator-based context manager takes longer than
 
 
 def checked_path(path: str | Path) -> Path:
-    """Checks a path from a caller; raises ArgumentError for another type, a NUL or surrogates."""
+    """Returns a caller's path as a Path; raises ArgumentError for another type, or if no file can have that name."""
     if not isinstance(path, str | os.PathLike):
         raise ArgumentError(f"a path is a text or a Path, not {path!r:.60}")
     try:
@@ -178,14 +178,14 @@ def checked_path(path: str | Path) -> Path:
 
 
 def is_there(path: Path, files: FileSystem = OS) -> bool:
-    """Whether the path exists; a dangling link counts, as the file must not be created again."""
+    """Whether the path exists; true for a dangling link, whose file must not be created again."""
     return files.is_there(path)
 
 
 def open_file(path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
-    """Opens a regular file. Raises FileKindError for anything else, where opening or reading could hang."""
+    """Opens a regular file. Raises FileKindError for other kinds, as opening or reading these could hang."""
     with suppress(FileNotFoundError):  # With O_CREAT the file need not exist.
-        _check_regular(path, os.stat(path))  # Before opening, as opening a device may have effects.
+        _check_regular(path, os.stat(path))  # Checked before opening, as opening a device may have effects.
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, mode)
     try:
         _check_regular(path, os.fstat(descriptor))
@@ -206,8 +206,8 @@ def open_reader(path: str | Path) -> FileIO:
     return FileIO(open_file(path), "rb")
 
 
-class opened:  # As `naming`.
-    """A context manager that opens a descriptor and closes it in the end."""
+class opened:  # A class for the same reason as `naming`.
+    """A context manager that opens a file, returns its descriptor, and closes the file at the end."""
 
     __slots__ = ("_file", "_files")
 
@@ -223,21 +223,21 @@ class opened:  # As `naming`.
 
 
 def write_all(file: int, data: bytes, files: FileSystem = OS) -> None:
-    """Writes all of `data`; after a failure a part of it may have been written."""
+    """Writes all of `data`; after a failure, a part of `data` may have been written."""
     count = files.write(file, data)
     while count < len(data):
         count += files.write(file, memoryview(data)[count:])
 
 
 def write_file(path: Path, data: bytes, files: FileSystem = OS) -> None:
-    """Writes and syncs a file, created if it does not exist; does not sync its folder."""
+    """Writes and syncs a file, which is created if needed; does not sync its folder, and so not its name."""
     with opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, files=files) as file:
         write_all(file, data, files)
         files.fsync(file)
 
 
 def sync_file(path: Path, files: FileSystem = OS) -> None:
-    """Makes a file's bytes durable, whichever process wrote them."""
+    """Makes a file's bytes durable, even bytes that another process wrote."""
     with opened(path, files=files) as file:
         files.fsync(file)
 
@@ -254,7 +254,7 @@ def read_bytes(path: str | Path, most: int = SMALL, files: FileSystem = OS) -> b
     try:
         size = files.size(file)
         first = files.pread(file, min(_PIECE, most + 1), 0) if size <= most else b""
-        if len(first) == size:  # The usual case.
+        if len(first) == size:  # One read was enough, as for most files.
             return first
         data, size = bytearray(first), max(size, len(first))
         while size <= most and (piece := files.pread(file, min(_PIECE, most + 1 - len(data)), len(data))):
@@ -268,12 +268,12 @@ def read_bytes(path: str | Path, most: int = SMALL, files: FileSystem = OS) -> b
 
 
 def read_text(path: Path, most: int = SMALL, files: FileSystem = OS) -> str:
-    """Reads a UTF-8 file as `read_bytes` does; raises StorageError with the line that is not UTF-8."""
+    """Reads a UTF-8 file as `read_bytes` does; a StorageError names the first line that is not UTF-8."""
     return text_of(read_bytes(path, most, files))
 
 
 def text_of(data: bytes) -> str:
-    """Decodes UTF-8; raises StorageError with the line that is not UTF-8."""
+    """Decodes UTF-8; a StorageError names the first line that is not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -283,18 +283,18 @@ def text_of(data: bytes) -> str:
 
 @lru_cache(maxsize=64)
 def _beside(path: Path) -> Path:
-    """The temporary file's path, cached: the same few files are replaced often, and making a path takes long."""
+    """The path of a temporary file, cached: the same few files are replaced often, and creating a Path takes long."""
     return Path(f"{path}.tmp")
 
 
 @lru_cache(maxsize=1024)
 def path_in(folder: Path, name: str) -> Path:
-    """`folder / name`, cached: a start uses the same names several times."""
+    """Returns `folder / name` from a cache: a start uses the same names several times."""
     return folder / name
 
 
 def write_atomically(path: Path, data: bytes, files: FileSystem = OS) -> None:
-    """Replaces the file's content: after a crash at any moment it has the old content, or all of `data`.
+    """Replaces the file's content: after a crash at any moment the file has the old content, or all of `data`.
 
     As in Kafka, a temporary file is written, fsynced and renamed, and the folder is fsynced
     (Utils.atomicMoveWithFallback).
@@ -315,7 +315,7 @@ def write_atomically(path: Path, data: bytes, files: FileSystem = OS) -> None:
 
 
 def sync_folder(folder: Path, files: FileSystem = OS) -> None:
-    """Makes the names in a folder durable: a file is durable only once its name is."""
+    """Makes the names in a folder durable: a new file is durable only once its name is durable."""
     files.fsync_folder(folder)
 
 

@@ -1,4 +1,4 @@
-"""Reads and writes `meta.properties`: the node and the cluster of a log directory (KIP-500, KIP-858)."""
+"""Reads and writes `meta.properties`: the ids of a log directory, its node and its cluster (KIP-500, KIP-858)."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ class MetaProperties:
 
 @lru_cache(maxsize=64)
 def parse_meta_properties(data: bytes, *, needs_cluster_id: bool = True) -> MetaProperties:
-    """Parses the file; raises StorageError with the property that is missing or wrong; ignores unknown properties.
+    """Parses the file; a StorageError names the property that is missing or wrong. Ignores unknown properties.
 
     Cached: each start reads the file, which seldom changes.
     """
@@ -61,7 +61,7 @@ def parse_meta_properties(data: bytes, *, needs_cluster_id: bool = True) -> Meta
 
 
 def format_meta_properties(meta: MetaProperties, written_at: datetime) -> bytes:
-    """The file's content, dated `written_at`, which needs a time zone."""
+    """The file's content; `written_at` is the time in its comment, and needs a time zone."""
     properties = {"version": str(meta.version)}
     if meta.cluster_id is not None:
         properties["cluster.id"] = meta.cluster_id
@@ -79,10 +79,11 @@ def verify_directories(
     cluster_id: str | None = None,
     needs_directory_ids: bool = True,
 ) -> None:
-    """Checks the files of all log directories of one node together, by path of the directory (KIP-858).
+    """Checks that the files of all log directories of a node agree; `found` is by path of the directory (KIP-858).
 
-    Raises StorageError if a file names another node or cluster than expected, or than the files before it. Raises it as
-    well if a directory id is missing though needed, reserved, or used twice. Source: MetaPropertiesEnsemble.verify.
+    Raises StorageError if a file names another node or cluster than expected, or than the files before it. Also raises
+    it if a needed directory id is missing, or a directory id is reserved or used twice. Source:
+    MetaPropertiesEnsemble.verify.
     """
     seen: dict[Uuid, Path] = {}
     for path, meta in found.items():
@@ -103,10 +104,10 @@ def verify_directories(
 
 
 def with_directory_ids(found: Mapping[Path, MetaProperties], make_id: Callable[[], Uuid]) -> dict[Path, MetaProperties]:
-    """New content for the files that lack a directory.id, with generated ids; the node writes them when it starts.
+    """New content, with a generated directory.id, for each file that lacks one; the node writes it when it starts.
 
-    KRaft nodes need it for directories of an older release, and brokers in ZooKeeper mode before a migration; these
-    keep version 0. Source: KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble.Copier.
+    KRaft nodes need a directory.id in directories of an older release, brokers in ZooKeeper mode before a migration.
+    Files of ZooKeeper mode keep version 0. Source: KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble.Copier.
     """
     taken = {meta.directory_id for meta in found.values()}
     changed: dict[Path, MetaProperties] = {}
@@ -126,12 +127,12 @@ def read_meta_properties(path: Path, *, needs_cluster_id: bool = True, files: Fi
 
 
 def write_meta_properties(path: Path, meta: MetaProperties, files: FileSystem = OS) -> None:
-    """Replaces the file, atomically, dated now."""
+    """Replaces the file atomically; its comment has the present time."""
     write_atomically(path, format_meta_properties(meta, datetime.now(UTC)), files)
 
 
 def uuid_of(name: str, text: str) -> Uuid:
-    """Parses a uuid as Kafka's Uuid.fromString does; raises StorageError with the property's name."""
+    """Parses the uuid `text` as Kafka's Uuid.fromString does; a StorageError names the property `name`."""
     if not re.fullmatch(r"[0-9A-Za-z_-]{22}(==)?", text):
         raise StorageError(f"{name}: {text!r:.60} is no uuid")
     return Uuid(text[:22])

@@ -1,4 +1,4 @@
-"""Reads and writes `partition.metadata`, the topic id of a partition's folder (KIP-516, PartitionMetadataFile)."""
+"""Reads and writes `partition.metadata`, a partition's file with its topic id (KIP-516, PartitionMetadataFile)."""
 
 import re
 from functools import lru_cache
@@ -17,7 +17,7 @@ PARTITION_METADATA: Final = "partition.metadata"
 
 @lru_cache(maxsize=64)  # Each start reads the file, which never changes.
 def parse_partition_metadata(text: str) -> Uuid:
-    """The topic id; accepts every version from 0 on, as Kafka does. Raises StorageError with the wrong line."""
+    """The topic id; accepts every version from 0 on, as Kafka does. A StorageError names the wrong line."""
     lines = [*islice(lines_of(text), 2)]
     version, topic_id = (_value(lines, number) for number in (1, 2))
     if not re.fullmatch(r"\+?[0-9]{1,10}", version):
@@ -47,5 +47,5 @@ def read_partition_metadata(path: Path, files: FileSystem = OS) -> Uuid:
 
 
 def write_partition_metadata(path: Path, topic_id: Uuid, files: FileSystem = OS) -> None:
-    """Replaces the file, atomically."""
+    """Replaces a partition.metadata file atomically."""
     write_atomically(path, format_partition_metadata(topic_id).encode(), files)

@@ -1,4 +1,4 @@
-"""Reads and writes java.util.Properties, as `load(InputStream)` and `store(Writer)` do."""
+"""Reads and writes files of java.util.Properties, as its methods `load(InputStream)` and `store(Writer)` do."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -17,21 +17,21 @@ _SEPARATOR: Final = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
-    """The properties in the file's order; of a repeated key the last value counts.
+    """The properties in the file's order; the last value of a repeated key counts.
 
-    Reads the bytes as ISO 8859-1, as Kafka does: it writes UTF-8 but reads by `load(InputStream)`. Raises StorageError
-    with the line of an invalid escape.
+    Reads the bytes as ISO 8859-1, as Kafka does, although Kafka writes UTF-8. A StorageError names the line of an
+    invalid escape.
     """
     properties = {}
     for number, line in _logical_lines(data.decode("latin-1")):
-        key = _KEY.match(line).group()  # type: ignore[union-attr]  # It matches nothing at worst.
+        key = _KEY.match(line).group()  # type: ignore[union-attr]  # The pattern always matches, perhaps no character.
         value = line[_SEPARATOR.match(line, len(key)).end() :]  # type: ignore[union-attr]
         properties[_unescaped(key, number)] = _unescaped(value, number)
     return properties
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, without blank lines and comments, and with continued lines joined."""
+    """Lines with their numbers, without blank lines and comments; joins a line that ends in a backslash to the next."""
     joined, begun = "", 0
     for number, line in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
         rest = line.lstrip(" \t\f")
@@ -58,15 +58,15 @@ def _unescaped(text: str, line: int) -> str:
 
     if "\\" not in text:
         return text
-    # Java's chars are UTF-16: two escapes may be the two halves of one character.
+    # Java's chars are UTF-16: two escapes may be the surrogates of one character.
     units = re.sub(r"\\(u.{0,4}|.?)", character, text, flags=re.DOTALL)
     return units.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def format_properties(properties: Mapping[str, str], written_at: datetime) -> bytes:
-    """The output of `store` with an empty comment, in the order of Java 17's hash table.
+    """The output of Java's `store` with an empty comment, in the order of Java 17's hash table.
 
-    `written_at` needs a time zone, as its name is in the date line.
+    `written_at` needs a time zone, whose name is in the date line.
     """
     lines = ["#", f"#{_java_date(written_at)}"]
     lines += [f"{_escaped(key, every_space=True)}={_escaped(properties[key])}" for key in _hash_order(properties)]

@@ -1,12 +1,12 @@
 """The queue of AssignReplicasToDirs, which reports the directories of this broker's replicas (KIP-858).
 
-The queue has one entry a partition, the newest. One request is in flight, with at most 2,250 assignments. Entries into
-or out of a failed directory go first. Each entry is compared with the image before it is sent, and dropped if it is
-obsolete. An assignment that the image already has is sent if another one was sent after it.
+The queue has only the newest entry of each partition. One request is in flight, with at most 2,250 assignments. Entries
+into or out of a failed directory are sent first. Each entry is compared with the image before it is sent, and dropped
+if it is obsolete. An assignment that the image already has is still sent if another one was sent after it.
 
 Source: AssignmentsManager, Assignment and AssignmentsManagerDeadlineFunction of 4.3.1. Three departures. Entries of
-failed directories are sent first and at once, as KIP-858 describes. A request that settles nothing counts as failed, so
-that refused entries back off. A waiting move gets an output when its assignment is superseded.
+failed directories are sent first and at once, as KIP-858 describes. If the controller accepts no entry of a request,
+the next request waits for a back-off. A waiting move gets an output when its assignment is superseded.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -29,11 +29,12 @@ from kcore.schema.log_dirs import (
 from kcore.types import Int32s, Uuid
 
 MAX_ASSIGNMENTS_PER_REQUEST: Final = 2_250  # AssignReplicasToDirsRequest
-BATCHING_MS: Final = 100  # How long a few entries wait for others.
-MAX_BACKOFF_MS: Final = 10_000
-NOISY_FAILURE_MS: Final = 120_000
-_MOST_DOUBLINGS: Final = 20
-# The controller, which has all that is committed, does not know the partition: so it is gone (KAFKA-17190).
+BATCHING_MS: Final = 100  # How long a few entries wait for further entries; also the first back-off.
+MAX_BACKOFF_MS: Final = 10_000  # The longest back-off after failed requests.
+NOISY_FAILURE_MS: Final = 120_000  # A refusal is logged if its entry was queued for longer.
+_MOST_DOUBLINGS: Final = 20  # Bound of the back-off's doublings.
+# Errors after which an entry is dropped: the controller has all committed records, so the partition was deleted
+# (KAFKA-17190).
 _GONE: Final = frozenset({int(Errors.UNKNOWN_TOPIC_ID), int(Errors.UNKNOWN_TOPIC_OR_PARTITION)})
 
 
@@ -41,7 +42,7 @@ class Placements(Protocol):
     """The directories in the newest image."""
 
     def directories_of(self, partitions: Sequence[TopicIdPartition]) -> list[Uuid | None]:
-        """The directory of this broker's replica of each partition; None where it has no replica."""
+        """The directory of this broker's replica of each partition; None for a partition without such a replica."""
 
     def leads_any(self, partitions: Sequence[TopicIdPartition]) -> bool:
         """Whether this broker leads any of the partitions."""
@@ -56,11 +57,11 @@ class Wanted(NamedTuple):
 
 
 class Entries(dict[TopicIdPartition, Wanted]):
-    """A first-in, first-out queue of entries; a newer entry of a partition keeps the place of the older one."""
+    """A first-in, first-out queue of entries; a newer entry replaces the partition's older entry at its position."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._line: list[TopicIdPartition] = []  # A snapshot of the keys, in reverse order; renewed when it is empty.
+        self._line: list[TopicIdPartition] = []  # A copy of the keys, in reverse order; copied again when it is empty.
 
     def take(self, count: int) -> list[tuple[TopicIdPartition, Wanted]]:
         """Removes at most `count` entries and returns them; an empty list only if the queue is empty."""
@@ -79,7 +80,7 @@ class Entries(dict[TopicIdPartition, Wanted]):
 class AssignmentQueue:
     """The assignments that the controller has not accepted yet.
 
-    `jitter()`: a random factor from 0.98 to 1.02.
+    `jitter()` returns a random factor from 0.98 to 1.02.
     """
 
     def __init__(self, broker_id: int, placements: Placements, jitter: Callable[[], float]) -> None:
@@ -94,7 +95,7 @@ class AssignmentQueue:
         self._tickets: dict[TopicIdPartition, list[int]] = {}
         self._tickets_in_flight: dict[TopicIdPartition, list[int]] = {}
         self._failed: set[Uuid] = set()
-        self._failures = 0  # Consecutive requests that settled nothing.
+        self._failures = 0  # Consecutive requests of which the controller accepted no entry.
         self._not_before_ms = 0
         self._send_at_ms: int | None = None
         self._outputs: list[AssignmentSettled | AssignmentsRefused] = []
@@ -119,7 +120,7 @@ class AssignmentQueue:
     def enqueue(
         self, partition: TopicIdPartition, directory: Uuid, reason: str, now_ms: int, ticket: int | None = None
     ) -> None:
-        """Queues the replica's directory, in place of an older entry; LOST for a directory that failed.
+        """Queues the assignment of a replica to `directory` in place of an older entry; LOST for a failed directory.
 
         Older tickets for the same directory stay valid.
         """
@@ -135,7 +136,7 @@ class AssignmentQueue:
         self._schedule(now_ms)
 
     def _supersede(self, partition: TopicIdPartition, directory: Uuid) -> None:
-        """Settles the tickets for other directories; the answer to the request in flight does not apply to them."""
+        """Settles the tickets for other directories as SUPERSEDED, even of assignments in flight."""
         queued = self._ready.get(partition) or self._urgent.get(partition)
         if queued is not None and queued.directory != directory:
             self._settle(self._tickets.pop(partition, ()), Outcome.SUPERSEDED)
@@ -144,7 +145,7 @@ class AssignmentQueue:
             self._settle(self._tickets_in_flight.pop(partition, ()), Outcome.SUPERSEDED)
 
     def enqueue_all(self, partitions: Collection[TopicIdPartition], directory: Uuid, reason: str, now_ms: int) -> None:
-        """As `enqueue`, for many replicas in one directory and without tickets."""
+        """Queues the assignments of many replicas to one directory, without tickets, as `enqueue` does."""
         if self._tickets or self._tickets_in_flight or self._failed:
             for partition in partitions:
                 self.enqueue(partition, directory, reason, now_ms)
@@ -153,7 +154,7 @@ class AssignmentQueue:
             self._schedule(now_ms)
 
     def cancel(self, partition: TopicIdPartition, directory: Uuid) -> bool:
-        """Removes the assignment from the queue. False if it was sent: then a correction has to be sent."""
+        """Removes the assignment from the queue. False if it was sent already: the caller must then correct it."""
         entries = self._ready if partition in self._ready else self._urgent
         is_sent = partition in self._sent or partition in self._in_flight
         if is_sent or entries.get(partition, _NOTHING).directory != directory:
@@ -163,7 +164,7 @@ class AssignmentQueue:
         return True
 
     def on_directory_failed(self, directory: Uuid) -> None:
-        """From now on entries into and out of the directory are sent first, and without waiting for a batch."""
+        """Records a failed directory: entries into and out of it are sent first, without waiting for a batch."""
         self._failed.add(directory)
         partitions = [*self._ready]
         for partition, place in zip(partitions, self._placements.directories_of(partitions), strict=True):
@@ -173,12 +174,12 @@ class AssignmentQueue:
             self._send_at_ms = self._not_before_ms
 
     def holds_into(self, directory: Uuid) -> bool:
-        """Whether an assignment into that directory has not been accepted yet."""
+        """Whether the controller has not yet accepted an assignment into the directory."""
         entries = (self._urgent, self._in_flight, self._ready)
         return any(each.directory == directory for part in entries for each in part.values())
 
     def on_image(self, partitions: Sequence[TopicIdPartition], places: Sequence[Uuid | None]) -> None:
-        """Drops the entries that the new image makes obsolete; None in `places`: the replica is gone."""
+        """Drops entries that the new image makes obsolete; None in `places` means that the replica was removed."""
         if not (self._sent or self._ready or self._urgent):
             return
         for partition, place in zip(partitions, places, strict=True):
@@ -207,7 +208,7 @@ class AssignmentQueue:
         return _request(self.broker_id, self.broker_epoch, batch)
 
     def _take(self, entries: Entries, batch: dict[TopicIdPartition, Wanted]) -> None:
-        """Fills the batch with the oldest entries that are still valid, and drops the others."""
+        """Fills the batch with the oldest entries that are still valid; drops obsolete entries."""
         sent = self._sent
         while entries and len(batch) < MAX_ASSIGNMENTS_PER_REQUEST:
             taken = entries.take(MAX_ASSIGNMENTS_PER_REQUEST - len(batch))
@@ -220,7 +221,10 @@ class AssignmentQueue:
                     sent[partition] = directory
 
     def _is_to_be_sent(self, partition: TopicIdPartition, directory: Uuid, place: Uuid | None) -> bool:
-        """False if the image has no replica, or already has its directory and no ticket waits for the controller."""
+        """Whether an entry must be sent.
+
+        False if the image has no such replica, or already has its directory and no ticket waits for the controller.
+        """
         if place is None:
             self._settle(self._tickets.pop(partition, ()), Outcome.DROPPED)
             return False
@@ -228,7 +232,7 @@ class AssignmentQueue:
         return not is_known or partition in self._tickets
 
     def on_response(self, response: AssignReplicasToDirsResponse | None, now_ms: int) -> None:
-        """Settles accepted entries and queues the others again; None: the request got no answer."""
+        """Settles accepted entries and queues the other entries again; `response` is None without an answer."""
         unanswered, self._in_flight = self._in_flight, {}
         tickets, self._tickets_in_flight = self._tickets_in_flight, {}
         refused: dict[TopicIdPartition, tuple[Wanted, int]] = {}
@@ -246,7 +250,7 @@ class AssignmentQueue:
         self._schedule(now_ms)
 
     def _put_back(self, entries: dict[TopicIdPartition, Wanted], tickets: dict[TopicIdPartition, list[int]]) -> None:
-        """Queues entries again, unless a newer one is queued. `tickets` has no superseded tickets."""
+        """Queues entries again, unless the partition has a newer entry. `tickets` has no superseded tickets."""
         for partition, wanted in entries.items():
             if partition not in self._ready and partition not in self._urgent:
                 self._put(partition, wanted)
@@ -259,7 +263,7 @@ class AssignmentQueue:
         sent: dict[TopicIdPartition, Wanted],
         tickets: dict[TopicIdPartition, list[int]],
     ) -> dict[TopicIdPartition, tuple[Wanted, int]]:
-        """Removes the answered assignments from `sent`; returns the refused ones, with their error codes."""
+        """Removes the answered assignments from `sent`; returns the refused assignments with their error codes."""
         refused: dict[TopicIdPartition, tuple[Wanted, int]] = {}
         for directory in response.directories:
             for topic in directory.topics:
@@ -293,12 +297,12 @@ class AssignmentQueue:
             self._ready[partition] = wanted
 
     def _is_urgent(self, partition: TopicIdPartition, wanted: Wanted) -> bool:
-        """Whether the replica goes into or out of a failed directory; LOST counts as failed."""
+        """Whether the assignment is into or out of a failed directory; LOST counts as failed."""
         into = wanted.directory
         return into == LOST_UUID or not self._failed.isdisjoint((into, self._placements.directories_of([partition])[0]))
 
     def _schedule(self, now_ms: int) -> None:
-        """Sets the send time, never later than before.
+        """Sets the time of the next request, never later than before.
 
         Urgent entries, and more entries than one request takes, are sent without waiting for a batch.
         """
@@ -310,7 +314,7 @@ class AssignmentQueue:
             self._send_at_ms = max(at_ms, self._not_before_ms)
 
     def _backoff_ms(self) -> int:
-        """ExponentialBackoff(100 ms, 2, 10 s, 0.02)."""
+        """The back-off after `_failures` failed requests, as Kafka's ExponentialBackoff(100 ms, 2, 10 s, 0.02)."""
         delay = min(BATCHING_MS << min(self._failures, _MOST_DOUBLINGS), MAX_BACKOFF_MS) * self._jitter()
         return min(int(delay), MAX_BACKOFF_MS)
 
@@ -350,7 +354,7 @@ def _request(broker_id: int, broker_epoch: int, batch: dict[TopicIdPartition, Wa
 
 
 class ImagePlacements:
-    """The `Placements` of an image that replay changes in place: looks up many directories at a time."""
+    """The `Placements` of an image that replay changes in place; looks up many directories in one call."""
 
     def __init__(self, image: ClusterImage, broker_id: int) -> None:
         self._image, self._broker_id = image, broker_id
@@ -360,7 +364,7 @@ class ImagePlacements:
         self._image = image
 
     def directories_of(self, partitions: Sequence[TopicIdPartition]) -> list[Uuid | None]:
-        """The directory of this broker's replica of each partition, or a reserved id; None where it has no replica."""
+        """The directory, or a reserved id, of this broker's replica of each partition; None without such a replica."""
         table = self._image.table
         if not partitions or self._broker_id not in table.brokers or not len(table):
             return [None] * len(partitions)

@@ -1,7 +1,7 @@
 """Places one broker's replicas in its log directories, moves them, and reports their places to the controller.
 
 The server calls `on_found` for each replica on its disks, then `catch_up` with all partitions of the first image. For
-each later delta it calls `on_stopped` for deleted partitions, then `catch_up` with the changed ones. After each call
+each later delta it calls `on_stopped` for deleted partitions, then `catch_up` with changed partitions. After each call
 the server performs `take_outputs()` in order, and appends no records meanwhile. `next_request` returns the request to
 the controller. When a disk operation fails, the server calls `on_directory_failed`, and skips the remaining outputs for
 partitions of that directory.
@@ -31,8 +31,8 @@ from kcore.types import Uuid
 
 FUTURE_SUFFIX: Final = "-future"
 _HEX_DIGITS: Final = 32  # The length of the Uuid in the name of a future replica's folder.
-_AT_A_TIME: Final = 10_000
-_CATCH_UP: Final = "the metadata log has another directory"
+_AT_A_TIME: Final = 10_000  # Partitions that are compared with the image in one step.
+_CATCH_UP: Final = "the metadata log has another directory"  # The reason of an assignment, for the log.
 
 
 class BrokerDirectories:
@@ -48,9 +48,9 @@ class BrokerDirectories:
         self.cordoned: Collection[Uuid] = ()
         self._placements = placements
         self._outputs: list[Output] = []
-        self._futures: dict[TopicIdPartition, Uuid] = {}  # Found at the start, and not processed yet.
-        self._creating: set[TopicIdPartition] = set()
-        self._withheld: set[TopicIdPartition] = set()
+        self._futures: dict[TopicIdPartition, Uuid] = {}  # Future replicas found at the start, not yet processed.
+        self._creating: set[TopicIdPartition] = set()  # Replicas whose creation the server has not reported yet.
+        self._withheld: set[TopicIdPartition] = set()  # Replicas that must not serve (Action.WITHHOLD).
         self.moves = Moves(self.queue, placements, self._output)
 
     def _output(self, output: Output) -> None:
@@ -65,10 +65,10 @@ class BrokerDirectories:
     def has_outputs(self) -> bool:
         return bool(self._outputs)
 
-    # The disks compared with the metadata log.
+    # Compares the disks with the metadata log.
 
     def on_found(self, partition: TopicIdPartition, found: FoundReplica) -> None:
-        """Records a replica that was found at the start and is not refused."""
+        """Records a replica that was found on the disks at the start, if `found.refused` is None."""
         assert found.refused is None
         self._outputs.extend(found.outputs)
         if found.current is not None:
@@ -79,7 +79,8 @@ class BrokerDirectories:
     def catch_up(self, partitions: Sequence[TopicIdPartition], now_ms: int) -> None:
         """Compares this broker's new or changed partitions with the image, and acts on the differences.
 
-        Called with all partitions when metadata.version reaches 3.7-IV2; before, nothing is reported (KAFKA-16131).
+        Must be called with all partitions when metadata.version reaches 3.7-IV2: below it, the broker sends no
+        assignments (KAFKA-16131).
         """
         for first in range(0, len(partitions), _AT_A_TIME):
             some = partitions[first : first + _AT_A_TIME]
@@ -107,7 +108,10 @@ class BrokerDirectories:
                     self.queue.enqueue_all(misplaced, directory, _CATCH_UP, now_ms)
 
     def _actions(self, partition: TopicIdPartition, assigned: Uuid, place: Uuid | None) -> tuple[Action, ...]:
-        """No actions while the replica is being created, or while the controller may have the target of its move."""
+        """The actions for a partition.
+
+        Empty while its replica is being created, or while the controller may have the target of its move.
+        """
         move = self.moves.get(partition)
         if partition in self._creating or (move is not None and move.is_asked):
             return ()
@@ -134,22 +138,22 @@ class BrokerDirectories:
             self._outputs.append(DeleteFuture(partition, self._futures.pop(partition)))
         elif action is Action.WITHHOLD:
             self._withheld.add(partition)
-        elif action is not Action.ASSIGN:  # The assignment follows when the replica has a directory.
+        elif action is not Action.ASSIGN:  # A replica without a directory is assigned when it is created.
             place = self.places.get(partition)
             self.moves.begin(_RESUMES[action], partition, place, self._futures.pop(partition), now_ms)
 
     def on_created(self, partition: TopicIdPartition, directory: Uuid, now_ms: int) -> None:
-        """CreateReplica succeeded."""
+        """Called after CreateReplica has succeeded in `directory`."""
         self._creating.discard(partition)
         self._set_place(partition, directory)
         self._assign_place(partition, now_ms)
 
     def on_not_created(self, partition: TopicIdPartition) -> None:
-        """CreateReplica failed with its directory. `catch_up` tries again when the image changes."""
+        """Called after CreateReplica has failed. `catch_up` tries again when the image changes."""
         self._creating.discard(partition)
 
     def on_stopped(self, partition: TopicIdPartition, now_ms: int) -> None:
-        """The topic is deleted or the partition reassigned. The server deletes the current log."""
+        """Called when the topic was deleted or the partition reassigned. The server deletes the current log."""
         self.moves.on_event(Event.STOP, partition, now_ms)
         future = self._futures.pop(partition, None)
         if future in self.failures.online:
@@ -220,15 +224,15 @@ class BrokerDirectories:
         return Errors.NONE
 
     def on_caught_up(self, partition: TopicIdPartition, now_ms: int) -> None:
-        """The future replica ends at the same offset as the current one."""
+        """Called when the future replica ends at the same offset as the current replica."""
         self.moves.on_event(Event.CAUGHT_UP, partition, now_ms)
 
     def on_behind(self, partition: TopicIdPartition, now_ms: int) -> None:
-        """Promote failed, because records were appended before. Nothing was renamed."""
+        """Called when Promote was refused, because the current replica has more records. Nothing was renamed."""
         self.moves.on_event(Event.BEHIND, partition, now_ms)
 
     def on_promoted(self, partition: TopicIdPartition, now_ms: int) -> None:
-        """Promote succeeded: the target's log is the current one and has its name."""
+        """Called after Promote has succeeded: the target's log is now the current log and has its name."""
         move = self.moves.get(partition)
         if move is not None:
             self._set_place(partition, move.target)
@@ -238,7 +242,10 @@ class BrokerDirectories:
     # Failures, the controller, and time.
 
     def on_directory_failed(self, directory: Uuid, now_ms: int) -> None:
-        """A disk operation failed. The directory's replicas are offline until a restart; the server stops them."""
+        """Called when a disk operation failed. The directory's replicas are offline until a restart.
+
+        The server stops these replicas.
+        """
         if directory not in self.failures.online:
             return
         self._outputs.extend(self.failures.on_failed(directory, now_ms))
@@ -253,21 +260,21 @@ class BrokerDirectories:
         return request
 
     def on_response(self, response: AssignReplicasToDirsResponse | None, now_ms: int) -> None:
-        """The answer to the request in flight; None: it got no answer."""
+        """Called with the answer to the request in flight; None without an answer."""
         self.queue.on_response(response, now_ms)
         self._settle(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Stops the broker if the controller has not learnt of a failed directory in time."""
+        """Stops the broker if the controller has not acknowledged a failed directory in time."""
         self._outputs.extend(self.failures.tick(now_ms, self._leads_in, self.queue.holds_into))
 
     def _leads_in(self, directory: Uuid) -> bool:
-        """Uses the replicas' real directories: the image may not have them yet."""
+        """Whether this broker leads a partition in the directory; the image may not have the replicas' directories."""
         return self._placements.leads_any([each for each, place in self.places.items() if place == directory])
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` or `next_request` must be called."""
+        """When the server must call `tick` or `next_request`; None if neither is due."""
         deadlines = (self.failures.next_deadline_ms, self.queue.next_deadline_ms)
         return min((each for each in deadlines if each is not None), default=None)
 

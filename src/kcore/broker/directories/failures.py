@@ -1,4 +1,4 @@
-"""Directories that fail while a broker runs: its heartbeats list them, and the broker may have to stop (KIP-858).
+"""Tracks directories that fail while a broker runs: heartbeats list them, and the broker may have to stop (KIP-858).
 
 Source: BrokerLifecycleManager, LogManager.handleLogDirFailure, ReplicaManager.handleLogDirFailure of 4.3.1. Three
 departures. A broker without an acknowledgement stops only if it leads a partition in the directory, as KIP-858
@@ -13,14 +13,14 @@ from kcore.broker.directories.outputs import HeartbeatNow, ShutDown
 from kcore.types import Uuid
 
 LOG_DIR_FAILURE_TIMEOUT_MS: Final = 30_000  # The default of log.dir.failure.timeout.ms.
-RECHECK_MS: Final = 1_000
+RECHECK_MS: Final = 1_000  # Between two checks of a failed directory after the time-out.
 
 
 class DirectoryFailures:
-    """The failed directories. `online`: the directories that could be opened; `configured`: how many there should be.
+    """The failed directories. `online`: the directories that could be opened; `configured`: the configured number.
 
-    `metadata_directory`: the one with the metadata log; the broker stops if it fails. `is_migrating`: the broker is
-    still in ZooKeeper mode, where the controller has no directories.
+    `metadata_directory`: the directory with the metadata log; the broker stops if it fails. `is_migrating`: the broker
+    is still in ZooKeeper mode, where the controller has no directories.
     """
 
     def __init__(
@@ -35,8 +35,8 @@ class DirectoryFailures:
         self.online = set(online)
         self.is_migrating = is_migrating
         self._configured, self._timeout_ms, self._metadata = configured, timeout_ms, metadata_directory
-        self._offline: dict[Uuid, int] = {}  # In the order of failure, with the time of the next check.
-        self._acknowledged: set[Uuid] = set()
+        self._offline: dict[Uuid, int] = {}  # The time of the next check by directory, in the order of failure.
+        self._acknowledged: set[Uuid] = set()  # Failed directories that the controller knows.
 
     @property
     def has_offline(self) -> bool:
@@ -67,12 +67,12 @@ class DirectoryFailures:
         return [HeartbeatNow()]
 
     def on_heartbeat_accepted(self, offline_log_dirs: Collection[Uuid]) -> None:
-        """The controller has accepted a heartbeat that listed these directories."""
+        """Called when the controller has accepted a heartbeat that listed these directories."""
         self._acknowledged.update(self._offline.keys() & {*offline_log_dirs})
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` must be called."""
+        """When the server must call `tick`; None if no directory has failed."""
         return min(self._offline.values(), default=None)
 
     def tick(
@@ -80,8 +80,8 @@ class DirectoryFailures:
     ) -> list[HeartbeatNow | ShutDown]:
         """Stops a broker that leads in a failed directory, if the controller has not acknowledged it in time.
 
-        `leads_in`: whether this broker leads a partition in the directory. `owes`: whether the controller has yet to
-        accept an assignment into the directory. Each directory is checked at its deadline, then every second.
+        `leads_in`: whether this broker leads a partition in the directory. `owes`: whether the controller has not yet
+        accepted an assignment into the directory. Each directory is checked at its deadline, then every second.
         """
         for directory, deadline_ms in self._offline.items():
             if now_ms < deadline_ms:

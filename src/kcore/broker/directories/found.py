@@ -1,9 +1,8 @@
 """Chooses among the logs of one replica that a broker finds in its directories at the start.
 
 A crash during a move leaves a current and a future replica. A crash or a disk failure during a promotion can leave two
-current replicas. With two, Kafka stops and asks the operator to delete one by hand (LogManager.loadLog). Here the
-metadata log decides. A replica is promoted only after the metadata log has its directory, so the log in that directory
-is the promoted one.
+current replicas: Kafka then stops, and an operator must delete one of them (LogManager.loadLog). Here the metadata log
+decides: a replica is promoted only after the metadata log has its directory, so the log in that directory is valid.
 """
 
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from kcore.types import Uuid
 
 @dataclass(frozen=True, slots=True)
 class FoundLog:
-    """A folder of a replica in an online directory."""
+    """A folder with a log of a replica, in an online directory."""
 
     directory: Uuid
     is_future: bool  # The folder's name ends in `-future`.
@@ -23,18 +22,18 @@ class FoundLog:
 
 @dataclass(frozen=True, slots=True)
 class FoundReplica:
-    """The logs of one partition that are kept. `current` and `future`: their directories, None for no log."""
+    """The logs of one partition that are kept: the directories of the current and the future log, None without one."""
 
     current: Uuid | None
     future: Uuid | None
-    outputs: tuple[DropSource | DeleteFuture, ...] = ()  # Performed before anything else.
-    refused: str | None = None  # Why the broker must not start: it is unknown which log is valid.
+    outputs: tuple[DropSource | DeleteFuture, ...] = ()  # Deletions that the server performs first.
+    refused: str | None = None  # The reason why the broker must not start: any of several logs may be valid.
 
 
 def settle_found(partition: TopicIdPartition, logs: Sequence[FoundLog], assigned: Uuid) -> FoundReplica:
-    """Chooses the current and the future log, and deletes the others.
+    """Chooses the current and the future log; the outputs delete all other logs.
 
-    `logs`: the logs with this topic id; all other logs are strays. `assigned`: the directory in the metadata log.
+    `logs`: the logs with this topic id; logs with another id are strays. `assigned`: the directory in the metadata log.
     """
     currents = sorted(each.directory for each in logs if not each.is_future)
     futures = sorted(each.directory for each in logs if each.is_future)

@@ -4,8 +4,8 @@ Source: ReplicaManager.alterReplicaLogDirs, handleLogDirFailure, ReplicaAlterLog
 failed source is assigned LOST, as KIP-858 describes. An assignment that was not sent yet is removed from the queue.
 Below metadata.version 3.7-IV2 a replica that has caught up is promoted without the controller.
 
-The source is the directory of the current replica, the target that of the future replica. A move ends in State.NONE,
-with the replica in either directory. A crash is not an event: `found.py` sorts out the logs at the next start.
+The source is the directory of the current replica, the target is the directory of the future replica. A move ends in
+State.NONE, with the replica in either directory. A crash is not an event: `found.py` chooses the log at the next start.
 """
 
 from collections.abc import Callable
@@ -31,18 +31,18 @@ from kcore.types import Uuid
 
 
 class State(Enum):
-    """How far the move of one partition's replica is."""
+    """The state of the move of one partition's replica."""
 
     NONE = "none"  # There is no move.
     COPYING = "copying"  # The copy has not caught up since the last assignment; the controller has the source.
-    ASKING = "asking"  # The assignment to the target is queued or sent; the copy goes on.
-    ACCEPTED = "accepted"  # The controller has the target; the copy goes on until it has caught up again.
+    ASKING = "asking"  # The assignment to the target is queued or sent; the copying continues.
+    ACCEPTED = "accepted"  # The controller has the target; the copying continues until it has caught up again.
     PROMOTING = "promoting"  # The future replica is being renamed.
     PROMOTING_ALONE = "promoting, without a source"  # The source's directory failed, or there was no source.
 
 
 class Event(Enum):
-    """What happens to a move."""
+    """An event that changes the state of a move."""
 
     BEGIN = "AlterReplicaLogDirs"
     RESUME = "a future replica was found"  # The controller has a directory other than the target.
@@ -75,7 +75,7 @@ class Do(Enum):
 
 
 class Step(NamedTuple):
-    """The next state, and the operations."""
+    """The result of an event: the next state, and the operations to perform."""
 
     state: State
     do: tuple[Do, ...] = ()
@@ -85,7 +85,7 @@ _PROMOTE: Final = Step(State.PROMOTING, (Do.STOP_COPY, Do.PROMOTE))
 _STOPPED: Final = Step(State.NONE, (Do.STOP_COPY, Do.DELETE_FUTURE))
 _LEFT: Final = Step(State.NONE, (Do.STOP_COPY,))  # The files of a failed directory are not touched.
 
-# When the source fails, the future replica may lack records. It is kept: the next start may need it.
+# When the source fails, the future replica may lack records. It is kept nevertheless, as the next start may need it.
 TRANSITIONS: Final[dict[tuple[State, Event], Step]] = {
     (State.NONE, Event.BEGIN): Step(State.COPYING, (Do.CREATE_FUTURE, Do.START_COPY)),
     (State.NONE, Event.RESUME): Step(State.COPYING, (Do.START_COPY,)),
@@ -125,7 +125,7 @@ TRANSITIONS: Final[dict[tuple[State, Event], Step]] = {
 
 
 def next_step(state: State, event: Event, story: object) -> Step:
-    """The step for a state and an event; AssertionError with the move's history for an illegal event."""
+    """The step for a state and an event. An illegal event raises AssertionError with `story`, the move's history."""
     step = TRANSITIONS.get((state, event))
     assert step is not None, f"{event.value} in the state {state.value}: {story}"
     return step
@@ -142,9 +142,9 @@ class Move:
     source: Uuid | None  # None if there is no current replica.
     target: Uuid
     state: State = State.NONE
-    is_asked: bool = False  # The controller may have the target: `catch_up` then leaves the replica alone.
+    is_asked: bool = False  # The controller may have the target; `catch_up` then takes no action for the replica.
     ticket: int | None = None  # The ticket of the pending assignment.
-    story: list[Event] = field(default_factory=list)
+    story: list[Event] = field(default_factory=list)  # The last events.
 
 
 class Moves:
@@ -170,7 +170,7 @@ class Moves:
         self._go(move, event, now_ms)
 
     def on_event(self, event: Event, partition: TopicIdPartition, now_ms: int) -> Move | None:
-        """Applies the event. Returns the partition's move; None if the move has ended, so that the event is late."""
+        """Applies the event to the partition's move, and returns the move; None if the move has already ended."""
         move = self._moves.get(partition)
         if move is not None:
             if event is Event.CAUGHT_UP and move.state is State.COPYING and not self._queue.is_supported:
@@ -179,13 +179,13 @@ class Moves:
         return move
 
     def on_settled(self, ticket: int, outcome: Outcome, now_ms: int) -> None:
-        """The result of an assignment that a move waits for; ignored if the move has withdrawn the assignment."""
+        """Called with the result of a move's assignment; ignored if the move has withdrawn the assignment."""
         move = self._tickets.pop(ticket, None)
         if move is not None and move.ticket == ticket:
             self._go(move, Event.ACCEPT if outcome is Outcome.ACCEPTED else Event.UNASK, now_ms)
 
     def on_directory_failed(self, directory: Uuid, now_ms: int) -> None:
-        """Ends the moves into the directory and out of it, as the table says."""
+        """Applies the failure of a directory to all moves into it and out of it."""
         for move in [*self._moves.values()]:
             if move.target == directory:
                 self._go(move, Event.TARGET_FAILED, now_ms)

@@ -1,4 +1,4 @@
-"""The operations that `BrokerDirectories` asks the server to perform, as data, in order."""
+"""The outputs of `BrokerDirectories`: operations as data, which the server performs in order."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -13,13 +13,13 @@ class Outcome(Enum):
     """The result of an assignment that has a ticket."""
 
     ACCEPTED = "accepted"  # The metadata log has the assignment.
-    SUPERSEDED = "superseded"  # Another directory was queued; the controller may have written this one before.
+    SUPERSEDED = "superseded"  # Another assignment was queued; the controller may have written this one before.
     DROPPED = "dropped"  # The broker no longer has a replica of the partition.
 
 
 @dataclass(frozen=True, slots=True)
 class AssignmentSettled:
-    """The result of the assignment with this ticket; one for each ticket."""
+    """The result of the assignment with this ticket; exactly one follows for each ticket."""
 
     ticket: int
     outcome: Outcome
@@ -30,7 +30,7 @@ class AssignmentsRefused:
     """A log line: the controller has refused assignments for over two minutes. The broker sends them again."""
 
     count: int
-    partition: TopicIdPartition  # The first refused one.
+    partition: TopicIdPartition  # The partition of the first refused assignment.
     directory: Uuid
     reason: str  # Why the assignment was queued.
     error_code: int
@@ -38,7 +38,7 @@ class AssignmentsRefused:
 
 @dataclass(frozen=True, slots=True)
 class CreateReplica:
-    """Create the partition's log in the directory; None: in one that `DirectoryChoice` picks (LogManager.nextLogDirs).
+    """Create the partition's log in the directory; None: in the choice of `DirectoryChoice` (LogManager.nextLogDirs).
 
     The server then calls `on_created` or `on_not_created`.
     """
@@ -59,7 +59,7 @@ class CreateFuture:
 class StartCopy:
     """Truncate the future replica, then copy from the current replica (ReplicaAlterLogDirsThread).
 
-    The server calls `on_caught_up` each time that both end at the same offset.
+    The server calls `on_caught_up` each time that both logs end at the same offset.
     """
 
     partition: TopicIdPartition
@@ -69,17 +69,17 @@ class StartCopy:
 
 @dataclass(frozen=True, slots=True)
 class StopCopy:
-    """Stop copying, and keep the future replica."""
+    """Stop copying to the future replica, but keep the future replica."""
 
     partition: TopicIdPartition
 
 
 @dataclass(frozen=True, slots=True)
 class Promote:
-    """Rename the future replica to the current one's name, and serve from it; nothing is appended meanwhile.
+    """Rename the future replica to the current replica's name, and serve from it; append nothing meanwhile.
 
-    The server then calls `on_promoted`, `on_behind` if the two end at different offsets, or `on_directory_failed`. The
-    source's log is not touched; `source` is None if there is no current replica.
+    The server then calls `on_promoted`, `on_behind` if both logs end at different offsets, or `on_directory_failed`. It
+    does not change the source's log; `source` is None if there is no current replica.
     """
 
     partition: TopicIdPartition
@@ -105,7 +105,7 @@ class DeleteFuture:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatNow:
-    """Send a heartbeat now, or right after the one in flight, because a directory failed (KAFKA-15950)."""
+    """Send a heartbeat now, or right after the heartbeat in flight, because a directory failed (KAFKA-15950)."""
 
 
 @dataclass(frozen=True, slots=True)

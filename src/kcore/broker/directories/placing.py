@@ -1,9 +1,9 @@
-"""How a broker treats a replica that the metadata log assigns to it: KIP-858's nine cases as one table.
+"""Decides what a broker does with a replica that the metadata log assigns to it: KIP-858's nine cases as one table.
 
 The metadata log has a directory or a reserved id; the broker has logs of the topic id and partition in directories. The
-table adds three situations that KIP-858 leaves open: a future replica without a current one, MIGRATING, and replicas
-lost with a directory of this process. Each row cites the case that it follows. A new replica without a directory gets
-the one that an administrator has chosen, or the least used one.
+table adds three situations that KIP-858 does not describe: a future replica without a current replica, MIGRATING, and
+replicas in a directory that failed in this process. Each row cites the case that it follows. A new replica without a
+directory gets the directory that an administrator has chosen, or the least used directory.
 
 Source: "Broker catch-up" of KIP-858; Partition.createLogInAssignedDirectoryId, ReplicaManager.getOrCreatePartition and
 maybeUpdateTopicAssignment, LogManager.recoverAbandonedFutureLogs and nextLogDirs of 4.3.1.
@@ -20,7 +20,7 @@ from kcore.types import Uuid
 
 
 class Assigned(Enum):
-    """The directory that the metadata log has."""
+    """The kind of directory that the metadata log has for the replica."""
 
     UNASSIGNED = "unassigned"
     ONLINE = "an online directory"
@@ -29,7 +29,7 @@ class Assigned(Enum):
 
 
 class Current(Enum):
-    """The place of the serving replica. Logs with another topic id are strays, and do not count."""
+    """The directory of the serving replica. Logs with another topic id are strays, and are ignored."""
 
     NONE = "none"
     ASSIGNED = "in the assigned directory"
@@ -38,7 +38,7 @@ class Current(Enum):
 
 
 class Future(Enum):
-    """The place of a copy that will replace the current replica."""
+    """The directory of a future replica, which will replace the current replica."""
 
     NONE = "none"
     ASSIGNED = "in the assigned directory"
@@ -68,7 +68,7 @@ class Case(NamedTuple):
 
 
 class Row(NamedTuple):
-    """The cases with these values, and their actions."""
+    """A row of the table: all combinations of these values, and their actions."""
 
     assigned: tuple[Assigned, ...]
     current: tuple[Current, ...]
@@ -107,13 +107,13 @@ ROWS: Final = (
     Row(_UNASSIGNED, _ELSEWHERE, _NO_FUTURE, _EITHER, (Action.ASSIGN,), UNASSIGNED_EXISTS),
     Row(_UNASSIGNED, _ELSEWHERE, _FUTURE, _EITHER, _TELL_AND_COPY, UNASSIGNED_EXISTS),
     Row(_UNASSIGNED, _NONE, _NO_FUTURE, _EITHER, _CREATE_AND_TELL, UNASSIGNED_NEW),
-    # The selected directory is the one that has the remaining records.
+    # As the new replica's directory, the broker selects the directory of the future replica, which has records.
     Row(_UNASSIGNED, _NONE, _FUTURE, _EITHER, _PROMOTE_AND_TELL, UNASSIGNED_NEW),
     Row(_ONLINE, _NONE, _NO_FUTURE, _EITHER, (Action.CREATE_THERE,), ONLINE_NEW),
     Row(_ONLINE, _NONE, _FUTURE, _EITHER, (Action.DELETE_FUTURE, Action.CREATE_THERE), ONLINE_NEW),
-    # The source's disk failed during the second catch-up: no other log may be created in that directory (KAFKA-16082).
-    # The future log may lack the last records. Kafka promotes it even where the source is online
-    # (LogManager.recoverAbandonedFutureLogs); the row for that case copies the rest first.
+    # The source's disk failed while the future replica caught up for the second time; no other log may be created in
+    # the assigned directory (KAFKA-16082). The future log may lack the last records. Kafka promotes the future log even
+    # if the source is online (LogManager.recoverAbandonedFutureLogs); the row with COPY_AND_REPLACE first copies.
     Row(_ONLINE, _NONE, _FUTURE_THERE, _EITHER, (Action.PROMOTE,), ONLINE_FUTURE),
     Row(_ONLINE, _THERE, _NO_FUTURE, _EITHER, (), ONLINE_THERE),
     Row(_ONLINE, _THERE, _FUTURE, _EITHER, (Action.COPY,), ONLINE_COPYING),
@@ -126,13 +126,13 @@ ROWS: Final = (
     Row(_UNKNOWN, _NONE, _FUTURE, _ALL_UP, _PROMOTE_AND_TELL, UNKNOWN_ALL_UP),
     Row(_UNKNOWN, _ELSEWHERE, _NO_FUTURE, _ALL_UP, (Action.ASSIGN,), UNKNOWN_ALL_UP),
     Row(_UNKNOWN, _ELSEWHERE, _FUTURE, _ALL_UP, _TELL_AND_COPY, UNKNOWN_ALL_UP),
-    # MIGRATING names no directory. A replica in an online directory is the valid one; otherwise it may be offline.
+    # MIGRATING does not say which directory. A replica in an online directory is valid; without one, it may be offline.
     Row(_MIGRATING, _ELSEWHERE, _NO_FUTURE, _EITHER, (Action.ASSIGN,), MIGRATION),
     Row(_MIGRATING, _ELSEWHERE, _FUTURE, _EITHER, _TELL_AND_COPY, MIGRATION),
     Row(_MIGRATING, _NONE, _NO_FUTURE + _FUTURE, _SOME_OFFLINE, _WITHHOLD, MIGRATION),
     Row(_MIGRATING, _NONE, _NO_FUTURE, _ALL_UP, _CREATE_AND_TELL, MIGRATION),
     Row(_MIGRATING, _NONE, _FUTURE, _ALL_UP, _PROMOTE_AND_TELL, MIGRATION),
-    # Replicas of a directory that failed in this process are not created again elsewhere (KAFKA-16234).
+    # Replicas of a directory that failed in this process are not created in another directory (KAFKA-16234).
     Row((*Assigned,), (Current.FAILED,), (*Future,), _SOME_OFFLINE, _WITHHOLD, UNKNOWN_OFFLINE),
 )
 
@@ -140,7 +140,7 @@ TABLE: Final[dict[Case, Row]] = {case: row for row in ROWS for case in row.cases
 
 
 def decide(case: Case) -> Row:
-    """The row for the case; AssertionError for an impossible one, e.g. two logs of a partition in one directory."""
+    """The row for the case; AssertionError for an impossible case, as two logs of a partition in one directory."""
     row = TABLE.get(case)
     assert row is not None, f"no such case: {case}"
     return row
@@ -155,7 +155,7 @@ def case_of(
     has_offline: bool,
     is_failed: bool = False,
 ) -> Case:
-    """The case of a partition. `current` and `future`: the online directories of its logs, None for no log.
+    """The case of a partition. `current` and `future`: the online directories of its logs, None without a log.
 
     `is_failed`: the directory of the current replica failed in this process.
     """
@@ -172,12 +172,12 @@ def case_of(
     return Case(kind, Current.FAILED if is_failed else serves, copy, has_offline)
 
 
-MOST_PREFERRED: Final = 10_000  # The most partitions with a preferred directory; the oldest preferences are dropped.
+MOST_PREFERRED: Final = 10_000  # The most partitions with a preferred directory; beyond that, the oldest are dropped.
 D = TypeVar("D")
 
 
 def least_used(online: Collection[D], cordoned: Collection[D], logs: Callable[[D], int]) -> D:
-    """The directory with the fewest logs, a cordoned one only if all are cordoned (KIP-1066)."""
+    """The directory with the fewest logs; a cordoned directory only if all are cordoned (KIP-1066)."""
     open_ = [each for each in online if each not in cordoned]
     return min(open_ or online, key=logs)
 
@@ -189,7 +189,7 @@ class DirectoryChoice:
         self._preferred: dict[Key, Uuid] = {}
 
     def prefer(self, key: Key, directory: Uuid) -> None:
-        """Stores the directory that AlterReplicaLogDirs names for a partition, ahead of its reassignment to here."""
+        """Stores the directory that AlterReplicaLogDirs names for a partition that may be reassigned to this broker."""
         self._preferred.pop(key, None)
         self._preferred[key] = directory
         if len(self._preferred) > MOST_PREFERRED:
@@ -203,7 +203,10 @@ class DirectoryChoice:
         cordoned: Collection[Uuid],
         logs: Mapping[Uuid, int],
     ) -> Uuid:
-        """The preferred directory if it is online, else the assigned one (None: any), else the least used one."""
+        """The directory of a new replica: the preferred directory if online, else `assigned`, else the least used one.
+
+        Forgets the preference.
+        """
         preferred = self._preferred.pop(key, None)
         if preferred is not None and preferred in online:
             return preferred

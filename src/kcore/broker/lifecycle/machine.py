@@ -2,7 +2,7 @@
 
 Source: BrokerLifecycleManager of 4.3.1. One departure: after STALE_BROKER_EPOCH the broker registers again (an
 UnregisterBroker request removed its registration). Kafka's broker repeats the refused heartbeat for ever.
-`directories/failures.py` keeps the offline directories.
+`directories/failures.py` tracks the offline directories.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,13 +26,13 @@ from kcore.types import Uuid
 
 
 class BrokerState(Enum):
-    """The states, under Kafka's names, of a broker whose process runs."""
+    """The states of a broker while its process runs, with Kafka's names."""
 
     STARTING = "STARTING"  # The broker registers, and catches up with the metadata log.
-    RECOVERY = "RECOVERY"  # It has caught up, and applies the metadata log to its replicas; it is still fenced.
-    RUNNING = "RUNNING"  # It is unfenced.
+    RECOVERY = "RECOVERY"  # The broker has caught up, and applies the metadata log to its replicas; it is still fenced.
+    RUNNING = "RUNNING"  # The broker is unfenced.
     PENDING_CONTROLLED_SHUTDOWN = "PENDING_CONTROLLED_SHUTDOWN"  # The controller moves its leaders to other brokers.
-    SHUTTING_DOWN = "SHUTTING_DOWN"  # It sends no more requests.
+    SHUTTING_DOWN = "SHUTTING_DOWN"  # The broker sends no more requests.
 
 
 class Step(Enum):
@@ -62,14 +62,14 @@ TRANSITIONS: Final[dict[tuple[BrokerState, Step], BrokerState]] = {
 
 
 def next_state(state: BrokerState, step: Step, story: object) -> BrokerState:
-    """The next state; AssertionError with the broker's attributes for an illegal step."""
+    """The next state. An illegal step raises AssertionError with `story`, the broker's attributes."""
     after = TRANSITIONS.get((state, step))
     assert after is not None, f"{step.value}, in state {state.value}: {story}"
     return after
 
 
 STARTING_INTERVAL_MS: Final = 10  # The interval of heartbeats until the broker has caught up.
-FIRST_SHUTDOWN_INTERVAL_MS: Final = 50  # After the first heartbeat that asks for the shutdown.
+FIRST_SHUTDOWN_INTERVAL_MS: Final = 50  # The interval after the first heartbeat with `want_shut_down`.
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class LifecycleConfig:
     features: Sequence[Feature]
     directory_ids: Sequence[Uuid]  # All log directories that were online at the start.
     rack: str | None = None
-    is_migrating_zk_broker: bool = False  # The broker runs in ZooKeeper mode and also registers here (KIP-866).
+    is_migrating_zk_broker: bool = False  # The broker runs in ZooKeeper mode, and also registers in KRaft (KIP-866).
     previous_broker_epoch: int = UNKNOWN_BROKER_EPOCH  # The epoch of the last run, if it ended cleanly (KIP-966).
     heartbeat_interval_ms: int = 2_000  # broker.heartbeat.interval.ms
     registration_timeout_ms: int | None = 60_000  # initial.broker.registration.timeout.ms; None: no time-out.
@@ -101,19 +101,19 @@ class Timer:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The controller's answer to the request in flight; None: it did not answer within the interval."""
+    """The controller's answer to the request in flight; None if it did not answer within the interval."""
 
     response: BrokerRegistrationResponse | BrokerHeartbeatResponse | None
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyToUnfence:
-    """The replicas are in the state of the metadata log."""
+    """The replicas have applied the metadata log, so that the broker may be unfenced."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoriesCordoned:
-    """The complete list of cordoned directories, which get no new replicas (KIP-1066).
+    """The list of all cordoned directories, which get no new replicas (KIP-1066), has changed.
 
     None: the metadata.version has no cordoned directories.
     """
@@ -159,7 +159,7 @@ class StateChanged:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The controller answered the request with an error; it is sent again later."""
+    """The controller answered the request with an error; the broker sends the request again later."""
 
     request: BrokerRegistrationRequest | BrokerHeartbeatRequest
     error: Errors
@@ -182,18 +182,18 @@ class BrokerLifecycle:
     in_flight: BrokerRegistrationRequest | BrokerHeartbeatRequest | None = None
     _is_ready: bool = False
     _send_at_ms: int | None = None
-    _is_wanted_next: bool = False  # Send the next request at once: an event came while one was in flight.
-    _register_until_ms: int | None = None  # None once the broker was registered.
+    _is_wanted_next: bool = False  # Send the next request at once, due to an event while a request was in flight.
+    _register_until_ms: int | None = None  # The deadline of the registration; None once the broker was registered.
     _shutdown_answers: int = 0
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When a `Timer` event is due."""
+        """When a `Timer` event is due; None if none is."""
         deadlines = [self._send_at_ms, self._register_until_ms]
         return min((each for each in deadlines if each is not None), default=None)
 
     def on_event(self, event: Event, now_ms: int) -> list[Effect]:
-        """Takes an event. Returns the effects for the server, in order."""
+        """Handles an event. Returns the effects that the server must perform, in order."""
         if self.state is BrokerState.SHUTTING_DOWN:
             return []
         match event:
@@ -224,7 +224,7 @@ class BrokerLifecycle:
         return self._send_after(0, now_ms)
 
     def _send_after(self, delay_ms: int, now_ms: int) -> list[Effect]:
-        """Sends the next request after the delay, or at once if an event came while one was in flight."""
+        """Sends the next request after the delay, or at once if an event came while a request was in flight."""
         delay_ms = 0 if self._is_wanted_next else delay_ms
         self._is_wanted_next = False
         if delay_ms:
@@ -268,7 +268,10 @@ class BrokerLifecycle:
         )
 
     def _cordoned_log_dirs(self) -> list[Uuid] | None:
-        """None until the broker has caught up, because it may not have read its dynamic configuration yet."""
+        """The cordoned directories for a heartbeat.
+
+        None until the broker has caught up: before, it may not have read its dynamic configuration.
+        """
         if self.state is BrokerState.STARTING or self.cordoned is None:
             return None
         return [*self.cordoned]

@@ -4,6 +4,6 @@
 - `publisher.py`: takes the changes between two offsets (`MetadataDelta`) and the image after them, and calls `become`,
   `stop` and `hold_only` of the replicas, as `zk_control/` does.
 
-Broker epochs and controller epochs are not checked: the order of the log takes their place. Before a replica gets an
-order, `ReplicaDirectories` has put its log into the assigned directory.
+Broker epochs and controller epochs need no check, since the log has an order. Before a replica gets an order,
+`ReplicaDirectories` creates or moves its log to the assigned directory.
 """

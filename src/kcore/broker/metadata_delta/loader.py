@@ -11,21 +11,21 @@ from kcore.wire.records import decode_records
 
 
 class ImageChanged(NamedTuple):
-    """The image has all committed records below `end_offset`. `is_new`: it is another object, from a snapshot."""
+    """The image has all committed records below `end_offset`. `is_new`: a snapshot has replaced the image object."""
 
     end_offset: int
     is_new: bool = False
 
 
 class ReadSnapshotSlice(NamedTuple):
-    """Call `on_read_slice` soon, in a separate event."""
+    """Call `on_read_slice` soon, as a separate event."""
 
 
 Effect: TypeAlias = ImageChanged | ReadSnapshotSlice
 
 
 class ObserverMachine:
-    """The part of a raft state machine that is the same for all observers, which never lead."""
+    """The methods of a raft state machine that no observer needs, as an observer never leads."""
 
     is_at_work: ClassVar = False
 
@@ -40,7 +40,7 @@ class ObserverMachine:
 
 
 class MetadataLoader(ObserverMachine):
-    """Applies committed records to `image`."""
+    """A raft state machine that applies committed records to `image`."""
 
     reads_batches: ClassVar = True
 
@@ -60,7 +60,7 @@ class MetadataLoader(ObserverMachine):
         return [ImageChanged(end_offset)]
 
     def on_snapshot(self, reader: SnapshotReader) -> Sequence[Effect]:
-        """Begins to load a snapshot; the old image stays in use meanwhile."""
+        """Begins to load a snapshot; the old image stays in use until the snapshot is loaded."""
         self._reader, self._loading = reader, ClusterImage()
         return [ReadSnapshotSlice()]
 
@@ -74,7 +74,7 @@ class MetadataLoader(ObserverMachine):
             replay(self._loading, decode_records(batches))
             return [ReadSnapshotSlice()]
         self._reader = None
-        if reader.is_lost:  # A newer snapshot replaces it, and is loaded next.
+        if reader.is_lost:  # The snapshot was deleted; the driver loads a newer snapshot next.
             return ()
         self.image = self._loading
         self.end_offset = self.image.end_offset = reader.snapshot.offset

@@ -1,6 +1,6 @@
 """Applies the changes of the metadata log between two offsets to a broker's replicas.
 
-As in Kafka, removed replicas are stopped first, then the others become leaders and followers. Source:
+As in Kafka, removed replicas are stopped first; then other replicas become leaders and followers. Source:
 BrokerMetadataPublisher, ReplicaManager.applyDelta and TopicDelta.localChanges of 4.3.1.
 """
 
@@ -24,16 +24,16 @@ class ReplicaDirectories(Protocol):
     """Puts the logs of the broker's replicas into their assigned directories."""
 
     def begin(self, topic_ids: Mapping[Key, Uuid]) -> None:
-        """Called with all of this broker's partitions of a complete image; sorts out the logs on the disks once."""
+        """Called with all partitions of this broker in a whole image; the first call compares the logs on the disks."""
 
     def prepare(self, topic_ids: Mapping[Key, Uuid]) -> None:
-        """Called with new or changed partitions; creates missing logs in directories that are online."""
+        """Called with new or changed partitions; creates missing logs in online directories."""
 
     def serves(self, key: Key, topic_id: Uuid) -> bool:
         """Whether the replica may lead and follow; False if its records may be in an offline directory."""
 
     def dropped(self, key: Key, topic_id: Uuid) -> None:
-        """The broker no longer holds the replica."""
+        """Called when the broker no longer has the replica."""
 
 
 class MetadataPublisher:
@@ -50,12 +50,12 @@ class MetadataPublisher:
         on_held: Callable[[Key, Replica], None] | None = None,
         directories: ReplicaDirectories | None = None,
     ) -> None:
-        """`before` is called before each order to a replica, `on_held` after an order without an error.
+        """`before` is called before each order to a replica, `on_held` after each order that has succeeded.
 
-        `directories`: None if the logs are in memory.
+        `directories` is None if the logs are in memory.
         """
         self._replicas, self._before, self._on_held, self._directories = replicas, before, on_held, directories
-        self._held: dict[Key, Uuid] = {}  # The topic ids of held partitions, also of those without a live leader.
+        self._held: dict[Key, Uuid] = {}  # Topic ids of this broker's partitions, including ones without a live leader.
         self.begin_anew(image)
 
     def begin_anew(self, image: ClusterImage) -> None:
@@ -76,7 +76,7 @@ class MetadataPublisher:
         return errors
 
     def _everything(self, now_ms: int) -> dict[Key, Errors]:
-        """Applies a whole image, where there is no delta; replicas that it does not list are strays."""
+        """Applies a whole image, as there is no delta; replicas that the image does not have are strays."""
         table, broker_id = self._image.table, self._replicas.broker_id
         rows: list[int] = []
         if broker_id in table.brokers:
@@ -101,12 +101,12 @@ class MetadataPublisher:
         for row in set(delta.rows.tolist()).difference(rows):
             if (key := self._key(row)) in self._held:
                 self._drop(key)
-        if delta.touched(BROKERS):  # Followers of a leader that was fenced or unfenced.
+        if delta.touched(BROKERS):  # Replicas that follow a broker that was fenced or unfenced get an order, too.
             rows = [*rows, *self._led_by(delta.touched(BROKERS)).difference(rows)]
         return self._become(rows, now_ms)
 
     def _stop_topics_of_another_id(self, rows: Iterable[int]) -> None:
-        """Drops replicas whose topic was deleted and created again under its name."""
+        """Drops replicas whose topic was deleted and created again with the same name."""
         table = self._image.table
         for row in rows:
             topic_id = table.topics.ids[table.topic_row__p[row]]
@@ -118,12 +118,12 @@ class MetadataPublisher:
         table, replicas = self._image.table, self._replicas
         for row in rows:
             key = self._key(row)
-            with suppress(exception_of(Errors.KAFKA_STORAGE_ERROR)):  # The directory is offline from then on.
+            with suppress(exception_of(Errors.KAFKA_STORAGE_ERROR)):  # The directory is then taken offline.
                 if replicas.topic_id_on_disk(key) not in (ZERO_UUID, table.topics.ids[table.topic_row__p[row]]):
                     replicas.remove(key)
 
     def _drop(self, key: Key) -> None:
-        """Stops the replica and deletes its log. A log in a failed directory is a stray when the directory returns."""
+        """Stops the replica and deletes its log. A log in a failed directory is a stray once the directory is back."""
         topic_id = self._held.pop(key)
         self._replicas.stop(key, delete=True)
         self._replicas.forget_offline(key)
@@ -138,7 +138,7 @@ class MetadataPublisher:
         return {row for row in held if row >= 0 and int(table.leader__p[row]) in leaders}
 
     def _become(self, rows: Iterable[int], now_ms: int) -> dict[Key, Errors]:
-        """Gives orders to the replicas, to leaders first, because followers wait for them."""
+        """Gives orders to the replicas of these rows; leaders first, because other brokers' followers wait for them."""
         own, rows = self._replicas.broker_id, [*rows]
         if self._directories is not None:
             self._directories.prepare(self._topic_ids(rows))
@@ -147,7 +147,7 @@ class MetadataPublisher:
         return {key: error for key, error in errors.items() if error is not Errors.NONE}
 
     def _carry_out(self, key: Key, replica: Replica, now_ms: int) -> Errors:
-        """Leads or follows; a replica whose leader is not alive is held without a role."""
+        """Gives one order: lead or follow. If the leader is not alive, the replica has no role."""
         self._held[key] = replica.topic_id
         if self._directories is not None:
             if not self._directories.serves(key, replica.topic_id):
@@ -172,7 +172,7 @@ class MetadataPublisher:
         return {self._key(row): table.topics.ids[table.topic_row__p[row]] for row in rows}
 
     def _order(self, row: int) -> tuple[Key, Replica]:
-        """The replica's state in a row of the image; `is_new` if this broker does not hold the partition yet."""
+        """The partition and its state in a row of the image; `is_new` if this broker does not have the replica yet."""
         table, key = self._image.table, self._key(row)
         state = table.state(row)
         return key, Replica(

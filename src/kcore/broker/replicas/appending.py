@@ -1,4 +1,4 @@
-"""Appends to a replica's log: a producer's batch to the leader's, a leader's batches to a follower's.
+"""Appends to a replica's log: a producer's batch to a leader's log, a leader's batches to a follower's log.
 
 Source: UnifiedLog.append of 3.9.1.
 """
@@ -15,7 +15,7 @@ from kcore.wire.record_batch import NO_TIMESTAMP, scan_batches
 
 
 class Appended(NamedTuple):
-    """The place of a producer's batch in the log."""
+    """The offsets and the time of a producer's batch in the log."""
 
     first_offset: int
     last_offset: int
@@ -31,10 +31,10 @@ def append_as_leader(
     guard: object | None = None,
     prechecked: CheckedRecords | None = None,
 ) -> Appended:
-    """Appends a batch that passed `check_headers`; of a duplicate, returns the place of the original.
+    """Appends a batch that passed `check_headers`; for a duplicate, returns the result of the original append.
 
-    `date_ms`: the time of day. `guard`: see Producers.check. `prechecked`: see `validate`. ApiException if the batch is
-    refused; then nothing is appended.
+    `date_ms`: the time in ms since 1970. `guard`: see Producers.check. `prechecked`: see `validate`. For a refused
+    batch, raises ApiException, and appends nothing.
     """
     offset = log.end_offset
     validated = validate(data, config, offset, leader_epoch, date_ms, prechecked)
@@ -51,7 +51,8 @@ def append_end_marker(
 ) -> Appended:
     """Appends the end marker of a transaction as a control batch.
 
-    InvalidProducerEpochException or TransactionCoordinatorFencedException for a late marker, which is not appended.
+    For a late marker, raises InvalidProducerEpochException or TransactionCoordinatorFencedException, and appends
+    nothing.
     """
     log.producers.check_marker(producer_id, producer_epoch, marker.coordinator_epoch)
     offset = log.end_offset
@@ -64,15 +65,15 @@ def append_end_marker(
 def append_as_follower(log: ReplicaLog, data: Bytes) -> int:
     """Appends the complete batches of a leader's answer unchanged. Returns their size in bytes.
 
-    After DeleteRecords the leader's log may start in the middle of a batch. An empty log takes the whole batch, and has
-    the leader's start offset (Partition.appendRecordsToFollowerOrFutureReplica).
-    CorruptMessageException for malformed batches, a wrong CRC, and offsets or epochs that go back.
+    After DeleteRecords the leader's log may start in the middle of a batch. A follower's empty log then appends the
+    whole batch, and keeps the leader's start offset (Partition.appendRecordsToFollowerOrFutureReplica).
+    Raises CorruptMessageException for malformed batches, a wrong CRC, and decreasing offsets or epochs.
     """
     batches = scan_batches(data, stop=True)
     if not len(batches):
         if len(data) and batches.problem is not None and batches.problem.offset == 0 and _is_whole(data):
             Errors.CORRUPT_MESSAGE.raise_for(str(batches.problem))
-        return 0  # Only the beginning of a batch that is larger than the requested size.
+        return 0  # The data is only the beginning of a batch, which is larger than the requested size.
     if not batches.crc_matches.all():
         Errors.CORRUPT_MESSAGE.raise_for("a batch whose CRC does not match")
     first_offset, start_offset = int(batches.base_offset[0]), log.start_offset
@@ -92,5 +93,5 @@ def append_as_follower(log: ReplicaLog, data: Bytes) -> int:
 
 
 def _is_whole(data: Bytes) -> bool:
-    """Whether the data has as many bytes as the length field of the first batch says."""
+    """Whether the data has all bytes of the first batch, by the batch's length field."""
     return len(data) >= 12 and 0 <= int.from_bytes(data[8:12], signed=True) <= len(data) - 12

@@ -25,7 +25,7 @@ class BrokerConfig:
     message_max_bytes: int = 1_048_588
     producer_id_expiration_ms: int = 86_400_000
     producer_id_expiration_check_interval_ms: int = 600_000
-    # The coordinators' topics, which brokers ask the controller to create.
+    # The coordinators' topics, for which brokers send the controller CreateTopics.
     offsets_topic_num_partitions: int = 50
     offsets_topic_replication_factor: int = 3
     offsets_topic_segment_bytes: int = 104_857_600
@@ -36,7 +36,7 @@ class BrokerConfig:
     protocol: tuple[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        """UnsupportedVersionError for a malformed inter.broker.protocol.version."""
+        """Parses inter.broker.protocol.version; raises UnsupportedVersionError if it is malformed."""
         object.__setattr__(self, "protocol", _parsed(self.inter_broker_protocol))
 
     @property
@@ -51,7 +51,7 @@ class BrokerConfig:
 
     @property
     def fetch_version(self) -> int:
-        """The newest Fetch version for other brokers; topic ids come with version 13 (KIP-516)."""
+        """The newest Fetch version for requests to other brokers; version 13 adds topic ids (KIP-516)."""
         return 17 if self.protocol >= (3, 1) else 12 if self.truncates_on_fetch else 11
 
 

@@ -30,7 +30,7 @@ class ClusterView:
         self._offline: dict[Key, frozenset[int]] = {}
 
     def topics_changed(self) -> None:
-        """Must be called after topics were added to `table` or removed."""
+        """Must be called after topics were added to `table` or removed from it."""
         self._names_by_id = None
 
     def set_offline(self, offline: Iterable[tuple[Key, frozenset[int]]]) -> None:
@@ -62,7 +62,7 @@ class ClusterView:
         return self._names_by_id.get(topic_id)
 
     def offline_replicas(self, row: int) -> frozenset[int]:
-        """The brokers whose replica in that row of `table` is offline: the broker or its disk failed (KIP-112)."""
+        """The brokers whose replica in a row of `table` is offline, as the broker or its disk has failed (KIP-112)."""
         table = self.table
         if table.directories__ps is not None:
             return self._on_failed_directories(row, table.directories__ps[row])

@@ -1,4 +1,4 @@
-"""DeleteRecords: raises the start offsets of logs here and on their live followers (KIP-107).
+"""DeleteRecords: raises the start offsets of leaders' logs, and waits for their live followers (KIP-107).
 
 Source: ReplicaManager.deleteRecords, Partition.deleteRecordsOnLeader and DelayedDeleteRecords of 3.9.1.
 """
@@ -23,7 +23,7 @@ NO_LOW_WATERMARK: Final = -1
 
 
 class Wanted(NamedTuple):
-    """The requested start offset of a partition, and its part of the response."""
+    """The requested start offset of a partition, and the partition's part of the response."""
 
     key: Key
     offset: int
@@ -44,12 +44,12 @@ class WaitingDeletion:
         return {each.key for each in self.wanted}
 
     def response(self, manager: HeldPartitions) -> DeleteRecordsResponse | None:
-        """The response; None while a live replica has an older start offset."""
+        """The response; None while a live replica has a lower start offset than requested."""
         done = [_is_decided(manager, *each) for each in self.wanted]
         return self.answer if all(done) else None
 
     def timed_out(self, manager: HeldPartitions) -> DeleteRecordsResponse:
-        """The response at the time-out. Replicas that come back later still get the new start offset."""
+        """The response at the time-out. Replicas that return later still get the new start offset."""
         for each in self.wanted:
             if not _is_decided(manager, *each):
                 each.result.error_code = Errors.REQUEST_TIMED_OUT
@@ -57,7 +57,7 @@ class WaitingDeletion:
 
 
 def _is_decided(manager: HeldPartitions, key: Key, offset: int, result: DeleteRecordsPartitionResult) -> bool:
-    """Writes the partition's low watermark or error into `result`; True if it is final."""
+    """Writes the partition's low watermark or error into `result`; True if the result is final."""
     try:
         result.low_watermark = manager.partition(key).low_watermark
     except ApiException as error:

@@ -14,7 +14,7 @@ from kcore.schema.producers import (
 
 
 def on_describe_producers(manager: HeldPartitions, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Leaders and followers answer. A partition that the request has twice is answered once."""
+    """Answers for partitions that this broker leads or follows; once for a partition that the request has twice."""
     topics = {topic.name: TopicResponse(name=topic.name, partitions=[]) for topic in request.topics}
     keys = dict.fromkeys((topic.name, index) for topic in request.topics for index in topic.partition_indexes)
     for key in keys:

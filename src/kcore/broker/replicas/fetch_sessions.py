@@ -4,9 +4,9 @@ A full fetch (epoch 0) opens a session with its partitions. Later fetches of the
 forgotten partitions. Their responses leave out unchanged partitions. The epoch rises by one with each fetch, so that a
 repeated request is detected.
 
-Source: FetchManager, FetchContext, FetchSession and FetchSessionCacheShard of 4.3.1. There is one cache: Kafka has
-eight shards for its threads. Kafka does not limit the partitions of all sessions. Here a session above the limit is not
-kept, and its client lists all of its partitions in each request.
+Source: FetchManager, FetchContext, FetchSession and FetchSessionCacheShard of 4.3.1. There is one cache; Kafka has
+eight shards for its threads. Unlike Kafka, the number of partitions of all sessions is limited. A client whose session
+would exceed the limit gets no session, and lists all of its partitions in each request.
 """
 
 from bisect import bisect_left, insort
@@ -27,7 +27,7 @@ from kcore.schema.fetch import (
 )
 from kcore.types import Uuid
 
-BY_ID_SINCE: Final = 13
+BY_ID_SINCE: Final = 13  # Fetch has topic ids instead of names from this version on.
 NO_SESSION: Final = 0  # FetchMetadata.INVALID_SESSION_ID
 INITIAL_EPOCH: Final = 0  # Close the request's session, and open a new one.
 FINAL_EPOCH: Final = -1  # Close the request's session, and open no new one.
@@ -69,13 +69,13 @@ class CachedPartition:
         )
 
     def ask(self, other: "CachedPartition") -> None:
-        """Takes the parameters of a newer request."""
+        """Updates the parameters of the fetch from a newer request."""
         self.fetch_offset, self.max_bytes = other.fetch_offset, other.max_bytes
         self.current_leader_epoch, self.last_fetched_epoch = other.current_leader_epoch, other.last_fetched_epoch
         self.fetcher_log_start_offset = other.fetcher_log_start_offset
 
     def answered(self, data: PartitionData) -> bool:
-        """Whether the response differs from the last one; stores it as sent."""
+        """Whether the response differs from the last response; stores the offsets of this response."""
         is_change = (
             bool(data.records)
             or data.error_code != Errors.NONE
@@ -83,7 +83,7 @@ class CachedPartition:
             or data.preferred_read_replica >= 0
             or (data.high_watermark, data.log_start_offset) != (self.high_watermark, self.log_start_offset)
         )
-        # After an error the partition is in the next response in any case, so that the client sees the error's end.
+        # After an error the next response always has the partition, so that the client sees that the error is over.
         self.high_watermark = -1 if data.error_code != Errors.NONE else data.high_watermark
         self.log_start_offset = data.log_start_offset
         return is_change
@@ -94,7 +94,7 @@ Partitions = dict[PartitionId, CachedPartition]
 
 
 class EvictableKey(NamedTuple):
-    """The order of eviction: sessions with lower keys go first."""
+    """A session's key in the order of eviction: sessions with lower keys are evicted first."""
 
     is_privileged: bool
     size: int
@@ -128,13 +128,13 @@ class FetchSession:
 
 
 class FetchSessionCache:
-    """The sessions of a broker; the time that `set_time` gets never goes back."""
+    """The sessions of a broker. The time of `set_time` never decreases."""
 
     def __init__(self, slots: int = 0, random_below: Callable[[int], int] | None = None) -> None:
-        """At most `slots` sessions; with 0, every request lists all of its partitions.
+        """The cache has at most `slots` sessions; with 0, every request lists all of its partitions.
 
-        `random_below(n)`: a random number below n. Session ids are random, so that ids of the broker's last incarnation
-        do not match sessions of this one.
+        `random_below(n)` returns a random number below n. Session ids are random, so that ids from before a restart of
+        the broker do not match new sessions.
         """
         assert not slots or random_below is not None
         self.slots, self._random_below = slots, random_below
@@ -149,7 +149,10 @@ class FetchSessionCache:
         self.now_ms = max(self.now_ms, now_ms)
 
     def new_context(self, request: FetchRequest, version: int) -> "FetchContext | Errors":
-        """The partitions to read and the way to respond, or the response's error (FetchManager.newContext)."""
+        """The partitions to read and how to respond, or the response's error (FetchManager.newContext).
+
+        Closes or updates the request's session, as its epoch requires.
+        """
         wanted = _wanted(request, version)
         session = self.sessions.get(request.session_id)
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -201,9 +204,9 @@ class FetchSessionCache:
             self.num_partitions -= session.cached_size
 
     def _make_room(self, more: int, is_privileged: bool, keeps: FetchSession | None = None) -> bool:
-        """Evicts stale sessions, and consumers' sessions for a follower's, until `more` partitions fit.
+        """Evicts sessions until the cache has room for `more` partitions; False if it has no room.
 
-        False if they do not fit. `keeps` is not evicted.
+        Evicts stale sessions and, if `is_privileged`, consumers' sessions, but never `keeps`.
         """
         while self.num_partitions + more > MOST_PARTITIONS:
             victim = next((each for each in self.sessions.values() if self._may_go(each, is_privileged, keeps)), None)
@@ -224,7 +227,7 @@ class FetchSessionCache:
         return session_id
 
     def _try_evict(self, key: EvictableKey) -> bool:
-        """Removes a stale session, or one that is evicted before the new one."""
+        """Evicts a stale session, or a session whose key is lower than the new session's `key`; False if none is."""
         oldest = next(iter(self.sessions.values()), None)
         if oldest is None:
             return False
@@ -246,7 +249,7 @@ class FetchSessionCache:
         self._place(session)
 
     def _place(self, session: FetchSession) -> None:
-        """Adds the session to the eviction orders: a new session can only be evicted by a privileged one."""
+        """Adds the session to the eviction orders. A new session can be evicted only for a privileged session."""
         is_settled = session.last_used_ms - session.created_ms > EVICTION_MS
         if is_settled or not session.is_privileged:
             insort(self._evictable_by_privileged, session.key)
@@ -273,14 +276,14 @@ class SessionlessFetchContext:
         return self._wanted.values()
 
     def response(self, rows: Iterable[Row]) -> FetchResponse:
-        """The response to the read partitions; must be called once, when it is sent."""
+        """The response with the read partitions; must be called once, when the response is sent."""
         return _response(NO_SESSION, rows)
 
 
 class FullFetchContext(SessionlessFetchContext):
     """Responds with all requested partitions, and opens a session with them.
 
-    A client that gets only errors gets no session: its small requests would cost thousands of refusals each.
+    A client that gets only errors gets no session: each of its small requests would cost thousands of refusals.
     """
 
     def __init__(self, wanted: Partitions, cache: FetchSessionCache, by_id: bool, is_privileged: bool) -> None:
@@ -309,7 +312,7 @@ class IncrementalFetchContext:
         return self._session.partitions.values()
 
     def response(self, rows: Iterable[Row]) -> FetchResponse:
-        """The response to the read partitions; must be called once, when it is sent."""
+        """The response with the changed partitions; must be called once, when the response is sent."""
         session = self._session
         if session.epoch != self._epoch:  # Another request arrived meanwhile, perhaps a repetition of this one.
             return FetchResponse(
@@ -317,7 +320,7 @@ class IncrementalFetchContext:
             )
         changes = [(asked, data) for asked, data in rows if asked.answered(data)]
         for asked, data in changes:
-            if data.records:  # To the end, so that the other partitions come first in the next response.
+            if data.records:  # Moved to the end, so that the other partitions are first in the next response.
                 key = (asked.topic_id if session.by_id else asked.topic, asked.index)
                 session.partitions[key] = session.partitions.pop(key)
         return _response(session.session_id, changes)
@@ -327,7 +330,7 @@ FetchContext = SessionlessFetchContext | IncrementalFetchContext
 
 
 def _are_kept(partitions: Collection[CachedPartition]) -> bool:
-    """False for names that are too long for a topic, which would waste the cache's memory."""
+    """Whether the cache may keep these partitions; false if a name is too long for a topic, which wastes memory."""
     return all(len(each.topic) <= MAX_LENGTH for each in partitions)
 
 
@@ -339,7 +342,7 @@ def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
 
 
 def _wanted(request: FetchRequest, version: int) -> Partitions:
-    """The requested partitions in the request's order; of a repeated partition, the last entry."""
+    """The requested partitions in the request's order; for a repeated partition, its last entry."""
     by_id = version >= BY_ID_SINCE
     return {
         (topic.topic_id if by_id else topic.topic, each.partition): CachedPartition.of(

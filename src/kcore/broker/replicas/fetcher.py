@@ -1,4 +1,4 @@
-"""Fetches from one leader: makes requests, appends the records of answers, truncates logs that diverge.
+"""Fetches from one leader: builds requests, appends the records of answers, truncates logs that diverge.
 
 Source: AbstractFetcherThread and ReplicaFetcherThread of 3.9.1 (KIP-101, KIP-279, KIP-595).
 """
@@ -58,7 +58,7 @@ class FetchSessionHandler:
         return self.epoch == INITIAL_EPOCH
 
     def fill(self, request: FetchRequest, wanted: Mapping[Key, Asked]) -> None:
-        """Fills the request so that the session fetches `wanted`, in that order: only changes, after a full request."""
+        """Fills the request so that the session fetches `wanted`, in that order; after a full request, only changes."""
         request.session_id, request.session_epoch = self.session_id, self.epoch
         before = {} if self.is_full else self._partitions
         self._partitions = dict(wanted)
@@ -78,7 +78,7 @@ class FetchSessionHandler:
         request.topics, request.forgotten_topics_data = [*topics.values()], [*forgotten.values()]
 
     def answered(self, response: FetchResponse) -> bool:
-        """False if the answer must be ignored: it is an error, or has other partitions than the session."""
+        """Updates the session; False if the answer must be ignored: it is an error, or has unknown partitions."""
         if response.error_code != Errors.NONE:
             self.failed()
             if response.error_code == Errors.FETCH_SESSION_ID_NOT_FOUND:
@@ -99,7 +99,7 @@ class FetchSessionHandler:
         return True
 
     def failed(self) -> None:
-        """No valid answer arrived: the next request closes the session and opens a new one."""
+        """Called if no valid answer arrived: the next request closes the session and opens a new session."""
         self.epoch = INITIAL_EPOCH
 
 
@@ -120,7 +120,7 @@ class Stage(Enum):
 
     TRUNCATING = "truncating"
     FETCHING = "fetching"
-    FINDING_END = "finding the leader's end"  # After OFFSET_OUT_OF_RANGE.
+    FINDING_END = "finding the leader's end"  # The stage after OFFSET_OUT_OF_RANGE.
     FINDING_START = "finding the leader's start"
 
 
@@ -134,17 +134,17 @@ class FetchState:
     offset: int
     stage: Stage
     delayed_until_ms: int = 0
-    failed: bool = False  # No more requests until the next LeaderAndIsr.
+    failed: bool = False  # The partition is in no request until the next order to follow.
 
 
 class LeaderRequest(NamedTuple):
-    """A request to the leader, and its highest version."""
+    """A request to the leader, and the highest version in which it may be sent."""
 
     request: Message
     version: int
 
     def fitted(self, version: int) -> Message:
-        """The request for that version: KIP-903 moved the replica id to another field."""
+        """The request with the fields of `version`: KIP-903 moved the replica id to another field."""
         if isinstance(self.request, FetchRequest):
             if version >= REPLICA_STATE_SINCE:
                 self.request.replica_id = -1
@@ -175,7 +175,7 @@ class ReplicaFetcher:
         return len(self.states)
 
     def add(self, key: Key, topic_id: Uuid, leader_epoch: int, log: ReplicaLog) -> None:
-        """Follows a partition in that leader epoch.
+        """Follows a partition in `leader_epoch`.
 
         If the log has an epoch, the leader's answers show where the log diverges. Otherwise the log is truncated to the
         high watermark.
@@ -189,7 +189,7 @@ class ReplicaFetcher:
         self.states[key] = state
 
     def remove(self, key: Key) -> bool:
-        """Stops following a partition; False if it was not followed."""
+        """Stops following a partition; returns whether it was followed."""
         return self.states.pop(key, None) is not None
 
     def set_topic_id(self, key: Key, topic_id: Uuid) -> None:
@@ -198,7 +198,7 @@ class ReplicaFetcher:
             self.states[key].topic_id = topic_id
 
     def set_log(self, key: Key, log: ReplicaLog) -> None:
-        """Appends to another log from now on; it must have the same end offset as the last one."""
+        """Appends to another log from now on; the log must have the same end offset as the previous log."""
         if key in self.states:
             self.states[key].log = log
 
@@ -220,7 +220,7 @@ class ReplicaFetcher:
         return None
 
     def wait_ms(self, now_ms: int) -> int | None:
-        """The time until the first delay is over; None if no partition is delayed."""
+        """The time until the first partition may be in a request; None if no partition is fetched."""
         delayed = [state.delayed_until_ms for state in self.states.values() if not state.failed]
         return max(min(delayed) - now_ms, 0) if delayed else None
 
@@ -290,18 +290,18 @@ class ReplicaFetcher:
     # Responses.
 
     def failed(self, now_ms: int) -> None:
-        """The request got no answer: its partitions are delayed."""
+        """Called if the request got no answer: its partitions are delayed."""
         self._session.failed()
         for key in self._asked:
             if key in self.states:
                 self._delay(self.states[key], now_ms)
 
     def answered(self, response: Any, now_ms: int) -> None:
-        """Takes the leader's answer to the last request, except for partitions that changed since."""
+        """Applies the leader's answer to the last request, except for partitions that have changed since then."""
         if isinstance(response, FetchResponse):
             was_full = self._session.is_full
             if not self._session.answered(response):
-                if was_full or response.error_code not in SESSION_ERRORS:  # A session error: a full request at once.
+                if was_full or response.error_code not in SESSION_ERRORS:  # After a session error: no delay.
                     self.failed(now_ms)
                 return
             names = {state.topic_id: key[0] for key, state in self.states.items() if state.topic_id != ZERO_UUID}
@@ -352,7 +352,7 @@ class ReplicaFetcher:
         state.offset = log.end_offset
         log.high_watermark = max(min(data.high_watermark, log.end_offset), log.start_offset)
         log.raise_start_offset(data.log_start_offset)
-        self.states[key] = self.states.pop(key)  # To the end, so that the others come first in the next response.
+        self.states[key] = self.states.pop(key)  # Moved to the end: the other partitions are first in the next answer.
         if (log.high_watermark, log.end_offset) != before:
             self._hooks.wake(key)
 

@@ -38,7 +38,7 @@ FROM_FOLLOWERS_SINCE = 11  # Consumers may read from any replica (KIP-392).
 
 
 class FetchedReplicas(AnsweringReplicas, Protocol):
-    """What Fetch uses of the broker's replicas."""
+    """The parts of the broker's replicas that Fetch uses."""
 
     config: BrokerConfig
     cluster: ClusterView
@@ -49,7 +49,7 @@ class FetchedReplicas(AnsweringReplicas, Protocol):
         """The fetches that wait for records."""
 
     def propose(self, change: IsrChange) -> None:
-        """Asks the controller to change an ISR."""
+        """Proposes an ISR change to the controller."""
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class _Found:
 class WaitingFetch:
     """A fetch that waits for its minimum number of bytes.
 
-    It counts each new record once: thousands of fetches may wait for thousands of partitions each.
+    It reads and counts each new record once, since thousands of fetches may wait for thousands of partitions each.
     """
 
     request_id: int
@@ -84,7 +84,7 @@ class WaitingFetch:
         return self.found.keys()
 
     def response(self, manager: FetchedReplicas, key: Key) -> FetchResponse | None:
-        """The response after a change of partition `key`; None while it has too few bytes, or was answered meanwhile.
+        """The response after a change of partition `key`; None if the fetch has too few bytes or was answered already.
 
         A fetch with a response no longer waits.
         """
@@ -120,7 +120,7 @@ def on_fetch(
     now_ms: int,
     may_read: MayRead = None,
 ) -> None:
-    """Reads for a fetch. The response is an output of the manager, now or when there are enough bytes."""
+    """Handles a Fetch. The manager outputs the response now, when there are enough bytes, or at the time-out."""
     manager.sessions.set_time(now_ms)
     context = manager.sessions.new_context(request, version)
     if isinstance(context, Errors):
@@ -149,9 +149,9 @@ def read_all(
     fetched_ms: int | None = None,
     may_read: MayRead = None,
 ) -> tuple[list[Row], bool]:
-    """Reads all partitions of the context; True if the response must be sent now.
+    """Reads all partitions of the context; returns also whether the response must be sent now.
 
-    `fetched_ms`: the time, on the first read only; followers' offsets are recorded with it.
+    `fetched_ms`: the time of the first read of a fetch, with which followers' offsets are recorded; None later.
     """
     rows: list[Row] = []
     left = min(request.max_bytes, manager.config.fetch_max_bytes)
@@ -173,7 +173,7 @@ def read_all(
 
 
 def least_bytes(manager: FetchedReplicas, request: FetchRequest) -> int:
-    """The minimum bytes of a response, at most its maximum (KafkaApis.handleFetchRequest)."""
+    """The least bytes of a response, limited by its most bytes (KafkaApis.handleFetchRequest)."""
     return min(request.min_bytes, request.max_bytes, manager.config.fetch_max_bytes)
 
 
@@ -264,7 +264,7 @@ def _follower_fetched(
     now_ms: int,
     moved: list[Key],
 ) -> None:
-    """Records that the follower has all records below its fetch offset; it may join the ISR."""
+    """Records that the follower has all records below its fetch offset; proposes it for the ISR if it may join."""
     before = partition.followers[replica_id].start_offset
     more = partition.follower_fetched(
         replica_id,

@@ -1,4 +1,4 @@
-"""ISR changes that wait for the controller: one request in flight, which has each partition once.
+"""The queue of ISR changes for the controller. One request is in flight, and has each partition once.
 
 Source: DefaultAlterPartitionManager of 3.9.1 (KIP-497).
 """
@@ -19,13 +19,13 @@ from kcore.schema.alter_partition import (
 )
 from kcore.types import ZERO_UUID, Uuid
 
-RETRY_MS: Final = 50
-BY_TOPIC_ID_SINCE: Final = 2
-WITH_EPOCHS_SINCE: Final = 3
+RETRY_MS: Final = 50  # Back-off after a request without a response.
+BY_TOPIC_ID_SINCE: Final = 2  # The first version of AlterPartition with topic ids.
+WITH_EPOCHS_SINCE: Final = 3  # The first version of AlterPartition with broker epochs of ISR members.
 
 
 class StateWrite(NamedTuple):
-    """A partition's state for a conditional write: the znode must have `version` (before KIP-497)."""
+    """A conditional write of a partition's state to its znode, which must have `version` (before KIP-497)."""
 
     change: IsrChange
     path: str
@@ -54,12 +54,12 @@ class IsrChanges:
         return max(self._retry_at_ms - now_ms, 0) if self._unsent and not self._in_flight else None
 
     def next_writes(self) -> list[StateWrite]:
-        """The writes of all changes, for a protocol without AlterPartition: leaders write the states."""
+        """The writes of all changes, for a protocol without AlterPartition, in which leaders write the states."""
         self._begin()
         return [_state_write(change, self.broker_id) for change in self._in_flight]
 
     def next_request(self, broker_epoch: int) -> AlterPartitionRequest:
-        """One request with all waiting changes; `version` chooses its version."""
+        """A request with all waiting changes; the method `version` returns the version to send it in."""
         self._begin()
         topics: dict[str, AlterPartitionRequestTopicData] = {}
         for change in self._in_flight:
@@ -80,14 +80,15 @@ class IsrChanges:
         return highest if ids else min(highest, BY_TOPIC_ID_SINCE - 1)
 
     def failed(self, now_ms: int) -> None:
-        """The request got no response; its changes are sent again. Controllers accept repetitions (KAFKA-14144)."""
+        """Called if the request got no response: its changes are sent again. Controllers accept this (KAFKA-14144)."""
         self._in_flight = []
         self._retry_at_ms = now_ms + RETRY_MS
 
     def written(self, versions: dict[Key, int | None], now_ms: int) -> list[tuple[IsrChange, Errors | IsrResponse]]:
-        """Takes the results of writes: the znode's new version, None if it had an unexpected version.
+        """The result of each change after the writes.
 
-        Partitions without a result are written again.
+        `versions` has each znode's new version, None if the znode had an unexpected version. Partitions without a
+        result are written again.
         """
         sent = self._in_flight
         self.failed(now_ms)
@@ -101,7 +102,7 @@ class IsrChanges:
         return settled
 
     def answered(self, response: AlterPartitionResponse, now_ms: int) -> list[tuple[IsrChange, Errors | IsrResponse]]:
-        """The result of each change. Changes without a result, and all after a top-level error, are sent again."""
+        """The result of each change. Changes without a result are sent again, as are all after a top-level error."""
         sent = self._in_flight
         self.failed(now_ms)
         if response.error_code != Errors.NONE:
@@ -122,13 +123,13 @@ class IsrChanges:
 
 
 def _state_write(change: IsrChange, leader: int) -> StateWrite:
-    """ReplicationUtils.updateLeaderAndIsr"""
+    """The write of a changed ISR to its znode (ReplicationUtils.updateLeaderAndIsr)."""
     state = PartitionStateNode(leader, change.leader_epoch, change.isr, change.controller_epoch)
     return StateWrite(change, state_path(*change.key), encode_state(state), change.partition_epoch)
 
 
 def _partition_data(change: IsrChange) -> AlterPartitionRequestPartitionData:
-    """A change with both forms of the ISR, of which the request's version uses one.
+    """A change with both forms of the ISR; `for_version` removes one of them.
 
     Only the joining member has a known broker epoch (KIP-903).
     """

@@ -1,4 +1,4 @@
-"""The interface of a replica's log: files in the server, bytes in memory in tests."""
+"""The interface of a replica's log, which a server stores in files, and tests keep in memory."""
 
 from typing import NamedTuple, Protocol
 
@@ -11,7 +11,7 @@ from kcore.wire.record_batch import RecordBatches
 class TimestampAndOffset(NamedTuple):
     """A record that was found by its timestamp."""
 
-    timestamp: int  # milliseconds
+    timestamp: int  # In ms since 1970.
     offset: int
     leader_epoch: int
 
@@ -19,8 +19,8 @@ class TimestampAndOffset(NamedTuple):
 class ReplicaLog(Protocol):
     """One replica's records. A method raises KafkaStorageException if the directory must go offline.
 
-    When a method returns, the operating system has its writes, so that a killed process loses none of them. The writes
-    of `assign_epoch` and of truncations are on the disk.
+    When a method returns, its writes are in the operating system's cache, so that a killed process loses none of them.
+    The writes of `assign_epoch` and of truncations are durable.
     """
 
     high_watermark: int  # Set by the partition; the server checkpoints it periodically.
@@ -42,18 +42,18 @@ class ReplicaLog(Protocol):
         """The producers and their transactions, which `append` and truncations update."""
 
     def append(self, data: bytes, batches: RecordBatches) -> None:
-        """Appends complete batches whose offsets start at `end_offset`; `batches` is their scan, with checked CRCs.
+        """Appends whole batches from `end_offset` on; `batches` is the result of scanning `data`, with checked CRCs.
 
-        CorruptRecordException for a control batch that cannot be decoded; then nothing is appended.
+        For a control batch that cannot be decoded, raises CorruptRecordException, and appends nothing.
         """
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """Sets the start offset of a new leader epoch (LeaderEpochFileCache.assign)."""
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> bytes:
-        """Complete batches below `end_offset`, beginning with the one that has `offset`.
+        """Whole batches below `end_offset`, beginning with the batch that has `offset`.
 
-        They have at most `max_bytes`; with `at_least_one` the first batch may be larger (KIP-74).
+        Returns at most `max_bytes`; with `at_least_one` the first batch may be larger (KIP-74).
         """
 
     def truncate_to(self, offset: int) -> None:
@@ -63,13 +63,13 @@ class ReplicaLog(Protocol):
         """Removes all records; the next record gets `offset`."""
 
     def raise_start_offset(self, offset: int) -> None:
-        """Allows the deletion of records below `offset`; a lower offset than the current one changes nothing."""
+        """Allows the deletion of records below `offset`; no effect if `offset` is below the present start offset."""
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records or their end marker in [offset, end_offset)."""
 
     def find_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
-        """The first record with that timestamp or a later one."""
+        """The first record whose timestamp is `timestamp_ms` or later; None if there is none."""
 
     def find_latest_timestamp(self) -> TimestampAndOffset | None:
-        """The first record with the largest timestamp (KIP-734)."""
+        """The first record with the largest timestamp (KIP-734); None if there is none."""

@@ -1,15 +1,15 @@
-"""The leader's checks of a producer's records, and the batch that it appends.
+"""Checks a producer's records as the leader does, and returns the batch in the form that the leader appends.
 
 `check_headers` reads only the batches' headers. Some faults refuse every partition of the request, as in Kafka, where
 the exception leaves the request's handler. `validate` then checks the header, the CRC and every record of a partition's
 batch, which it decompresses (`kcore._ext.records.validate`). It returns the batch with its offsets and leader epoch. If
 the topic has its own compression type, the batch is rebuilt. `producers.py` then checks epochs and sequences.
 
-Faults for which Kafka throws another exception than ApiException are UNKNOWN_SERVER_ERROR. The limit on a batch's
-decompressed size is kcore's own.
+If Kafka throws another exception than ApiException for a fault, the error is UNKNOWN_SERVER_ERROR. Only kcore limits
+a batch's decompressed size.
 
 Source: RequestUtils.hasTransactionalRecords, ProduceRequest.validateRecords, ReplicaManager.handleProduceAppend,
-UnifiedLog.analyzeAndValidateRecords and LogValidator of 3.9.1; 4.3.1 decides alike.
+UnifiedLog.analyzeAndValidateRecords and LogValidator of 3.9.1. 4.3.1 has the same rules.
 """
 
 from collections.abc import Sequence
@@ -38,14 +38,15 @@ from kcore.wire.record_building import CODECS
 
 Bytes: TypeAlias = bytes | memoryview
 
-MAX_MESSAGE_BYTES: Final = 1_048_588  # max.message.bytes
-NO_LIMIT_MS: Final = 2**63 - 1
-PRODUCER_CHOOSES: Final = "producer"  # A value of compression.type, which may also be a codec or UNCOMPRESSED.
-UNCOMPRESSED: Final = "uncompressed"
-# The limit of a batch's decompressed size is the larger one of two, far above real batches.
+MAX_MESSAGE_BYTES: Final = 1_048_588  # The default of max.message.bytes.
+NO_LIMIT_MS: Final = 2**63 - 1  # The default of both limits of a record's timestamp.
+PRODUCER_CHOOSES: Final = "producer"  # A value of compression.type: keep the producer's codec.
+UNCOMPRESSED: Final = "uncompressed"  # Another value of compression.type.
+# The limit of a batch's decompressed size, in bytes: the larger of LEAST_BUDGET and BUDGET_PER_BYTE for each byte of
+# max.message.bytes. Real batches are much smaller.
 LEAST_BUDGET: Final = 2**28
-BUDGET_PER_BYTE: Final = 64  # For each byte of max.message.bytes.
-FEW_BYTES: Final = 2**13  # Compressed batches up to this size are checked within milliseconds.
+BUDGET_PER_BYTE: Final = 64
+FEW_BYTES: Final = 2**13  # A compressed batch of at most so many bytes is checked within milliseconds.
 
 _MAGIC: Final = 2
 _MAGIC_END: Final = 17
@@ -64,10 +65,10 @@ _HEADER: Final = Struct(">qiibIhiqqqhii")
 _CRC: Final = Struct(">I")
 _CRC_AT: Final = 17
 _CRC_END: Final = 21
-_FIRST_OF_ZSTD: Final = 7  # Produce's first version that takes zstd (KIP-110).
+_FIRST_OF_ZSTD: Final = 7  # The first version of Produce that allows zstd (KIP-110).
 _ZSTD: Final = CODECS.index("zstd")
 _CRC_MATCHES: Final = np.ones(1, np.bool_)
-# Indexed by the kernel's numbers.
+# The errors by the numbers that the kernel returns.
 _REFUSALS: Final = (Errors.INVALID_RECORD, Errors.UNKNOWN_SERVER_ERROR, Errors.MESSAGE_TOO_LARGE)
 _TOO_LARGE: Final = 2
 _NO_KEY: Final = 0
@@ -75,11 +76,11 @@ _NO_KEY: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """The part of a topic's configuration that checks of records use; names and defaults are Kafka's 3.9."""
+    """The part of a topic's configuration that checks of records use, with the names and defaults of Kafka 3.9."""
 
     max_message_bytes: int = MAX_MESSAGE_BYTES
-    compression_type: str = PRODUCER_CHOOSES  # Or UNCOMPRESSED, or a codec.
-    compression_level: int | None = None  # None: the codec's default, the only level of lz4 here.
+    compression_type: str = PRODUCER_CHOOSES  # PRODUCER_CHOOSES, UNCOMPRESSED, or the name of a codec.
+    compression_level: int | None = None  # None: the codec's default; for lz4 kcore has only the default.
     is_compacted: bool = False  # cleanup.policy has "compact".
     has_log_append_time: bool = False  # message.timestamp.type is LogAppendTime.
     timestamp_before_max_ms: int = NO_LIMIT_MS
@@ -94,7 +95,7 @@ class RecordError(NamedTuple):
 
 
 class RecordValidationException(ApiException):
-    """A batch is refused because of some of its records; the first thousand of them are reported."""
+    """A batch is refused because of some of its records; reports the first thousand of these."""
 
     def __init__(self, error: Errors, why: str, record_errors: tuple[RecordError, ...]) -> None:
         super().__init__(why)
@@ -105,8 +106,8 @@ class Validated(NamedTuple):
     """A batch in its final form for the log."""
 
     data: bytes
-    batches: RecordBatches  # The scan of `data`.
-    max_timestamp: int  # milliseconds
+    batches: RecordBatches  # The result of `scan_batches(data)`.
+    max_timestamp: int  # In ms since 1970.
     log_append_time_ms: int  # -1 if the topic keeps the producer's timestamps.
 
 
@@ -149,9 +150,9 @@ def _refused(error: Errors, why: str) -> ApiException:
 
 
 def batch_size(data: Bytes, at: int = 0) -> int | None:
-    """The size in bytes of the batch at `at`; None if the data ends before the batch does.
+    """The size in bytes of the batch at position `at`; None if the batch is incomplete.
 
-    CorruptMessageException for an invalid length or magic (ByteBufferLogInputStream.nextBatch).
+    Raises CorruptMessageException for an invalid length or magic (ByteBufferLogInputStream.nextBatch).
     """
     left = len(data) - at
     if left < LENGTH_END:
@@ -173,15 +174,15 @@ def batch_size(data: Bytes, at: int = 0) -> int | None:
 def has_transactional_records(partitions: Sequence[Bytes]) -> bool:
     """Whether any partition's first batch is transactional (RequestUtils.hasTransactionalRecords).
 
-    An ApiException refuses the whole request.
+    If it raises ApiException, the whole request is refused.
     """
     return any(batch_size(data) is not None and _is_transactional(data) for data in partitions)
 
 
 def check_headers(partitions: Sequence[Bytes], version: int) -> list[ApiException | None]:
-    """Checks the headers of a Produce request's batches. Returns the error of each partition, or None.
+    """Checks the headers of a Produce request's batches. Returns the error, or None, of each partition.
 
-    `version`: the request's version, 3 or later. An ApiException refuses the whole request.
+    `version`: the request's version, 3 or later. If it raises ApiException, the whole request is refused.
     """
     found = [_look(data, version) for data in partitions]
     taken = [data for data, refusal in zip(partitions, found, strict=True) if refusal is None]
@@ -198,7 +199,7 @@ def _is_transactional(data: Bytes) -> bool:
 
 
 def _look(data: Bytes, version: int) -> ApiException | None:
-    """The error if the data is not exactly one complete batch of magic 2 (ProduceRequest.validateRecords)."""
+    """The error if the data is not exactly one whole batch of magic 2, or None (ProduceRequest.validateRecords)."""
     try:
         size = batch_size(data)
         if size is None:
@@ -217,7 +218,7 @@ def _look(data: Bytes, version: int) -> ApiException | None:
 
 
 def _codec(data: Bytes) -> int:
-    """The codec of a batch; UnknownServerException for an unknown one (CompressionType.forId)."""
+    """The codec of a batch; UnknownServerException for an unknown codec (CompressionType.forId)."""
     [attributes] = _ATTRIBUTES.unpack_from(data, _ATTRIBUTES_AT)
     codec: int = attributes & CODEC_MASK
     if codec >= len(CODECS):
@@ -250,10 +251,10 @@ def validate(
     date_ms: int,
     prechecked: "CheckedRecords | None" = None,
 ) -> Validated:
-    """The first batch of `data`, which passed `check_headers`, in its form for the log at `offset`.
+    """Checks the first batch of `data`, which passed `check_headers`; returns the batch to append at `offset`.
 
-    `date_ms`: the time of day, in ms since 1970. `prechecked`: the result of an earlier check of the same records.
-    ApiException if the batch is refused, RecordValidationException if some of its records are.
+    `date_ms`: the present time in ms since 1970. `prechecked`: the result of an earlier check of the same records.
+    Raises ApiException if the batch is refused, RecordValidationException if some of its records are refused.
     """
     size = batch_size(data)
     assert size is not None, "the batch passed check_headers"
@@ -283,29 +284,29 @@ def validate(
 
 
 class _Checked(NamedTuple):
-    """Records that passed all checks."""
+    """The result of checking a batch's records, if all have passed."""
 
-    first_timestamp: int  # milliseconds
+    first_timestamp: int  # In ms since 1970, as `max_timestamp`.
     max_timestamp: int
     rebuilt: bytes | None  # The records in the topic's compression; None: the producer's bytes are kept.
 
 
 class CheckedRecords(NamedTuple):
-    """The result of checking a batch's records before its place in the log is known."""
+    """The result of checking a batch's records before its offset in the log is known."""
 
     data: Bytes
     config: LogConfig
     found: "_Checked | ApiException"
 
     def result(self) -> "_Checked":
-        """The checked records; raises the ApiException of refused ones."""
+        """The checked records; raises the ApiException of refused records."""
         if isinstance(self.found, ApiException):
             raise self.found
         return self.found
 
 
 def may_take_long(data: Bytes) -> bool:
-    """Whether the batch is compressed and not small, so that its records may be far larger."""
+    """Whether checking the batch may take long: it is compressed and not small."""
     size = len(data)
     return size > FEW_BYTES and bool(data[_ATTRIBUTES_AT + 1] & CODEC_MASK)
 
@@ -352,7 +353,7 @@ def _checked_records(header: _Header, records: memoryview, config: LogConfig, da
 
 
 def _checked_header(data: Bytes, size: int, config: LogConfig) -> _Header:
-    """The checked header (UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch)."""
+    """Checks and returns the header (UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch)."""
     if int.from_bytes(data[:8], signed=True) != 0:
         raise _refused(Errors.INVALID_RECORD, "the base offset of a producer's batch is 0")
     if size > config.max_message_bytes:

@@ -1,9 +1,9 @@
 """WriteTxnMarkers: a transaction's coordinator sends end markers to the leaders of its partitions (KIP-98).
 
-A coordinator of 3.9.1 expects certain errors; any other error ends its sender thread. It tries again after
+A coordinator of 3.9.1 expects certain errors; any other error ends its sender thread. It repeats the request after
 UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-REQUEST_TIMED_OUT and KAFKA_STORAGE_ERROR; INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED make it stop. A
-request with a marker of no producer, which no coordinator sends, is refused with UNKNOWN_SERVER_ERROR.
+REQUEST_TIMED_OUT and KAFKA_STORAGE_ERROR. It stops after INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED. A
+marker without a producer, which no coordinator sends, is refused with UNKNOWN_SERVER_ERROR.
 
 Source: KafkaApis.handleWriteTxnMarkersRequest and TransactionMarkerRequestCompletionHandler of 3.9.1; of 4.3.1,
 MemoryRecordsBuilder.appendEndTxnMarker.
@@ -28,8 +28,8 @@ from kcore.schema.transactions import (
     WriteTxnMarkersResponse,
 )
 
-TIMEOUT_MS: Final = 30_000  # request.timeout.ms
-EXPECTED: Final = frozenset(
+TIMEOUT_MS: Final = 30_000  # How long a request waits for the commit of its markers: request.timeout.ms.
+EXPECTED: Final = frozenset(  # The errors of an append that a coordinator expects.
     {
         Errors.UNKNOWN_TOPIC_OR_PARTITION,
         Errors.NOT_LEADER_OR_FOLLOWER,
@@ -70,7 +70,7 @@ class WaitingMarkers:
         return self._with(found)
 
     def timed_out(self, manager: HeldPartitions) -> WriteTxnMarkersResponse:
-        """The response at the time-out; the other markers may still be committed later."""
+        """The response at the time-out; uncommitted markers may still be committed later."""
         undecided = Errors.REQUEST_TIMED_OUT
         found = (committed(manager, each.key, each.end_offset) for each in self.written)
         return self._with([undecided if error is None else error for error in found])
@@ -84,11 +84,11 @@ class WaitingMarkers:
 def on_write_txn_markers(
     manager: WaitingReplicas, request_id: int, request: WriteTxnMarkersRequest, now_ms: int, timestamp_ms: int
 ) -> None:
-    """Appends the markers. The response is an output of the manager, once all markers are committed.
+    """Appends the markers. The manager outputs the response when all markers are committed, or at the time-out.
 
-    `timestamp_ms`: the time of day, for the markers. `now_ms`: the clock of deadlines.
+    `timestamp_ms`: the markers' time in ms since 1970. `now_ms`: the time by the clock of deadlines.
     """
-    # Kafka's MemoryRecordsBuilder throws IllegalArgumentException, which fails the whole request.
+    # For such a marker Kafka's MemoryRecordsBuilder throws IllegalArgumentException, which fails the whole request.
     names_no_producer = any(each.producer_id == NO_PRODUCER_ID or each.producer_epoch < 0 for each in request.markers)
     answer = WriteTxnMarkersResponse(markers=[])
     written: list[Written] = []
@@ -108,7 +108,7 @@ def on_write_txn_markers(
         manager.output(SendResponse(request_id, done))
     else:
         manager.producing.add(waiter)
-    for key in waiter.keys:  # For waiting fetches and producers: there are new records, and some may be committed.
+    for key in waiter.keys:  # Fetches and producers may wait for these records or their commit.
         manager.wake(key)
 
 

@@ -1,4 +1,4 @@
-"""ListOffsets and OffsetForLeaderEpoch: look-ups of times and epochs in a replica's log.
+"""Answers ListOffsets and OffsetForLeaderEpoch: finds offsets by time and by leader epoch in a replica's log.
 
 Source: Partition.fetchOffsetForTimestamp, lastOffsetForLeaderEpoch and KafkaApis of 3.9.1.
 """
@@ -27,15 +27,16 @@ from kcore.wire.record_batch import NO_TIMESTAMP
 LATEST: Final = -1
 EARLIEST: Final = -2
 LARGEST_TIMESTAMP: Final = -3  # KIP-734
-EARLIEST_LOCAL: Final = -4  # KIP-405; there is no remote storage here.
+EARLIEST_LOCAL: Final = -4  # KIP-405; the same as EARLIEST, as kcore has no remote storage.
 LEADER_EPOCH_SINCE: Final = 4  # The first version of ListOffsets with a leader epoch in the response.
-DEBUGGER: Final = -2
+DEBUGGER: Final = -2  # The replica id of a debugging client, which may read from a replica that does not lead.
 
 
 def on_list_offsets(manager: StoredPartitions, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
-    """Offsets by time: for consumers below the high watermark or the last stable offset, for followers to the end.
+    """Answers with offsets by time; for consumers only below the high watermark or the last stable offset.
 
-    A partition that the request has twice is refused (ReplicaManager.fetchOffset): a look-up may read a segment.
+    A partition that the request has twice is refused (ReplicaManager.fetchOffset), since finding a time may read a
+    whole segment.
     """
     named = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     topics = []
@@ -71,7 +72,7 @@ def _find(
     limit = log.high_watermark if is_consumer else log.end_offset
     if is_consumer and request.isolation_level == IsolationLevel.READ_COMMITTED:
         limit = log.producers.last_stable_offset(log.high_watermark, log.start_offset)
-    # Until its high watermark has reached its own epoch, a leader's committed end is uncertain (KIP-207).
+    # A leader does not know the committed end before its high watermark has reached its own epoch (KIP-207).
     start = partition.leader_epoch_start_offset
     lags = is_consumer and start is not None and start > log.high_watermark
     if requested.timestamp == LATEST:
@@ -95,7 +96,7 @@ def _find(
 def on_offset_for_leader_epoch(
     manager: StoredPartitions, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    """The end offsets of leader epochs (KIP-101), to which a follower truncates its log."""
+    """Answers with the end offsets of leader epochs (KIP-101), to which a follower truncates its log."""
     topics = []
     for topic in request.topics:
         partitions = []

@@ -9,7 +9,7 @@ from kcore.schema.structure import Message
 
 
 class NoticeKind(Enum):
-    """The subject of a log line. The log limits the lines of each kind separately."""
+    """The subject of a log line. The server limits the rate of lines for each kind separately."""
 
     CONTROLS = "the controller has changed"
     STALE = "a request from an old controller, or for an old incarnation of this broker"
@@ -18,7 +18,7 @@ class NoticeKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SendResponse:
-    """Send the response to a request. Its writes are durable already, as ReplicaLog defines it."""
+    """Send the response to a request. Its appends are in the log, as safe as ReplicaLog describes."""
 
     request_id: int
     response: Message
@@ -26,7 +26,7 @@ class SendResponse:
 
 @dataclass(frozen=True, slots=True)
 class Verify:
-    """Ask a transaction's coordinator whether the partitions are in it, then call `producing.on_verified`."""
+    """Ask the coordinator whether its transaction has these partitions, then call `producing.on_verified`."""
 
     request_id: int
     transactional_id: str
@@ -37,7 +37,7 @@ class Verify:
 
 @dataclass(frozen=True, slots=True)
 class FetchFrom:
-    """Start fetching from this leader, or stop if no partition follows it."""
+    """Start fetching from this leader, or stop if this broker follows it for no partition any more."""
 
     leader_id: int
 
@@ -49,7 +49,7 @@ class IsrChangesWait:
 
 @dataclass(frozen=True, slots=True)
 class LogFailed:
-    """An operation on this partition's log failed: take its whole directory offline."""
+    """An operation on this partition's log failed: take the log's whole directory offline."""
 
     key: Key
     why: str

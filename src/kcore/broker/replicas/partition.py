@@ -1,4 +1,4 @@
-"""One replica as a state machine: it leads, commits and maintains the ISR, or follows (Partition of 3.9.1)."""
+"""One replica as a state machine: as leader it appends, commits and maintains the ISR (Partition of 3.9.1)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ UNKNOWN_OFFSET: Final = -1
 class Follower:
     """A follower's progress, derived from its fetches (Replica and ReplicaState of 3.9.1); times in milliseconds."""
 
-    end_offset: int = UNKNOWN_OFFSET  # The offset of its last fetch: it has all records below.
+    end_offset: int = UNKNOWN_OFFSET  # The offset of its last fetch: the follower has all records below it.
     start_offset: int = UNKNOWN_OFFSET
     last_fetch_leader_end_offset: int = 0  # The leader's end offset at its last fetch.
     last_fetch_ms: int = 0
@@ -30,14 +30,14 @@ class Follower:
     broker_epoch: int = UNKNOWN_BROKER_EPOCH  # The epoch of the newest incarnation that fetched (KIP-903).
 
     def is_outdated(self, broker_epoch: int) -> bool:
-        """Whether a fetch is from an earlier incarnation; False for fetches without a broker epoch."""
+        """Whether a fetch is from an earlier incarnation of the broker; False for a fetch without a broker epoch."""
         return broker_epoch != UNKNOWN_BROKER_EPOCH and broker_epoch < self.broker_epoch
 
     def fetched(self, offset: int, start_offset: int, leader_end_offset: int, now_ms: int) -> None:
         """Records a fetch from `offset`.
 
-        If `offset` is at least the leader's end offset at the fetch before, the follower had caught up at that time. A
-        busy leader's log grows between fetches, so its current end is not the measure.
+        If `offset` is at least the leader's end offset at the previous fetch, the follower was caught up at that time.
+        The leader's present end is not decisive, since a busy leader's log grows between fetches.
         """
         if offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
@@ -48,7 +48,7 @@ class Follower:
         self.last_fetch_ms = now_ms
 
     def reset(self, leader_end_offset: int, now_ms: int, *, is_new_leader: bool, in_isr: bool) -> None:
-        """Starts a leader epoch: ISR members count as caught up now, other followers do not."""
+        """Resets the progress for a new leader epoch: ISR members count as caught up now, other followers do not."""
         self.last_caught_up_ms = now_ms if in_isr else 0
         if is_new_leader:
             self.end_offset = self.start_offset = self.last_fetch_leader_end_offset = UNKNOWN_OFFSET
@@ -58,7 +58,7 @@ class Follower:
             self.last_fetch_ms = now_ms if in_isr else 0
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
-        """Whether it has all records, or had all of them within the last `max_lag_ms`."""
+        """Whether the follower has all records now, or had all of them at some time within the last `max_lag_ms`."""
         return self.end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= max_lag_ms
 
 
@@ -69,18 +69,18 @@ class TopicSettings:
     min_insync_replicas: int = 1
     log: LogConfig = field(default_factory=LogConfig)
     deletes: bool = True  # Whether cleanup.policy contains "delete".
-    retention_ms: int = -1  # Older segments are deleted; below 0: no limit.
-    retention_bytes: int = -1  # The oldest segments of a larger log are deleted; below 0: no limit.
+    retention_ms: int = -1  # Segments above this age are deleted; below 0: no limit.
+    retention_bytes: int = -1  # The oldest segments are deleted above this size of the log; below 0: no limit.
     segment_bytes: int | None = None  # The maximum size of a segment; None: the broker's default.
     segment_ms: int | None = None  # The maximum time between the batches of a segment; None: no limit.
 
 
 @dataclass(frozen=True, slots=True)
 class LagLimits:
-    """The lag at which a follower is out of sync."""
+    """The limits above which a follower is out of sync."""
 
     time_ms: int = 30_000  # replica.lag.time.max.ms
-    offsets: int | None = None  # From the article; replica.lag.max.messages until Kafka 0.9.
+    offsets: int | None = None  # The article's limit, which was replica.lag.max.messages before Kafka 0.9.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +98,7 @@ class IsrChange:
     controller_epoch: int
     joins: int | None = None  # The new member; None if members are removed.
     leader_recovery_state: int = RECOVERED
-    joins_epoch: int = UNKNOWN_BROKER_EPOCH  # The broker epoch of the incarnation that has caught up.
+    joins_epoch: int = UNKNOWN_BROKER_EPOCH  # The new member's broker epoch when it caught up.
 
 
 class IsrResponse(NamedTuple):
@@ -123,7 +123,7 @@ class Read(NamedTuple):
 
 HIGH_WATERMARK = -1  # The offset in DeleteRecords that stands for the high watermark.
 
-# The change stays in flight until the next LeaderAndIsr (Partition.handleAlterPartitionError).
+# After these errors the change stays in flight until the next LeaderAndIsr (Partition.handleAlterPartitionError).
 AWAIT_LEADER_AND_ISR = frozenset(
     {
         Errors.UNKNOWN_TOPIC_OR_PARTITION,
@@ -134,7 +134,7 @@ AWAIT_LEADER_AND_ISR = frozenset(
         Errors.NEW_LEADER_ELECTED,
     }
 )
-# With these errors the controller has not changed the partition.
+# After these errors the change is dropped, since the controller has not changed the partition.
 NOT_APPLIED = frozenset({Errors.OPERATION_NOT_ATTEMPTED, Errors.INELIGIBLE_REPLICA})
 
 
@@ -149,13 +149,13 @@ class Partition:
         is_alive: Callable[[int], bool],
         may_join_isr: Callable[[int], bool],
     ) -> None:
-        """`is_alive`: whether a broker is live; `may_join_isr`: whether it is live and not in controlled shutdown."""
+        """`is_alive`: whether a broker is live. `may_join_isr`: whether it is live and not in controlled shutdown."""
         self.key, self.broker_id, self.limits = key, broker_id, limits
         self._is_alive, self._may_join_isr = is_alive, may_join_isr
         self.role = Role.NONE
         self.settings = TopicSettings()
-        self.received: Replica | None = None  # The last received state; its ISR is the committed one.
-        self.pending: IsrChange | None = None
+        self.received: Replica | None = None  # The last received state; its ISR is committed.
+        self.pending: IsrChange | None = None  # The ISR change in flight.
         self.followers: dict[int, Follower] = {}
         self.log: ReplicaLog | None = None
         self.leader_epoch_start_offset: int | None = None
@@ -164,7 +164,7 @@ class Partition:
         return f"{self.key[0]}-{self.key[1]}, {self.role.value}, {self.received}, in flight {self.pending}"
 
     def order(self, order: Order) -> Step:
-        """Takes the new role. Returns the step with its actions."""
+        """Changes the role. Returns the step, whose actions the caller must perform."""
         step = next_step(self.role, order, self)
         self.role = step.role
         return step
@@ -180,14 +180,14 @@ class Partition:
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """The ISR and the member that is about to join: commits need both (KIP-497)."""
+        """The ISR, and the member that a change in flight adds: commits need all of these (KIP-497)."""
         joins = self.pending.joins if self.pending is not None else None
         return self.isr if joins is None else (*self.isr, joins)
 
     # Roles.
 
     def become_leader(self, received: Replica, log: ReplicaLog, now_ms: int) -> Step:
-        """Serves reads and writes from now on. The caller may then advance the high watermark.
+        """Leads from now on. The caller may then advance the high watermark.
 
         The epoch's start offset is stored first, so that followers get the end offsets of older epochs (KIP-101).
         """
@@ -226,8 +226,8 @@ class Partition:
     ) -> tuple[Appended, bool]:
         """Appends a producer's batch that passed `check_headers`.
 
-        Returns its place, and whether the high watermark moved. Times: see `on_produce`. `guard`: see Producers.check.
-        `prechecked`: see `validate`. ApiException if the batch is refused.
+        Returns its place, and whether the high watermark rose. Times: see `on_produce`. `guard`: see Producers.check.
+        `prechecked`: see `validate`. Raises ApiException if the batch is refused.
         """
         log = self._log_to_append_to(acks)
         appended = append_as_leader(log, data, self.leader_epoch, self.settings.log, date_ms, guard, prechecked)
@@ -236,7 +236,7 @@ class Partition:
     def append_end_marker(
         self, marker: EndMarker, producer_id: int, producer_epoch: int, timestamp_ms: int, now_ms: int
     ) -> Appended:
-        """Appends a transaction's end marker. Returns its place. ApiException if it is refused."""
+        """Appends a transaction's end marker. Returns its place. Raises ApiException if the marker is refused."""
         log = self._log_to_append_to(acks=-1)
         appended = append_end_marker(log, marker, producer_id, producer_epoch, self.leader_epoch, timestamp_ms)
         self.advance_high_watermark(now_ms)
@@ -249,7 +249,7 @@ class Partition:
         return log
 
     def leader_log(self) -> ReplicaLog:
-        """The log; NotLeaderOrFollowerException if this broker does not lead."""
+        """The log; raises NotLeaderOrFollowerException if this broker does not lead."""
         if self.role is not Role.LEADER or self.log is None:
             raise exception_of(Errors.NOT_LEADER_OR_FOLLOWER)(f"{self} on broker {self.broker_id}")
         return self.log
@@ -260,9 +260,9 @@ class Partition:
         return min(self.settings.min_insync_replicas, len(self.followers) + 1)
 
     def advance_high_watermark(self, now_ms: int) -> bool:
-        """Commits the records that all replicas in or about to join the ISR have; False if there are no new ones.
+        """Commits the records that all members of the maximal ISR have; returns whether the high watermark rose.
 
-        Commits nothing below the minimum ISR, as producers expect (KAFKA-15583).
+        Commits nothing if the ISR is smaller than the minimum, as producers expect (KAFKA-15583).
         """
         log = self.log
         if self.role is not Role.LEADER or log is None or len(self.isr) < self.min_isr:
@@ -272,7 +272,8 @@ class Partition:
         for broker_id, follower in self.followers.items():
             if follower.end_offset < committed and (
                 broker_id in members
-                # A caught-up follower outside the ISR: if commits did not wait, it might never reach a busy leader.
+                # A follower that has caught up may join soon. If commits did not wait for it, it might never reach the
+                # high watermark of a busy leader.
                 or (follower.is_caught_up(end_offset, now_ms, self.limits.time_ms) and self._may_join_isr(broker_id))
             ):
                 committed = follower.end_offset
@@ -282,7 +283,7 @@ class Partition:
         return True
 
     def committed(self, required_offset: int) -> Errors | None:
-        """The result for a producer that waits for the commit of `required_offset`; None while it has to wait."""
+        """The result for a producer that waits for the commit of `required_offset`; None while it must wait."""
         if self.role is not Role.LEADER or self.log is None:
             return Errors.NOT_LEADER_OR_FOLLOWER
         if self.log.high_watermark < required_offset:
@@ -293,9 +294,9 @@ class Partition:
     # The log's start.
 
     def delete_records(self, offset: int) -> int:
-        """Raises the start offset to `offset`, -1 for the high watermark. Returns that offset.
+        """Raises the start offset to `offset`, or for -1 to the high watermark. Returns the requested start offset.
 
-        PolicyViolationException for a topic without the cleanup policy delete; OffsetOutOfRangeException.
+        Raises PolicyViolationException for a topic without the cleanup policy delete, OffsetOutOfRangeException.
         """
         log = self.leader_log()
         if not self.settings.deletes:
@@ -308,7 +309,7 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """The lowest start offset of the live replicas. NotLeaderOrFollowerException if another broker leads."""
+        """The lowest start offset of the live replicas. Raises NotLeaderOrFollowerException if another broker leads."""
         starts = (each.start_offset for broker_id, each in self.followers.items() if self._is_alive(broker_id))
         return min([self.leader_log().start_offset, *starts])
 
@@ -317,11 +318,11 @@ class Partition:
     def follower_fetched(
         self, broker_id: int, broker_epoch: int, offset: int, start_offset: int, end_offset: int, now_ms: int
     ) -> bool:
-        """Records that a follower has all records below `offset`. Returns whether the high watermark moved.
+        """Records that a follower has all records below `offset`. Returns whether the high watermark rose.
 
-        NotLeaderOrFollowerException for an earlier incarnation, whose records the current one may have lost. The check
-        and the update are one step, so that no other fetch comes between them (KAFKA-15221). In 3.9.1 only KRaft
-        brokers compare epochs; here a follower's own fetches show the newest one.
+        Raises NotLeaderOrFollowerException for a fetch of an earlier incarnation: the present one may have lost its
+        records. The check and the update are one step, so that no other fetch comes between them (KAFKA-15221). In
+        3.9.1 only KRaft brokers compare epochs; here the newest epoch is known from the follower's own fetches.
         """
         follower = self.followers[broker_id]
         if follower.is_outdated(broker_epoch):
@@ -333,7 +334,7 @@ class Partition:
         return before != offset and self.advance_high_watermark(now_ms)
 
     def expanded(self, broker_id: int) -> IsrChange | None:
-        """The change that adds a follower to the ISR, if it has all committed records; None otherwise."""
+        """Proposes to add a follower to the ISR. Returns the change; None if the follower may not join now."""
         follower, log, start = self.followers[broker_id], self.log, self.leader_epoch_start_offset
         if self.pending is not None or broker_id in self.isr or not self._may_join_isr(broker_id):
             return None
@@ -342,7 +343,7 @@ class Partition:
         return self._propose((*self.isr, broker_id), joins=broker_id)
 
     def shrunk(self, now_ms: int) -> IsrChange | None:
-        """The change that removes lagging members from the ISR; None if no member lags."""
+        """Proposes to remove lagging members from the ISR. Returns the change; None without one."""
         log = self.log
         if self.role is not Role.LEADER or self.pending is not None or log is None:
             return None
@@ -358,7 +359,7 @@ class Partition:
         return near and follower.is_caught_up(end_offset, now_ms, limits.time_ms)
 
     def _propose(self, isr: tuple[int, ...], *, joins: int | None = None) -> IsrChange:
-        """Starts a change, one at a time. Until the answer, commits need the members of both ISRs."""
+        """Begins a change of the ISR, one at a time. Until its answer, commits need the members of both ISRs."""
         received = self.received
         assert received is not None
         epochs = received.leader_epoch, received.partition_epoch
@@ -370,11 +371,11 @@ class Partition:
         return self.pending
 
     def isr_answered(self, change: IsrChange, answer: IsrResponse, now_ms: int) -> bool:
-        """Takes the controller's new ISR. Returns whether the high watermark moved.
+        """Applies the controller's new ISR. Returns whether the high watermark rose.
 
-        An answer is ignored after a newer LeaderAndIsr (KAFKA-12686). It may have the same partition epoch: the
-        controller had that ISR already, and the change must not stay in flight for ever (KAFKA-12751). A smaller ISR
-        may commit more records (KAFKA-13091).
+        An answer is ignored after a newer LeaderAndIsr (KAFKA-12686). An answer may have the same partition epoch, if
+        the controller already had that ISR; it must end the change, too (KAFKA-12751). A smaller ISR may commit more
+        records (KAFKA-13091).
         """
         received = self.received
         if self.pending is not change or received is None:
@@ -386,7 +387,7 @@ class Partition:
         return self.advance_high_watermark(now_ms)
 
     def isr_refused(self, change: IsrChange, error: Errors) -> bool:
-        """Takes the controller's error. Returns whether to send the change again."""
+        """Handles the controller's error. Returns whether the change must be sent again."""
         if self.pending is not change:
             return False
         if error in NOT_APPLIED:
@@ -396,7 +397,7 @@ class Partition:
     # Reads.
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """FencedLeaderEpochException or UnknownLeaderEpochException for another leader epoch; -1 is not checked."""
+        """Raises FencedLeaderEpochException or UnknownLeaderEpochException for another leader epoch; accepts -1."""
         if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
             return
         stale = current_leader_epoch < self.leader_epoch
@@ -404,7 +405,7 @@ class Partition:
         raise exception_of(error)(f"leader epoch {self.leader_epoch} here, not {current_leader_epoch}")
 
     def local_log(self, current_leader_epoch: int, *, must_lead: bool) -> ReplicaLog:
-        """The log (getLocalLog). ApiException for another leader epoch, or if this replica must not serve the read."""
+        """The log (getLocalLog). Raises ApiException for another leader epoch, or if this replica must not serve it."""
         self.check_epoch(current_leader_epoch)
         if must_lead:
             return self.leader_log()
@@ -427,9 +428,9 @@ class Partition:
         at_least_one: bool,
         committed: bool = False,
     ) -> Read:
-        """Reads complete batches below `limit`. OffsetOutOfRangeException for an offset outside the log.
+        """Reads whole batches below `limit`. Raises OffsetOutOfRangeException for an offset outside the log.
 
-        `committed`: for a read_committed consumer, below the last stable offset and with the aborted transactions.
+        `committed`: read only below the last stable offset, and return the aborted transactions (read_committed).
         """
         start_offset, end_offset = log.start_offset, log.end_offset
         stable_offset = log.producers.last_stable_offset(log.high_watermark, start_offset)
@@ -451,19 +452,19 @@ class Partition:
 
 
 def end_of(records: Bytes) -> int:
-    """The offset after complete batches."""
+    """The offset after the last record of whole batches."""
     return int(scan_batches(records, check_crc=False).last_offset[-1]) + 1
 
 
 class HeldPartitions(Protocol):
-    """Finds the partitions that this broker holds. `ReplicaManager` implements it, as the other views of replicas."""
+    """Finds the partitions of this broker. `ReplicaManager` implements this and the other interfaces to replicas."""
 
     def partition(self, key: Key) -> Partition:
-        """ApiException if this broker does not serve the partition."""
+        """The partition; raises ApiException if this broker does not serve it."""
 
 
 class StoredPartitions(HeldPartitions, Protocol):
-    """The partitions, and the report of a disk that fails."""
+    """The partitions of this broker, and a method that reports a failed disk."""
 
     def log_failed(self, key: Key, error: Exception) -> None:
         """Takes the partition offline, and asks the server to take its log directory offline."""

@@ -16,19 +16,19 @@ BATCHES_TO_RETAIN: Final = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: a prod
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
-SEQUENCES: Final = 2**31  # Sequences wrap around to 0 here.
-MOST_PRODUCERS: Final = 10_000  # The limit of a partition; above it the least recently active producer is dropped.
-MOST_VERIFICATIONS: Final = 10_000  # The limit of unfinished verifications; above it the oldest is dropped.
+SEQUENCES: Final = 2**31  # The number of sequences: 0 follows 2^31 - 1.
+MOST_PRODUCERS: Final = 10_000  # Producers of a partition; beyond that, the least recently active ones are dropped.
+MOST_VERIFICATIONS: Final = 10_000  # Unfinished verifications of a partition; beyond that, the oldest are dropped.
 
 
 class AppendedBatch(NamedTuple):
-    """A batch of one producer in the log."""
+    """A producer's batch in the log."""
 
     first_sequence: int
     last_sequence: int
     first_offset: int
     last_offset: int
-    timestamp: int  # milliseconds
+    timestamp: int  # In ms since 1970.
 
 
 @dataclass(slots=True)
@@ -37,12 +37,12 @@ class Producer:
 
     epoch: int
     batches: deque[AppendedBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_TO_RETAIN))
-    last_timestamp: int = NO_TIMESTAMP  # The timestamp of its last batch or end marker, milliseconds.
+    last_timestamp: int = NO_TIMESTAMP  # The timestamp of its last batch or end marker, in ms since 1970.
     coordinator_epoch: int = -1  # The epoch of the coordinator that ended its last transaction.
     transaction_offset: int | None = None  # The first offset of its open transaction.
 
     def begin_epoch(self, epoch: int) -> None:
-        """Drops the batches of an earlier epoch."""
+        """Changes to `epoch`, and drops the batches of an earlier epoch."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
@@ -50,13 +50,13 @@ class Producer:
 
 @dataclass(slots=True)
 class Verification:
-    """A request to the coordinator whether a transaction has the partition (KIP-890).
+    """A pending request that asks a coordinator whether its transaction has the partition (KIP-890).
 
-    The guard identifies the request: an end marker or a batch in between invalidates it.
+    `guard` identifies the request. An end marker or an appended batch of the producer makes the guard invalid.
     """
 
     epoch: int
-    lowest_sequence: int  # The lowest sequence among the waiting batches, which must be appended first.
+    lowest_sequence: int  # The lowest first sequence of the waiting batches; this batch must be appended first.
     guard: object = field(default_factory=object)
 
 
@@ -69,14 +69,14 @@ class Producers:
         self._verifications: dict[int, Verification] = {}
 
     def last_stable_offset(self, high_watermark: int, start_offset: int) -> int:
-        """The last stable offset, the end for read_committed consumers."""
+        """The last stable offset, at which reads of read_committed consumers end."""
         unstable = self.transactions.first_unstable_offset(high_watermark)
         return high_watermark if unstable is None else min(max(unstable, start_offset), high_watermark)
 
-    # Before an append.
+    # Checks before an append.
 
     def duplicate_of(self, batches: RecordBatches) -> AppendedBatch | None:
-        """The batch in the log that the batch repeats, so that the response is repeated; None if it is new."""
+        """The earlier batch in the log if this batch is a duplicate of it; None for a new batch."""
         producer = self.by_id.get(int(batches.producer_id[0]))
         if producer is None or producer.epoch != int(batches.producer_epoch[0]):
             return None
@@ -104,10 +104,10 @@ class Producers:
         return known.guard
 
     def check(self, batches: RecordBatches, guard: object | None = None, *, is_new_log: bool = False) -> None:
-        """Raises an ApiException if the batch of a client may not be appended.
+        """Raises an ApiException if a client's batch must not be appended.
 
-        `guard`: the result of `begin_verification`. `is_new_log`: the log has never had a record.
-        InvalidTxnStateException for a batch outside the verified transaction, InvalidProducerEpochException,
+        `guard`: the result of `begin_verification`. `is_new_log`: the log never had a record. The exceptions are
+        InvalidTxnStateException for a batch outside the verified transaction, InvalidProducerEpochException and
         OutOfOrderSequenceException.
         """
         producer_id, epoch = int(batches.producer_id[0]), int(batches.producer_epoch[0])
@@ -129,8 +129,8 @@ class Producers:
         if verification is not None and first > verification.lowest_sequence:
             _out_of_order(producer_id, epoch, verification.lowest_sequence, first)
         if producer is None or producer.epoch == NO_PRODUCER_EPOCH:
-            # The producer's records may have been deleted, so any sequence is valid. In a log that never had a record,
-            # a later sequence means that the batch has overtaken the first one (KAFKA-15591).
+            # The producer's records may have been deleted, so any sequence is valid. But in a log that never had a
+            # record, a sequence above 0 means that this batch arrived before the first batch (KAFKA-15591).
             if is_new_log and first != 0:
                 _out_of_order(producer_id, epoch, 0, first)
             return
@@ -140,7 +140,7 @@ class Producers:
             _out_of_order(producer_id, epoch, expected, first)
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
-        """InvalidProducerEpochException or TransactionCoordinatorFencedException for a late marker."""
+        """Raises InvalidProducerEpochException or TransactionCoordinatorFencedException for a late marker."""
         producer = self.by_id.get(producer_id)
         if producer is None:
             return
@@ -156,7 +156,7 @@ class Producers:
         if epoch < known:
             Errors.INVALID_PRODUCER_EPOCH.raise_for(f"producer {producer_id} has epoch {known} here, not {epoch}")
 
-    # After it.
+    # Updates after an append.
 
     def take(self, batches: RecordBatches, markers: Mapping[int, EndMarker]) -> list[AbortedTransaction]:
         """Updates the producers with appended batches; `markers` is the result of `end_markers`.
@@ -167,7 +167,7 @@ class Producers:
         for row in (batches.producer_id > NO_PRODUCER_ID).nonzero()[0].tolist():
             producer_id, epoch = int(batches.producer_id[row]), int(batches.producer_epoch[row])
             producer = self.by_id.pop(producer_id, None) or Producer(NO_PRODUCER_EPOCH)
-            self.by_id[producer_id] = producer  # To the end: it is the most recently active producer.
+            self.by_id[producer_id] = producer  # Moved to the end, as the most recently active producer.
             self._verifications.pop(producer_id, None)
             if not batches.attributes[row] & CONTROL:
                 producer.begin_epoch(epoch)
@@ -181,9 +181,9 @@ class Producers:
         return aborted
 
     def _forget_oldest(self) -> None:
-        """Above the limit, drops the least recently active producers without an open transaction.
+        """Above MOST_PRODUCERS, drops the least recently active producers without an open transaction.
 
-        A dropped producer may continue with any sequence, like one whose records were deleted.
+        A dropped producer may continue with any sequence, like a producer whose records were deleted.
         """
         for _ in range(len(self.by_id) - MOST_PRODUCERS):
             oldest = next((key for key, each in self.by_id.items() if each.transaction_offset is None), None)
@@ -200,7 +200,7 @@ class Producers:
             self.transactions.begin(offset, producer_id)
 
     def _end(self, producer_id: int, producer: Producer, offset: int, marker: EndMarker) -> AbortedTransaction | None:
-        """Applies the marker at `offset`. Returns the aborted transaction, if it had batches in this log."""
+        """Applies the end marker at `offset`. Returns the aborted transaction, if it had batches in this log."""
         first_offset = producer.transaction_offset
         producer.coordinator_epoch, producer.transaction_offset = marker.coordinator_epoch, None
         if first_offset is None:
@@ -211,8 +211,8 @@ class Producers:
     def expire(self, oldest_ms: int) -> None:
         """Drops producers without records since `oldest_ms` and without an open transaction.
 
-        The setting is producer.id.expiration.ms; times are timestamps of records. Source:
-        ProducerStateManager.removeExpiredProducers.
+        The caller computes `oldest_ms`, in ms since 1970, from producer.id.expiration.ms. It is compared with records'
+        timestamps. Source: ProducerStateManager.removeExpiredProducers.
         """
         expired = [
             producer_id
@@ -241,6 +241,6 @@ def _out_of_order(producer_id: int, epoch: int, expected: int, first: int) -> No
 
 
 def sequences_of(batches: RecordBatches, row: int) -> tuple[int, int]:
-    """First and last sequence of a batch; it may wrap around. A coordinator's batches have none (-1)."""
+    """The first and last sequence of a batch, which may wrap around to 0; -1 for batches without sequences."""
     first = int(batches.base_sequence[row])
     return first, NO_SEQUENCE if first == NO_SEQUENCE else (first + int(batches.last_offset_delta[row])) % SEQUENCES

@@ -32,7 +32,7 @@ from kcore.schema.produce import (
 )
 
 ABORTABLE_SINCE: Final = 11  # The first version of Produce whose clients handle TRANSACTION_ABORTABLE (KIP-890).
-# The coordinator's errors that producers get as NOT_ENOUGH_REPLICAS, after which they try again.
+# Errors of the coordinator for which producers get NOT_ENOUGH_REPLICAS, so that they repeat the request.
 RETRIED: Final = frozenset(
     {
         Errors.CONCURRENT_TRANSACTIONS,
@@ -45,7 +45,7 @@ RETRIED: Final = frozenset(
 
 
 class TransactionalBatch(NamedTuple):
-    """A transactional batch, described by its header."""
+    """The partition of a transactional batch, and the producer in the batch's header."""
 
     key: Key
     producer: TransactionalProducer
@@ -53,24 +53,25 @@ class TransactionalBatch(NamedTuple):
 
 @dataclass
 class Produce:
-    """A Produce request that waits for its transaction's coordinator before its batches are appended."""
+    """A Produce request whose batches are not appended yet; it may wait for its transaction's coordinator."""
 
     request_id: int
     deadline_ms: int
     request: ProduceRequest
     version: int
-    date_minus_now_ms: int  # The time of day minus the clock of deadlines.
+    date_minus_now_ms: int  # The time in ms since 1970 minus the clock of deadlines.
     guards: dict[Key, object] = field(default_factory=dict)  # The guards for Producers.check.
     refused: dict[Key, ApiException] = field(default_factory=dict)  # Errors found before the append.
-    keys: frozenset[Key] = frozenset()  # Empty: changes of partitions do not wake the request.
-    prechecked: Mapping[Key, CheckedRecords] = field(default_factory=dict)  # Large batches that were checked early.
+    keys: frozenset[Key] = frozenset()  # Empty, as changes of partitions do not wake the request.
+    prechecked: Mapping[Key, CheckedRecords] = field(default_factory=dict)  # Earlier checks of large batches.
 
 
 def begin_verification(manager: HeldPartitions, produce: Produce, batches: list[TransactionalBatch]) -> None:
-    """Stores a guard for each batch whose transaction is not open here: the coordinator must verify these (KIP-890).
+    """Stores a guard for each batch that the coordinator must verify, as its log has no open transaction (KIP-890).
 
-    Without this check, a late batch after the end of its transaction would begin a transaction that never ends, and the
-    last stable offset would never advance. Source: ReplicaManager.handleProduceAppend, AddPartitionsToTxnManager.
+    Without this check, a batch that arrives after the end of its transaction would begin a transaction that never ends,
+    and the last stable offset would never advance. Source: ReplicaManager.handleProduceAppend,
+    AddPartitionsToTxnManager.
     """
     for key, producer in batches:
         try:
@@ -84,7 +85,7 @@ def begin_verification(manager: HeldPartitions, produce: Produce, batches: list[
 
 
 def refuse_verification(produce: Produce, errors: Mapping[Key, Errors]) -> None:
-    """Stores the coordinator's errors by partition, translated for producers of that version of Produce."""
+    """Stores the coordinator's errors by partition, translated for producers with the request's version of Produce."""
     for key, error in errors.items():
         is_unknown = error is Errors.TRANSACTION_ABORTABLE and produce.version < ABORTABLE_SINCE
         if is_unknown or error in (Errors.INVALID_TXN_STATE, Errors.CLUSTER_AUTHORIZATION_FAILED):
@@ -99,11 +100,11 @@ def refuse_verification(produce: Produce, errors: Mapping[Key, Errors]) -> None:
         produce.refused[key] = exception_of(refusal[0])(refusal[1])
 
 
-NEWEST: Final = 11  # Produce of 3.9.1.
+NEWEST: Final = 11  # The newest version of Produce in 3.9.1.
 
 
 class ProducingReplicas(WaitingReplicas, Protocol):
-    """What Produce uses of the broker's replicas."""
+    """The parts of the broker's replicas that Produce uses."""
 
     cluster: ClusterView
     partitions: dict[Key, Partition]
@@ -111,7 +112,7 @@ class ProducingReplicas(WaitingReplicas, Protocol):
 
 
 class Required(NamedTuple):
-    """The offset that must be committed before the response, and that response."""
+    """The offset up to which records must be committed, and the partition's part of the response."""
 
     offset: int
     answer: PartitionProduceResponse
@@ -119,7 +120,7 @@ class Required(NamedTuple):
 
 @dataclass
 class WaitingProduce:
-    """A request with acks=all whose batches are appended and not committed yet."""
+    """A request with acks=all whose batches are appended, but not committed yet."""
 
     request_id: int
     deadline_ms: int
@@ -170,9 +171,9 @@ def on_produce(
     version: int = NEWEST,
     prechecked: Mapping[Key, CheckedRecords] = MappingProxyType({}),
 ) -> None:
-    """Appends the batches. The response is an output of the manager, now or when all batches are committed.
+    """Appends the batches. The manager outputs the response now, or with acks=all when all batches are committed.
 
-    `now_ms`: the clock of deadlines. `date_ms`: the time of day (ms since 1970), for checks of timestamps.
+    `now_ms`: the time by the clock of deadlines. `date_ms`: the time in ms since 1970, for checks of timestamps.
     `prechecked`: the results of earlier checks of large batches.
 
     The first batches of a transaction wait until its coordinator has verified them. With acks=0 there is no response;
@@ -192,7 +193,7 @@ def on_produce(
 
 
 def on_verified(manager: ProducingReplicas, request_id: int, errors: Mapping[Key, Errors], now_ms: int) -> None:
-    """Appends the verified batches; `errors`: the partitions that the coordinator refused."""
+    """Appends the verified batches; `errors` has the partitions that the coordinator refused."""
     produce = manager.verifying.by_id.get(request_id)
     if produce is not None and manager.verifying.remove(produce):
         refuse_verification(produce, errors)
@@ -200,7 +201,7 @@ def on_verified(manager: ProducingReplicas, request_id: int, errors: Mapping[Key
 
 
 def expire_verifications(manager: ProducingReplicas, now_ms: int) -> None:
-    """Answers requests whose coordinator did not answer in time; the producer then tries again."""
+    """Answers requests whose coordinator did not answer in time, with errors after which producers try again."""
     for produce in manager.verifying.late(now_ms):
         if manager.verifying.remove(produce):
             refuse_verification(produce, dict.fromkeys(produce.guards, Errors.NETWORK_EXCEPTION))
@@ -208,9 +209,9 @@ def expire_verifications(manager: ProducingReplicas, now_ms: int) -> None:
 
 
 def _check_headers(manager: ProducingReplicas, produce: Produce) -> list[TransactionalBatch]:
-    """Stores the errors that the batches' headers show. Returns the transactional batches.
+    """Checks the batches' headers and stores the errors. Returns the transactional batches.
 
-    Records of unknown partitions are only checked for being transactional (KafkaApis.handleProduceRequest).
+    For unknown partitions, checks only whether batches are transactional (KafkaApis.handleProduceRequest).
     """
     request = produce.request
     requested = [
@@ -221,7 +222,7 @@ def _check_headers(manager: ProducingReplicas, produce: Produce) -> list[Transac
         if has_transactional_records([records for _, records in requested]) and request.transactional_id is None:
             Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.raise_for("transactional batches without a transactional id")
         found = check_headers([records for _, records in known], produce.version)
-    except ApiException as refusal:  # It refuses the whole request.
+    except ApiException as refusal:  # The whole request is refused.
         produce.refused = {key: refusal for key, _ in requested}
         return []
     pairs = zip(known, found, strict=True)
@@ -248,7 +249,7 @@ def _append_all(manager: ProducingReplicas, produce: Produce, now_ms: int) -> No
         manager.producing.add(waiter)
     else:
         manager.output(SendResponse(produce.request_id, done))
-    for key in required:  # For waiting fetches and producers: there are new records, and some may be committed.
+    for key in required:  # Fetches and producers may wait for these records or their commit.
         manager.wake(key)
 
 

@@ -1,4 +1,4 @@
-"""The key and received state of a replica, its roles, and the orders that change them: the article's table."""
+"""The key and the received state of a replica, and the article's table of roles and of orders that change them."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -12,7 +12,7 @@ Key: TypeAlias = tuple[str, int]  # A partition: its topic's name and its index.
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """The last accepted state of a partition that this broker holds. Brokers are ids."""
+    """The last accepted state of a partition that this broker has. Brokers are named by their ids."""
 
     topic_id: Uuid
     leader: int
@@ -30,15 +30,15 @@ class Role(Enum):
     """The role of one replica on this broker."""
 
     NONE = "none"  # This broker has no replica.
-    STARTED = "started"  # It has a log, and neither leads nor follows, because the leader is not alive yet.
+    STARTED = "started"  # The replica has a log, but neither leads nor follows, as the leader is not alive yet.
     LEADER = "leader"
     FOLLOWER = "follower"
     STOPPED = "stopped"  # StopReplica stopped it and kept its log.
-    OFFLINE = "offline"  # Its log directory failed.
+    OFFLINE = "offline"  # The replica's log directory failed.
 
 
 class Order(Enum):
-    """Orders by LeaderAndIsr and StopReplica, and disk failures."""
+    """An order of LeaderAndIsr or StopReplica, or a disk failure, that changes a replica's role."""
 
     START = "startReplica"
     BECOME_LEADER = "becomeLeader"
@@ -49,11 +49,11 @@ class Order(Enum):
 
 
 class Action(Enum):
-    """An action for a new role; `ReplicaManager.carry_out` performs it."""
+    """An action that a change of the role requires; `ReplicaManager.carry_out` performs it."""
 
     STOP_FETCHING = "stop fetching"
     START_FETCHING = "start fetching"
-    # The requests wait for commits or records of a replica that no longer leads.
+    # Answers requests that wait for commits or records of a replica that no longer leads.
     REFUSE_WAITING = "answer waiting requests"
     DELETE_LOG = "delete the log"
 
@@ -90,7 +90,7 @@ TRANSITIONS: Final[dict[tuple[Role, Order], Step]] = {
 
 
 def next_step(role: Role, order: Order, story: object) -> Step:
-    """The step for a role and an order; AssertionError with the replica's state for an illegal order."""
+    """The step for a role and an order. An illegal order raises AssertionError with `story`, the replica's state."""
     step = TRANSITIONS.get((role, order))
     assert step is not None, f"{order.value} to a replica that is {role.value}: {story}"
     return step

@@ -1,6 +1,6 @@
-"""The replicas of a broker: carries out orders, and wakes waiting requests when partitions change.
+"""The replicas of a broker: carries out orders, and answers waiting requests when partitions change.
 
-The caller passes the time as `now_ms` and the logs as `Logs`, and performs `take_outputs()`. Source: ReplicaManager and
+The server passes the time as `now_ms` and the logs as `Logs`, and performs `take_outputs()`. Source: ReplicaManager and
 KafkaApis of 3.9.1.
 """
 
@@ -33,20 +33,20 @@ class Logs(Protocol):
         """The keys of all logs on disk."""
 
     def topic_id(self, key: Key) -> Uuid:
-        """The topic id of the log on disk; ZERO_UUID if there is no log, or it has no id. KafkaStorageException."""
+        """The topic id of the log on disk; ZERO_UUID if there is no log, or if the log has no id."""
 
     def hold(self, key: Key, topic_id: Uuid, *, is_new: bool) -> ReplicaLog:
         """The partition's log, which is created if needed; stores the topic id, unless it is ZERO_UUID.
 
-        A log that is not new may be in a failed directory: then it is not created. In KRaft mode the log exists
-        already, unless it must not be created.
+        If `is_new` is false and a directory has failed, the log may be in that directory, and is not created. In KRaft
+        mode the log exists already, unless it must not be created.
         """
 
     def delete(self, key: Key) -> None:
         """Deletes the log."""
 
     def set_stray(self, key: Key) -> None:
-        """Renames a log without a replica, and keeps it."""
+        """Renames a log without a replica as a stray, and so keeps it."""
 
 
 class ReplicaManager:
@@ -55,12 +55,12 @@ class ReplicaManager:
     def __init__(
         self, config: BrokerConfig, broker_epoch: int, logs: Logs, sessions: FetchSessionCache | None = None
     ) -> None:
-        """`sessions`: the cache of fetch sessions; None: no sessions."""
+        """`sessions`: the cache of fetch sessions; with None the broker has no sessions."""
         self.broker_id = config.broker_id
         self.broker_epoch = broker_epoch  # The epoch of this incarnation (KIP-380).
         self.config, self.logs = config, logs
         self.cluster = ClusterView()
-        self.replicas: dict[Key, Replica] = {}  # The held partitions with their last accepted states.
+        self.replicas: dict[Key, Replica] = {}  # The last accepted state of each partition of this broker.
         self.partitions: dict[Key, Partition] = {}
         self.settings: dict[str, TopicSettings] = {}  # The settings of topics that differ from the defaults.
         self.fetchers: dict[int, ReplicaFetcher] = {}
@@ -69,7 +69,7 @@ class ReplicaManager:
         self.producing: Waiting[Delayed] = Waiting()
         self.fetching: Waiting[WaitingFetch] = Waiting()
         self.sessions = sessions or FetchSessionCache()
-        self._fetched_from: dict[Key, int] = {}  # The leader of each replica that follows.
+        self._fetched_from: dict[Key, int] = {}  # The leader from which each following replica fetches.
         self._outputs: list[Output] = []
         self.fetch_epoch: Callable[[], int] = lambda: self.broker_epoch  # The epoch in fetches to leaders (KIP-903).
         self._fetcher_hooks = FetcherHooks(lambda: self.fetch_epoch(), self.log_failed, self.wake)
@@ -88,11 +88,14 @@ class ReplicaManager:
     # Orders.
 
     def state(self, key: Key) -> Replica | None:
-        """The last accepted state of the partition; None if the broker does not hold it."""
+        """The last accepted state of the partition; None if the broker does not have it."""
         return self.replicas.get(key)
 
     def topic_id_on_disk(self, key: Key) -> Uuid:
-        """The topic id of the log on disk; ZERO_UUID if there is no log, or it has no id. KafkaStorageException."""
+        """The topic id of the log on disk; ZERO_UUID if there is no log, or if the log has no id.
+
+        Raises KafkaStorageException if the replica's directory is offline.
+        """
         partition = self.partitions.get(key)
         if partition is not None and partition.role is Role.OFFLINE:
             raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"{key[0]}-{key[1]} is offline")
@@ -103,12 +106,12 @@ class ReplicaManager:
             raise
 
     def hold_only(self, keys: set[Key]) -> None:
-        """Deletes all other replicas; all other logs in the log directories become strays."""
+        """Deletes all replicas except `keys`; other logs in the log directories without a replica become strays."""
         for key in {*self.partitions, *self.logs.keys()} - keys:
             self.remove(key)
 
     def remove(self, key: Key) -> None:
-        """Deletes a replica. A log without a replica is kept as a stray (LogManager.addStrayLog)."""
+        """Deletes a replica and its log. A log without a replica is renamed as a stray (LogManager.addStrayLog)."""
         partition = self.partitions.get(key)
         if partition is not None:
             self.stop(key, delete=True)
@@ -126,18 +129,18 @@ class ReplicaManager:
     def become(self, key: Key, received: Replica, now_ms: int) -> Errors:
         """Starts the replica if needed (startReplica), then leads or follows (becomeLeader, becomeFollower)."""
         partition = self.partitions.get(key) or self._start(key)
-        if partition.role is Role.OFFLINE:  # It is not created again in another directory.
+        if partition.role is Role.OFFLINE:  # An offline replica is not created in another directory.
             return Errors.KAFKA_STORAGE_ERROR
         known = partition.received
         if known is not None and received.partition_epoch < known.partition_epoch:
-            return Errors.NONE  # Older than the controller's last AlterPartition response.
+            return Errors.NONE  # The state is older than the controller's last AlterPartition response.
         try:
             log = self.logs.hold(key, received.topic_id, is_new=received.is_new)
             if received.leader == self.broker_id:
                 step = partition.become_leader(received, log, now_ms)
             elif self.cluster.is_alive(received.leader):
                 step = partition.become_follower(received, log)
-            else:  # The log exists, so that its high watermark is checkpointed (KAFKA-1647); the role stays.
+            else:  # The log was created, so that its high watermark is checkpointed (KAFKA-1647); the role stays.
                 return Errors.NONE
             self.carry_out(key, step.actions)
         except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
@@ -162,7 +165,7 @@ class ReplicaManager:
         return self.settings.get(topic, default)
 
     def set_settings(self, topic: str, settings: TopicSettings, now_ms: int) -> None:
-        """Applies a change of a topic's configuration."""
+        """Applies a changed configuration of a topic to its partitions."""
         self.settings[topic] = settings
         for key, partition in self.partitions.items():
             if key[0] == topic:
@@ -171,7 +174,7 @@ class ReplicaManager:
                     self.wake(key)
 
     def carry_out(self, key: Key, actions: Sequence[Action]) -> None:
-        """Performs a step's actions in order. KafkaStorageException if the log cannot be deleted."""
+        """Performs a step's actions in order. Raises KafkaStorageException if the log cannot be deleted."""
         for action in actions:
             match action:
                 case Action.STOP_FETCHING:
@@ -255,7 +258,7 @@ class ReplicaManager:
             self.output(LogFailed(key, str(error)))
 
     def go_offline(self, key: Key) -> None:
-        """Marks the replica offline, because its log directory is."""
+        """Marks the replica offline, because its log directory is offline."""
         partition = self.partitions.get(key) or self._start(key)
         if partition.role is not Role.OFFLINE:
             step = partition.order(Order.FAIL)
@@ -264,7 +267,7 @@ class ReplicaManager:
             self.carry_out(key, step.actions)
 
     def forget_offline(self, key: Key) -> None:
-        """Drops an offline replica: its topic was created again, or it has another directory now."""
+        """Drops an offline replica, because its topic was created again, or the replica has another directory now."""
         known = self.partitions.get(key)
         if known is not None and known.role is Role.OFFLINE:
             del self.partitions[key]
@@ -272,7 +275,7 @@ class ReplicaManager:
     # Look-ups.
 
     def partition(self, key: Key) -> Partition:
-        """The partition; ApiException if this broker does not serve it (ReplicaManager.getPartitionOrError)."""
+        """The partition; raises ApiException if this broker does not serve it (ReplicaManager.getPartitionOrError)."""
         partition = self.partitions.get(key)
         if partition is None:
             error = Errors.NOT_LEADER_OR_FOLLOWER if self.cluster.knows(key) else Errors.UNKNOWN_TOPIC_OR_PARTITION
@@ -282,7 +285,7 @@ class ReplicaManager:
         return partition
 
     def expire_producers(self, date_ms: int) -> None:
-        """Drops producers without records for producer.id.expiration.ms."""
+        """Drops producers that have written nothing for producer.id.expiration.ms; `date_ms` is in ms since 1970."""
         for partition in self.partitions.values():
             if partition.log is not None:
                 partition.log.producers.expire(date_ms - self.config.producer_id_expiration_ms)
@@ -304,7 +307,7 @@ class ReplicaManager:
                 self.propose(change)
 
     def on_alter_partition(self, response: AlterPartitionResponse | None, now_ms: int) -> None:
-        """The controller's answer; None: it did not answer."""
+        """Called with the controller's answer to the changes in flight; None without an answer."""
         if response is None:
             self.isr_changes.failed(now_ms)
         else:
@@ -313,13 +316,13 @@ class ReplicaManager:
         self.output(IsrChangesWait())
 
     def on_states_written(self, versions: dict[Key, int | None], now_ms: int) -> None:
-        """The results of the states that this leader wrote to ZooKeeper itself."""
+        """Called with the results of writes to ZooKeeper, if leaders write ISRs themselves."""
         for change, answer in self.isr_changes.written(versions, now_ms):
             self.isr_settled(change, answer, now_ms)
         self.output(IsrChangesWait())
 
     def isr_settled(self, change: IsrChange, answer: Errors | IsrResponse, now_ms: int) -> None:
-        """The result of one change."""
+        """Applies the result of one ISR change: the new ISR or an error."""
         partition = self.partitions.get(change.key)
         if partition is None:
             return
@@ -334,8 +337,8 @@ class ReplicaManager:
     def wake(self, key: Key) -> None:
         """Checks the requests that wait for the partition, after it changed.
 
-        A check may find a disk failure, which wakes other requests meanwhile: each request is answered once. In Kafka a
-        check during a change of the partition was a deadlock (KAFKA-13254).
+        A check may find a disk failure, and so check other requests in between; each request is still answered once. In
+        Kafka, a check during a change of the partition was a deadlock (KAFKA-13254).
         """
         for produce in self.producing.on(key):
             if (response := produce.response(self)) is not None and self.producing.remove(produce):
@@ -347,8 +350,8 @@ class ReplicaManager:
     def forget(self, request_id: int) -> None:
         """Drops a request whose client has disconnected.
 
-        Appended records stay, and are committed. Records that wait for their transaction's coordinator are dropped, so
-        that they do not use memory until it answers.
+        Appended records stay, and are committed. Records that wait for their transaction's coordinator are dropped at
+        once, so that they use no memory.
         """
         self.verifying.forget(request_id)
         self.producing.forget(request_id)

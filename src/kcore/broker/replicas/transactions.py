@@ -1,9 +1,9 @@
 """Transactions in a partition's log (KIP-98): end markers, open and aborted transactions, the last stable offset.
 
 A transaction in a log begins with its first batch. It ends with an end marker, a control batch that the leader writes
-when the transaction's coordinator sends WriteTxnMarkers. The last stable offset (LSO) is the first record of the oldest
-transaction without a committed marker. A read_committed consumer reads below the LSO, and gets the list of aborted
-transactions.
+when the transaction's coordinator sends WriteTxnMarkers. The last stable offset (LSO) is the first offset of the oldest
+transaction without a committed marker, or the high watermark. A read_committed consumer reads only below the LSO, and
+gets the list of aborted transactions.
 
 Source: EndTransactionMarker, TxnMetadata and ProducerStateManager of 3.9.1.
 """
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 ABORT: Final = 0  # ControlRecordType
 COMMIT: Final = 1
 _KEY: Final = Struct(">hh")  # Version and control type.
-_VALUE: Final = Struct(">hi")  # Version and coordinator epoch; later versions append fields.
+_VALUE: Final = Struct(">hi")  # Version and coordinator epoch; later versions have further fields after these.
 _VERSION: Final = 0
-MOST_BYTES: Final = 1024  # The limit of a control batch; Kafka's control batches have 78 bytes.
+MOST_BYTES: Final = 1024  # The size limit of a control batch; Kafka's control batches have 78 bytes.
 
 
 class EndMarker(NamedTuple):
-    """The coordinator's decision about a transaction."""
+    """The coordinator's decision about a transaction, which an end marker stores."""
 
     is_commit: bool
     coordinator_epoch: int
 
 
 class AbortedTransaction(NamedTuple):
-    """One aborted transaction, and the last stable offset at its end (Kafka's AbortedTxn)."""
+    """An aborted transaction, and the last stable offset after its end marker (Kafka's AbortedTxn)."""
 
     producer_id: int
     first_offset: int
@@ -62,10 +62,10 @@ def encode_end_marker(
 
 
 def end_markers(data: "Buffer", batches: RecordBatches, *, tolerant: bool = False) -> dict[int, EndMarker]:
-    """The end markers in `data` by row of `batches`, which is the scan of `data`.
+    """The end markers in `data`, by row of `batches`, the result of scanning `data`.
 
-    A control batch without records has lost its marker to compaction. Other types of control records are ignored.
-    CorruptRecordException for a control batch that cannot be decoded; `tolerant` ignores it, for stored batches.
+    Ignores other control records, and control batches whose marker was removed by compaction. For a control batch that
+    cannot be decoded, raises CorruptRecordException; with `tolerant`, for stored batches, ignores it.
     """
     markers = {}
     for row in (batches.attributes & CONTROL).nonzero()[0].tolist():
@@ -94,23 +94,23 @@ def _end_marker(batch: bytes) -> EndMarker | None:
 
 
 class Transactions:
-    """The transactions of one partition that hold back the last stable offset."""
+    """The transactions of one partition that are open, or whose end marker is not committed."""
 
     def __init__(self) -> None:
         self.open: dict[int, int] = {}  # First offset -> producer id; first offsets ascend.
         self._ended: dict[int, int] = {}  # First offset -> offset of the end marker, until the marker is committed.
 
     def begin(self, first_offset: int, producer_id: int) -> None:
-        """Adds a transaction with the offset of its first batch."""
+        """Adds an open transaction; `first_offset` is the offset of its first batch."""
         self.open[first_offset] = producer_id
 
     def end(self, first_offset: int, marker_offset: int) -> int:
-        """Ends a transaction. Returns the last stable offset after the marker's commit (lastStableOffset)."""
+        """Ends a transaction. Returns the last stable offset once the marker is committed (lastStableOffset)."""
         del self.open[first_offset]
         self._ended[first_offset] = marker_offset
         return next(iter(self.open), marker_offset + 1)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset of the oldest transaction without a committed end marker; None without one."""
+        """The first offset of the oldest transaction without a committed end marker; None if there is none."""
         self._ended = {first: marker for first, marker in self._ended.items() if marker >= high_watermark}
         return min((*self._ended, *([next(iter(self.open))] if self.open else [])), default=None)

@@ -12,7 +12,7 @@ from kcore.schema.structure import Message
 
 
 class Waiter(Protocol):
-    """One waiting request."""
+    """A request that waits for changes of the partitions `keys`."""
 
     @property
     def request_id(self) -> int: ...
@@ -28,32 +28,32 @@ class Delayed(Waiter, Protocol):
     """A request whose response depends on the progress of replicas."""
 
     def response(self, manager: HeldPartitions) -> Message | None:
-        """The response; None while the request has to wait."""
+        """The response; None while the request must wait."""
 
     def timed_out(self, manager: HeldPartitions) -> Message:
         """The response at the time-out."""
 
 
 class AnsweringReplicas(StoredPartitions, Protocol):
-    """The partitions, and the outputs and waiting requests of their broker."""
+    """The partitions of this broker, its outputs, and its waiting requests."""
 
     def output(self, output: Output) -> None:
         """Adds an output for the server."""
 
     def wake(self, key: Key) -> None:
-        """Checks the requests that wait for the partition."""
+        """Answers waiting requests for which a change of the partition was enough."""
 
 
 class WaitingReplicas(AnsweringReplicas, Protocol):
-    """What a request that appends or deletes records uses of the broker's replicas."""
+    """The parts of the broker's replicas that requests use which append or delete records."""
 
     @property
     def producing(self) -> "Waiting[Delayed]":
-        """The requests that wait until replicas have records, or have deleted them."""
+        """The requests that wait until replicas have certain records, or have deleted them."""
 
 
 def committed(manager: HeldPartitions, key: Key, required_offset: int) -> Errors | None:
-    """The result for a request that waits for the commit of `required_offset`; None while it has to wait."""
+    """The result for a request that waits for the commit of `required_offset`; None while it must wait."""
     try:
         return manager.partition(key).committed(required_offset)
     except ApiException as error:

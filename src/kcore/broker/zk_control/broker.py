@@ -12,7 +12,7 @@ from kcore.types import ZERO_UUID, Uuid
 
 
 class RememberedReplicas:
-    """The states of replicas without logs: every order succeeds at once."""
+    """Stores the states of replicas, which have no logs; every order succeeds at once."""
 
     def __init__(self, broker_id: int, broker_epoch: int) -> None:
         self.broker_id, self.broker_epoch = broker_id, broker_epoch
@@ -20,15 +20,15 @@ class RememberedReplicas:
         self.replicas: dict[Key, Replica] = {}
 
     def state(self, key: Key) -> Replica | None:
-        """The last accepted state of the partition; None if the broker does not hold it."""
+        """The last accepted state of the partition; None if the broker does not have it."""
         return self.replicas.get(key)
 
     def topic_id_on_disk(self, key: Key) -> Uuid:
-        """ZERO_UUID, because no log is on a disk."""
+        """Returns ZERO_UUID, because there are no logs."""
         return ZERO_UUID
 
     def become(self, key: Key, received: Replica, now_ms: int) -> Errors:
-        """Remember the state."""
+        """Stores the received state."""
         self.replicas[key] = received
         return Errors.NONE
 
@@ -38,7 +38,7 @@ class RememberedReplicas:
         return Errors.NONE
 
     def stop(self, key: Key, delete: bool) -> Errors:
-        """Marks the replica stopped, or removes it with `delete`."""
+        """Marks the replica as stopped; with `delete` removes it."""
         known = self.replicas.get(key)
         if known is not None and delete:
             del self.replicas[key]
@@ -53,14 +53,14 @@ class RememberedReplicas:
         """Does nothing: no requests wait."""
 
     def notice(self, kind: NoticeKind, text: str) -> None:
-        """Drops the line."""
+        """Does nothing: no log lines are written."""
 
 
 class Broker(ControlRequests):
-    """Takes LeaderAndIsr, UpdateMetadata and StopReplica, refuses stale ones, and stores their states."""
+    """Handles LeaderAndIsr, UpdateMetadata and StopReplica: refuses stale requests, and stores their states."""
 
     def __init__(self, broker_id: int, broker_epoch: int) -> None:
-        """`broker_epoch`: the czxid of the znode of this incarnation (KIP-380)."""
+        """`broker_epoch`: the czxid of the znode that this incarnation of the broker created (KIP-380)."""
         self._remembered = RememberedReplicas(broker_id, broker_epoch)
         super().__init__(self._remembered)
 
@@ -71,10 +71,10 @@ class Broker(ControlRequests):
 
     @property
     def table(self) -> PartitionTable:
-        """The cluster's state from UpdateMetadata."""
+        """The cluster's partitions and brokers from UpdateMetadata."""
         return self._remembered.cluster.table
 
     @property
     def replicas(self) -> dict[Key, Replica]:
-        """The held replicas, by (topic name, partition)."""
+        """The broker's replicas, by (topic name, partition)."""
         return self._remembered.replicas

@@ -38,7 +38,7 @@ from kcore.wire.columns import Columns, Rows
 
 
 class KnownController(NamedTuple):
-    """The controller in ZooKeeper."""
+    """The controller's epoch and id as ZooKeeper has them."""
 
     epoch: int
     broker_id: int | None  # None if `/controller` does not exist or is unreadable.
@@ -46,7 +46,7 @@ class KnownController(NamedTuple):
 
 
 def controller_of(epoch: Node | None, controller: Node | None) -> KnownController:
-    """The controller by `/controller_epoch` and `/controller`, which were read together."""
+    """Decodes the znodes `/controller_epoch` and `/controller`, which were read together."""
     try:
         known_epoch = NO_EPOCH if epoch is None else znodes.decode_controller_epoch(epoch.data)
     except TableError:
@@ -63,14 +63,14 @@ def controller_of(epoch: Node | None, controller: Node | None) -> KnownControlle
 def sender_error(request: Columns, known: KnownController) -> Errors:
     """The error for a request whose sender is not the controller; NONE if it is.
 
-    Kafka's brokers accept any controller epoch that is not smaller than the last one. A forged large epoch then makes
-    them refuse the real controller as stale for ever. Here a larger epoch is accepted only if `/controller_epoch` has
-    it: a controller writes its epoch there before it sends requests.
+    Kafka's brokers accept any controller epoch that is at least the last epoch. After a forged large epoch they refuse
+    the real controller as stale for ever. Here a larger epoch is accepted only if `/controller_epoch` has it, as a
+    controller writes its epoch to that znode before it sends requests.
     """
     if request.controller_epoch < known.epoch:
-        return Errors.STALE_CONTROLLER_EPOCH  # Another controller was elected since.
+        return Errors.STALE_CONTROLLER_EPOCH  # Another controller was elected after the sender.
     if request.controller_epoch > known.epoch or known.broker_id not in (None, request.controller_id):
-        return Errors.NOT_CONTROLLER  # An epoch has one controller.
+        return Errors.NOT_CONTROLLER  # Each epoch has only one controller.
     if known.is_kraft not in (None, bool(request.is_kraft_controller)):
         return Errors.NOT_CONTROLLER  # ZooKeeper has a controller of the other mode.
     return Errors.NONE
@@ -82,7 +82,7 @@ CONTROL_REQUESTS: Final[dict[int, type[Message]]] = {
     each.api_key: each for each in (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
 }
 FULL: Final = 2  # AbstractControlRequest.Type: the request lists all replicas of the broker.
-TOPIC_IDS_SINCE: Final = 5  # LeaderAndIsr answers by topic id from this version on.
+TOPIC_IDS_SINCE: Final = 5  # The first version of LeaderAndIsr whose response is by topic id.
 
 
 class RequestHead(NamedTuple):
@@ -103,13 +103,13 @@ class ControlledReplicas(Protocol):
     cluster: ClusterView
 
     def state(self, key: Key) -> Replica | None:
-        """The last accepted state of the partition; None if the broker does not hold it."""
+        """The last accepted state of the partition; None if the broker does not have it."""
 
     def topic_id_on_disk(self, key: Key) -> Uuid:
-        """The topic id of the log on disk; ZERO_UUID if there is no log, or it has no id. KafkaStorageException."""
+        """The topic id of the log on disk; ZERO_UUID without a log or an id. May raise KafkaStorageException."""
 
     def become(self, key: Key, received: Replica, now_ms: int) -> Errors:
-        """Leads or follows the partition in the received state."""
+        """Applies the received state: leads or follows the partition."""
 
     def assign_topic_id(self, key: Key, topic_id: Uuid) -> Errors:
         """Adds the topic id to a replica without one."""
@@ -118,7 +118,7 @@ class ControlledReplicas(Protocol):
         """Stops leading or following; with `delete` also deletes the log."""
 
     def hold_only(self, keys: set[Key]) -> None:
-        """Deletes all other logs in the log directories as strays."""
+        """Deletes all replicas except `keys`; other logs in the log directories become strays."""
 
     def cluster_changed(self) -> None:
         """Checks waiting requests after a change of `cluster`."""
@@ -128,19 +128,20 @@ class ControlledReplicas(Protocol):
 
 
 class ControlRequests:
-    """Takes LeaderAndIsr, UpdateMetadata and StopReplica, refuses stale requests, and applies the others."""
+    """Handles LeaderAndIsr, UpdateMetadata and StopReplica: refuses stale requests, and applies other requests."""
 
     def __init__(self, replicas: ControlledReplicas) -> None:
         self.broker_id = replicas.broker_id
         self.controller_epoch = 0
         self.received_leader_and_isr = False  # True after the first accepted LeaderAndIsr.
         self.is_kraft = False  # Whether a KRaft controller sent the last accepted request.
-        # The broker epoch in the metadata log while the broker migrates (KIP-866). None: refuse KRaft controllers.
+        # Returns the broker epoch in the metadata log while the broker migrates (KIP-866). None: refuse KRaft
+        # controllers.
         self.kraft_broker_epoch: Callable[[], int] | None = None
         self._replicas = replicas
 
     def answer(self, message: type[Message], version: int, data: bytes | memoryview, now_ms: int = 0) -> bytes:
-        """The encoded response to an encoded control request, both without headers. DecodeError for invalid bytes."""
+        """The encoded response to an encoded control request, without headers. Raises DecodeError for invalid bytes."""
         return self.answer_columns(message, version, decode_columns(message, version, data), now_ms)
 
     def answer_columns(
@@ -151,7 +152,7 @@ class ControlRequests:
         now_ms: int = 0,
         refused: Errors = Errors.NONE,
     ) -> bytes:
-        """As `answer`, with a decoded request; `refused`: the error if the sender is not the controller."""
+        """The encoded response to a decoded request; `refused`: the result of `sender_error`."""
         if message is LeaderAndIsrRequest:
             return encode(self.on_leader_and_isr(request, version, now_ms, refused), version)
         if message is UpdateMetadataRequest:
@@ -162,15 +163,15 @@ class ControlRequests:
     def on_update_metadata(self, request: Columns, refused: Errors = Errors.NONE) -> UpdateMetadataResponse:
         """Stores the new states and live brokers.
 
-        INVALID_REQUEST for inconsistent states, which change nothing. INVALID_TOPIC_EXCEPTION if some topics have an
-        invalid name; the other topics are stored.
+        Returns INVALID_REQUEST, and stores nothing, if the states are inconsistent. Returns INVALID_TOPIC_EXCEPTION if
+        some topics have an invalid name; the other topics are stored.
         """
         refusal = refused or self.refusal(request)
         if refusal is not Errors.NONE:
             return UpdateMetadataResponse(error_code=refusal)
         cluster = self._replicas.cluster
         try:
-            if request.is_kraft_controller and request.type == FULL:  # Partitions that it does not list are deleted.
+            if request.is_kraft_controller and request.type == FULL:  # Partitions that are not listed are deleted.
                 table = empty_table()
                 left_out = merge(table, request)
                 cluster.table = table
@@ -194,9 +195,9 @@ class ControlRequests:
     def on_leader_and_isr(
         self, request: Columns, version: int, now_ms: int = 0, refused: Errors = Errors.NONE
     ) -> LeaderAndIsrResponse:
-        """Becomes leader or follower of every partition whose leader epoch is new.
+        """Leads or follows every partition whose leader epoch is new.
 
-        A refusal is repeated for every partition (LeaderAndIsrRequest.getErrorResponse).
+        If the request is refused, every partition gets the error (LeaderAndIsrRequest.getErrorResponse).
         """
         refusal = refused or self.refusal(request)
         topics: dict[Uuid, list[LeaderAndIsrPartitionError]] = {}
@@ -229,13 +230,13 @@ class ControlRequests:
                 continue
             key = name, partition
             known = self._replicas.state(key)
-            with suppress(exception_of(Errors.KAFKA_STORAGE_ERROR)):  # Applying the state later fails in the same way.
+            with suppress(exception_of(Errors.KAFKA_STORAGE_ERROR)):  # The same error occurs when the state is applied.
                 topic_id = self._replicas.topic_id_on_disk(key) if known is None else known.topic_id
                 if topic_id not in (ZERO_UUID, received.topic_id):
                     self._replicas.stop(key, delete=True)
 
     def on_stop_replica(self, request: Columns, refused: Errors = Errors.NONE) -> StopReplicaResponse:
-        """Stops replicas, unless their leader epoch is newer than the request's (KAFKA-9539)."""
+        """Stops replicas, except those whose leader epoch is newer than the request's (KAFKA-9539)."""
         refusal = refused or self.refusal(request)
         if refusal is not Errors.NONE:
             return StopReplicaResponse(error_code=refusal)
@@ -254,10 +255,10 @@ class ControlRequests:
         return StopReplicaResponse(partition_errors=errors)
 
     def refusal(self, request: Columns | RequestHead) -> Errors:
-        """The error for the whole request; if there is none, its controller epoch is stored.
+        """The error for the whole request, or NONE; for NONE, stores the request's controller and epoch.
 
-        A larger broker epoch is accepted: the controller may read a registration before the broker does. A KRaft
-        controller sends the broker epoch of the metadata log (ZkBrokerEpochManager).
+        Accepts a larger broker epoch, as the controller may read the broker's registration before the broker does. A
+        KRaft controller sends the broker epoch of the metadata log (ZkBrokerEpochManager).
         """
         epoch, sender = request.broker_epoch, f"controller {request.controller_id}"
         subject = f"{request.message.__name__.removesuffix('Request')} from {sender}"
@@ -284,7 +285,7 @@ class ControlRequests:
         return Errors.NONE
 
     def _broker_epoch(self, request: Columns | RequestHead) -> int | None:
-        """The broker epoch that the request should have; None if this broker does not accept KRaft controllers."""
+        """The least broker epoch that the request must have; None if this broker refuses KRaft controllers."""
         if not request.is_kraft_controller:
             return self._replicas.broker_epoch
         return None if self.kraft_broker_epoch is None else self.kraft_broker_epoch()
@@ -319,13 +320,13 @@ class ControlRequests:
             if ZERO_UUID not in (known.topic_id, received.topic_id) and known.topic_id != received.topic_id:
                 return Errors.INCONSISTENT_TOPIC_ID
             if received.leader_epoch == known.leader_epoch and known.topic_id == ZERO_UUID != received.topic_id:
-                return self._replicas.assign_topic_id(key, received.topic_id)  # An upgrade adds it (KAFKA-12332).
+                return self._replicas.assign_topic_id(key, received.topic_id)  # After an upgrade (KAFKA-12332).
             if received.leader_epoch == known.leader_epoch and received.topic_id == ZERO_UUID != known.topic_id:
                 # After a downgrade a follower has to fetch by name again (KAFKA-13132).
                 return Errors.NONE if received.leader != self.broker_id else Errors.STALE_CONTROLLER_EPOCH
             if received.leader_epoch < known.leader_epoch + (not is_kraft):
-                return Errors.STALE_CONTROLLER_EPOCH  # Kafka's answer to an equal leader epoch, too.
-            if received.topic_id == ZERO_UUID:  # A log keeps its topic id when an older controller does not name one.
+                return Errors.STALE_CONTROLLER_EPOCH  # As in Kafka, also for an equal leader epoch.
+            if received.topic_id == ZERO_UUID:  # A log keeps its topic id if an older controller sends none.
                 received = replace(received, topic_id=known.topic_id)
         if self.broker_id not in received.replicas:
             return Errors.UNKNOWN_TOPIC_OR_PARTITION
@@ -341,14 +342,14 @@ class ControlRequests:
 
 
 def _named(topics: Rows, values: Iterable[T]) -> Iterator[tuple[str, int, T]]:
-    """(topic name, partition, value) of every partition; `values` has one value a partition."""
+    """Tuples of topic name, partition and value; `values` has one value for each partition of `topics`."""
     states = topics.partition_states
     names = np.repeat(np.array(topics.topic_name.tolist(), object), np.diff(states.row_offsets))
     return zip(names.tolist(), states.partition_index.tolist(), values, strict=True)
 
 
 def offline_replicas_of(topics: Rows) -> Iterator[tuple[Key, frozenset[int]]]:
-    """The offline replicas of each partition of an UpdateMetadata; none for a topic that is being deleted."""
+    """The offline replicas of each partition in an UpdateMetadata; empty for a topic that is being deleted."""
     states = topics.partition_states
     deleted = (states.leader == LEADER_DURING_DELETE).tolist()
     received = zip(states.offline_replicas, deleted, strict=True)

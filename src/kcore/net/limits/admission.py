@@ -1,6 +1,6 @@
-"""Which connections a server accepts, by their rate and address, and which it keeps when there is no room for all.
+"""Decides which connections a server accepts, by rate and address, and which it closes to make room for new ones.
 
-The room is bounded by the number of connections, and by the process's descriptors. Source: ConnectionQuotas of 4.3.1.
+The room is limited by `Limits.connections`, and by the process's descriptors. Source: ConnectionQuotas of 4.3.1.
 """
 
 import resource
@@ -13,14 +13,14 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 from kcore.net.limits.connection_limits import Limits
 from kcore.sampled_rate import WINDOW_MS, SampledRate
 
-MOST_ADDRESSES: Final = 10_000  # Addresses with a connection rate; the oldest entry is dropped.
+MOST_ADDRESSES: Final = 10_000  # Addresses whose connection rate is measured; beyond that, the oldest is forgotten.
 
 
 class Refused(NamedTuple):
-    """Why a connection is refused; the listener closes it after `after_s`."""
+    """The reason why a connection is refused; the server closes it after `after_s`."""
 
-    what: str  # The name of its counter.
-    why: str
+    what: str  # The name of the reason's counter.
+    why: str  # A clause for the log.
     after_s: float = 0.0
 
 
@@ -35,29 +35,29 @@ class ConnectionQuotas:
         self._of_address: dict[str, SampledRate] = {}
 
     def refused(self, address: str, has: int, now_s: float) -> Refused | None:
-        """Whether a new connection of an address that has so many is closed again."""
+        """Counts a new connection of an address that has `has` connections; returns why it is refused, or None."""
         limit = self.rate_of(address)
         if limit is not None:
             rate = self._of_address.pop(address, None) or SampledRate()
-            self._of_address[address] = rate  # As the newest.
+            self._of_address[address] = rate  # Put back as the newest entry.
             if len(self._of_address) > MOST_ADDRESSES:
                 del self._of_address[next(iter(self._of_address))]
             if wait_s := _wait_s(rate, limit, now_s):
-                rate.record(-1, _ms(now_s))  # It does not count.
+                rate.record(-1, _ms(now_s))  # A refusal is not counted.
                 return Refused("connection rate of an address", f"more than {limit:g} connections a second", wait_s)
         most = self._limits.connections_of_address.get(address, self._limits.connections_per_address)
         if has >= most:
-            return Refused("connections of an address", f"it has the most of {most:,} connections")
+            return Refused("connections of an address", f"it already has {most:,} connections, the limit")
         return None
 
     def pause_s(self, now_s: float) -> float:
-        """How long no other connection is to be accepted behind one more."""
+        """Counts an accepted connection; returns for how long the listener must accept no other."""
         limit = self._limits.connections_a_second
         return 0.0 if limit is None else _wait_s(self._all, limit, now_s)
 
 
 def _wait_s(rate: SampledRate, limit: float, now_s: float) -> float:
-    """Counts one more connection. How long the next should wait, at most a window; 0: not at all."""
+    """Counts a connection; returns for how long the next should wait, in seconds, at most a window of the rate."""
     now_ms = _ms(now_s)
     rate.record(1, now_ms)
     return rate.throttle_time_ms(limit, now_ms, WINDOW_MS) / 1000
@@ -67,19 +67,19 @@ def _ms(now_s: float) -> int:
     return int(now_s * 1000)
 
 
-KEPT_FOR_FILES: Final = 4  # A quarter of the descriptors that the process may have.
+KEPT_FOR_FILES: Final = 4  # One quarter of the process's descriptors is kept for files.
 
 
 class Rank(IntEnum):
     """How much a waiting connection has proved about its client; the server closes the lowest rank first."""
 
-    SILENT = 0  # No whole request has come yet.
-    ANSWERED = 1
+    SILENT = 0  # The client has sent no whole request yet.
+    ANSWERED = 1  # The server has answered a request.
     AUTHENTICATED = 2  # The client has authenticated.
 
 
 class KeptConnection(Protocol):
-    """A connection."""
+    """The properties of a connection by which the admission chooses."""
 
     @property
     def address(self) -> str:
@@ -87,31 +87,31 @@ class KeptConnection(Protocol):
 
     @property
     def rank(self) -> Rank:
-        """As it waits for its client now."""
+        """How much the client has proved."""
 
 
 G = TypeVar("G", bound=KeptConnection)
 
 
 def kept_for_files() -> int:
-    """How many descriptors are kept from the connections of listeners."""
+    """How many descriptors of the process the connections of listeners must leave free."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return sys.maxsize if most == resource.RLIM_INFINITY else most // KEPT_FOR_FILES
 
 
 def may_be_connections(descriptor: int) -> bool:
-    """Whether a new descriptor is not among those that are kept for files.
+    """Whether a connection may use a new descriptor, so that enough descriptors remain for files.
 
-    The kernel gives the lowest that is free: all below it are in use, by connections, files or whatever.
+    The kernel returns the lowest free descriptor, so all lower descriptors are in use.
     """
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return most == resource.RLIM_INFINITY or descriptor < most - kept_for_files()
 
 
 class Admission(Generic[G]):
-    """The connections of a server by address: those that wait for their clients, by rank, and those that do not.
+    """The connections of a server by address: those that wait for their clients, by rank, and those with a request.
 
-    Each kind is kept in the order in which it began to be so.
+    In each group, the connection that has been in it longest is first.
     """
 
     def __init__(self, most: int) -> None:
@@ -120,31 +120,31 @@ class Admission(Generic[G]):
         self._of_address: Counter[str] = Counter()
         self._waiting: tuple[dict[str, dict[G, None]], ...] = tuple({} for _ in Rank)
         self._running: dict[str, dict[G, None]] = {}
-        self._place: dict[G, dict[str, dict[G, None]]] = {}  # Which of these a connection is in.
+        self._place: dict[G, dict[str, dict[G, None]]] = {}  # The group (one of the above) of a connection.
 
     def __len__(self) -> int:
         return len(self._all)
 
     def of_address(self, address: str) -> int:
-        """How many an address has."""
+        """The number of connections of an address."""
         return self._of_address[address]
 
     def has_room(self) -> bool:
-        """For one more connection, by their number."""
+        """Whether the number of connections allows one more."""
         return len(self._all) < self._most
 
     def join(self, connection: G) -> None:
-        """A connection was made; it waits for its client."""
+        """Adds a new connection, which waits for its client."""
         self._all.add(connection)
         self._of_address[connection.address] += 1
         self._put(connection, self._waiting[connection.rank])
 
     def wait(self, connection: G) -> None:
-        """A connection waits for its client from now on."""
+        """Records that a connection waits for its client from now on."""
         self._move(connection, self._waiting[connection.rank])
 
     def run(self, connection: G) -> None:
-        """A request of the connection runs from now on."""
+        """Records that a request of the connection runs from now on."""
         self._move(connection, self._running)
 
     def _move(self, connection: G, to: dict[str, dict[G, None]]) -> None:
@@ -165,11 +165,11 @@ class Admission(Generic[G]):
                 del addresses[connection.address]
 
     def end(self, connection: G) -> None:
-        """A connection begins to end: it cannot give way any more, and counts until `leave`."""
+        """Records that a connection is being closed: it is no victim any more, but counts until `leave`."""
         self._take_out(connection)
 
     def leave(self, connection: G) -> None:
-        """Removes a connection, whose descriptor and request are over."""
+        """Removes a connection whose descriptor is closed and whose request has ended."""
         if connection not in self._all:
             return
         self._take_out(connection)
@@ -179,11 +179,11 @@ class Admission(Generic[G]):
             del self._of_address[connection.address]
 
     def victim(self, address: str = "") -> G | None:
-        """The connection to close for a new one from that address; None if there is none.
+        """The connection to close for a new connection of `address`; None if none may be closed.
 
-        The victim has the lowest rank, the address with the most connections, and the longest wait, in this order.
-        If every connection runs a request, the victim's address must have more connections than the new
-        connection's address would have: requests may wait as long as their clients like.
+        It is chosen by the lowest rank, then the address with the most connections, then the longest wait. If all
+        connections have a running request, the victim's address must have more connections than `address` would have:
+        clients decide how long their requests run.
         """
         for addresses in self._waiting:
             if addresses:

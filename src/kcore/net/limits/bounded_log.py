@@ -1,4 +1,4 @@
-"""Log lines about untrusted clients, at a bounded rate: a client that sends garbage must not fill the log."""
+"""Writes log lines about untrusted clients at a limited rate: a client that sends garbage must not fill the log."""
 
 import logging
 import time
@@ -7,11 +7,11 @@ from typing import Final
 
 from kcore.printable import printable
 
-LONGEST_LINE: Final = 1_000  # Characters: a peer's text may be megabytes.
+LONGEST_LINE: Final = 1_000  # Characters that are logged of a line: a peer's text may have megabytes.
 
 
 class _Kind:
-    """The lines of one format string: a bucket of tokens, and how many lines found it empty."""
+    """The state of one kind of lines: a token bucket, and how many lines were left out because it was empty."""
 
     __slots__ = ("filled_s", "left_out", "tokens")
 
@@ -20,10 +20,10 @@ class _Kind:
 
 
 class BoundedLog:
-    """Writes at most `burst` lines of a kind at once, and one more every `every_s` after that.
+    """Writes at most `burst` lines of a kind at once, and then one line per `every_s`.
 
-    A kind is a format string, which is a constant in the code. The next line that is written says how many were left
-    out. Control characters in a line are escaped and a long line is cut: most of it may be a client's text.
+    Lines with the same format string are of one kind. The next written line says how many lines of its kind were left
+    out. Control characters are escaped and long lines are shortened, since a line may have a client's text.
     """
 
     def __init__(
@@ -38,19 +38,19 @@ class BoundedLog:
         self._kinds: dict[str, _Kind] = {}
 
     def info(self, message: str, *arguments: object) -> None:
-        """A line at INFO; `message` and `arguments` as `logging` has them."""
+        """Writes a line at INFO; `message` and `arguments` as in `logging`."""
         self._write(logging.INFO, message, arguments)
 
     def warning(self, message: str, *arguments: object) -> None:
-        """A line at WARNING."""
+        """Writes a line at WARNING, as `info` does."""
         self._write(logging.WARNING, message, arguments)
 
     def error(self, message: str, *arguments: object) -> None:
-        """A line at ERROR."""
+        """Writes a line at ERROR, as `info` does."""
         self._write(logging.ERROR, message, arguments)
 
     def exception(self, message: str, *arguments: object) -> None:
-        """A line at ERROR with the traceback of the exception that is being handled: for faults of our own."""
+        """Writes a line at ERROR with the traceback of the exception that is being handled: for internal errors."""
         self._write(logging.ERROR, message, arguments, traceback=True)
 
     def _write(self, level: int, message: str, arguments: tuple[object, ...], *, traceback: bool = False) -> None:
@@ -70,6 +70,6 @@ class BoundedLog:
 
 
 def one_line(text: str) -> str:
-    """The text as `printable` shows it, and no longer than a line of the log may be."""
+    """The text as one printable line (`printable`), shortened to LONGEST_LINE characters."""
     shown = printable(text[: LONGEST_LINE + 1])
     return shown if len(shown) <= LONGEST_LINE else f"{shown[:LONGEST_LINE]}... ({len(text)} characters)"

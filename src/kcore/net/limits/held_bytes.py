@@ -1,15 +1,15 @@
-"""Bounds the bytes that a server's connections hold, and the bytes that it receives in one turn of its event loop."""
+"""Limits the bytes that a server's connections hold, and the bytes that it receives in one turn of its event loop."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar
 
-RELIEVED: Final = 0.9  # Share of the bound that remains, so that the next few bytes need not close another connection.
+RELIEVED: Final = 0.9  # Above the bound, connections are closed until the sum is this part of the bound.
 
 
 class Holder(Protocol):
-    """A connection."""
+    """A connection that holds bytes."""
 
     @property
     def address(self) -> str:
@@ -17,21 +17,21 @@ class Holder(Protocol):
 
     @property
     def may_end(self) -> bool:
-        """Whether closing it frees its bytes: the bytes of a running request stay in use."""
+        """Whether closing the connection frees its bytes: a running request still needs its bytes."""
 
 
 H = TypeVar("H", bound=Holder)
 
 
 class HeldBytes(Generic[H]):
-    """A sum over all connections that stays below a bound: above it connections are closed.
+    """Keeps the sum of the bytes that all connections hold below a bound, by closing connections.
 
-    The address that holds most loses its largest connections first. Connections are not made to wait instead:
-    incomplete frames that wait for each other would stay for ever.
+    Closes the largest connections of the address that holds the most bytes first. Making connections wait instead would
+    be a deadlock: incomplete frames would wait for each other.
     """
 
     def __init__(self, bound: int, end: Callable[[H, int], None]) -> None:
-        """`end` closes a connection; its argument is what that connection holds."""
+        """`end` closes a connection; its second argument is the number of bytes that the connection held."""
         self.total = 0
         self._bound, self._end = bound, end
         self._held: dict[H, int] = {}
@@ -67,15 +67,15 @@ class HeldBytes(Generic[H]):
                 self._end(holder, held)
 
 
-A_TURN: Final = 1 << 17  # Bytes of large rooms; takes a fraction of a millisecond.
-LEAST: Final = 1 << 11  # Bytes that a connection may receive when the budget is used up.
-SMALL: Final = 1 << 14  # Rooms up to this size are not counted.
+A_TURN: Final = 1 << 17  # Bytes that large buffers receive per turn of the loop: a fraction of a millisecond.
+LEAST: Final = 1 << 11  # Bytes that a connection may receive even if the budget is used up.
+SMALL: Final = 1 << 14  # Buffers with at most so many bytes of room are not counted.
 
 
 class ReceiveBudget:
-    """The bytes that one server receives in a turn of the loop, so that large frames delay no other client.
+    """Limits the bytes that one server receives in a turn of the event loop: large frames must not delay other clients.
 
-    Fifty clients that send megabytes each would make the loop copy megabytes before it serves any other client.
+    Otherwise fifty clients with large frames would make the loop copy megabytes before it serves any other client.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class ReceiveBudget:
         self._has_begun = False
 
     def share(self, room: memoryview) -> memoryview:
-        """As much of the room as may be filled in this turn; never nothing of it."""
+        """The part of a connection's free buffer that may be filled in this turn; never empty."""
         if len(room) <= SMALL:
             return room
         if not self._has_begun:

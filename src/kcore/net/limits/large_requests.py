@@ -1,7 +1,7 @@
-"""Limits how many large requests of non-node clients run at once; addresses take turns.
+"""Limits how many large requests of clients that are no cluster nodes run at once; addresses take turns.
 
-A large request has many values. It takes a hundred times the memory of its bytes, until its answer is encoded.
-A waiting request costs only its bytes, and ends with its connection.
+A large request has many values. Until its answer is encoded, it needs a hundred times the memory of its bytes. A
+waiting request needs only its bytes, and ends with its connection.
 """
 
 import asyncio
@@ -13,18 +13,18 @@ from kcore.errors import DisconnectedError
 from kcore.net.limits.work_in_parts import next_turn
 from kcore.schema.structure import Struct
 
-AT_ONCE: Final = 8
+AT_ONCE: Final = 8  # Large requests that may run at once.
 
 
 class LargeRequests:
-    """The places for the large requests of one server."""
+    """The running and the waiting large requests of one server."""
 
     def __init__(self, at_once: int = AT_ONCE) -> None:
         self._free = at_once
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # By address; the first has the next place.
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # By address; the first address is next.
 
     async def enter(self, address: str, gone: "asyncio.Future[None]") -> None:
-        """Takes a place, once there is one for that address. DisconnectedError once `gone` is done."""
+        """Waits until a large request of `address` may run. Raises DisconnectedError once `gone` is done."""
         if self._free:
             self._free -= 1
             return
@@ -40,19 +40,19 @@ class LargeRequests:
             await place
         except asyncio.CancelledError:
             if not place.cancelled() and place.exception() is None:
-                self.leave()  # The task was cancelled when it had the place already.
+                self.leave()  # The task was cancelled after its request was allowed to run.
             raise
         finally:
             gone.remove_done_callback(give_up)
 
     def leave(self) -> None:
-        """Gives the place to a request of the next address."""
+        """Ends a large request: a request of the next address may run."""
         while self._waiting:
             address = next(iter(self._waiting))
             places = self._waiting.pop(address)
             place = places.popleft()
             if places:
-                self._waiting[address] = places  # After all others.
+                self._waiting[address] = places  # Put back behind all other addresses.
             if not place.done():
                 place.set_result(None)
                 return
@@ -60,16 +60,16 @@ class LargeRequests:
 
 
 class Place:
-    """The place that the large request of one connection takes, or waits for."""
+    """The large request of one connection, which runs or waits in `LargeRequests`."""
 
     def __init__(self, requests: LargeRequests, address: str, gone: "asyncio.Future[None]") -> None:
-        """`gone`: done once the connection has ended."""
+        """`gone` is done once the connection has ended."""
         self.is_awaited = False
         self._requests, self._address, self._gone = requests, address, gone
         self._is_taken = False
 
     async def enter(self) -> None:
-        """Waits for a place. DisconnectedError once the connection has ended."""
+        """Waits until the large request may run. Raises DisconnectedError once the connection has ended."""
         self.is_awaited = True
         try:
             await self._requests.enter(self._address, self._gone)
@@ -78,18 +78,18 @@ class Place:
             self.is_awaited = False
 
     def leave(self) -> None:
-        """Returns the place once the request is over; no effect without a place."""
+        """Ends the large request; no effect if it does not run."""
         if self._is_taken:
             self._is_taken = False
             self._requests.leave()
 
 
-LONG: Final = 500  # Elements, which are freed within a fraction of a millisecond.
-FEW: Final = 50  # A list of at most so many elements is searched: one topic may have a million partitions.
+LONG: Final = 500  # Elements of a list that are freed at once: this takes a fraction of a millisecond.
+FEW: Final = 50  # Lists of at most so many elements are searched for long lists, as a topic's list of partitions.
 
 
 def long_lists(message: Struct) -> list[list[Struct]]:
-    """Copies of its long lists, which keep what is in them when the message is gone."""
+    """Copies of a message's long lists, which keep the elements alive when the message is freed (`let_go`)."""
     return [*_found_in(message)]
 
 

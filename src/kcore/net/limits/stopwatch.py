@@ -1,4 +1,4 @@
-"""Measures how much event loop time a connection's requests take, without the time that they wait."""
+"""Measures how much time of the event loop a connection's requests take, without the time that they wait."""
 
 import time
 from collections.abc import Awaitable, Callable, Generator
@@ -12,18 +12,18 @@ NOBODY: Final[Asker] = "", None
 
 
 class Stopwatch:
-    """The stopwatch of one connection; it runs while the connection's task has the event loop."""
+    """The stopwatch of one connection; it runs while the event loop executes the connection's task."""
 
     __slots__ = ("_before_ns", "_clock_ns", "_went_ns", "asker")
 
     def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._clock_ns = clock_ns
-        self._before_ns = 0  # The time of steps that have ended.
-        self._went_ns: int | None = None  # Since when it goes.
+        self._before_ns = 0  # The time of ended steps that was not read yet.
+        self._went_ns: int | None = None  # When the current step began; None if the stopwatch does not run.
         self.asker: Asker | None = None  # The client charged for the time; None: the client of the next request.
 
     def take_ns(self) -> int:
-        """The time since it was read last."""
+        """The time in ns since the last call."""
         taken_ns, self._before_ns = self._before_ns, 0
         if self._went_ns is not None:
             now_ns = self._clock_ns()
@@ -32,7 +32,7 @@ class Stopwatch:
         return taken_ns
 
     def timed(self, work: Awaitable[T]) -> Awaitable[T]:
-        """The same work, whose steps it measures."""
+        """Wraps `work`, so that the stopwatch measures its steps."""
         return cast(Awaitable[T], self._timed(work))
 
     @coroutine
@@ -56,5 +56,5 @@ class Stopwatch:
 
 
 def timed(watch: Stopwatch | None, work: Awaitable[T]) -> Awaitable[T]:
-    """Wraps the work so that the watch, if there is one, measures it."""
+    """Wraps `work` with `watch.timed`; returns `work` unchanged without a watch."""
     return work if watch is None else watch.timed(work)

@@ -1,17 +1,18 @@
-"""Splits large work: each turn of the event loop runs one part of one request, however many requests run."""
+"""Splits large work: each turn of the event loop runs one part of one request, even if many requests are running."""
 
 import asyncio
 from collections import deque
 from typing import Final
 from weakref import WeakKeyDictionary
 
-SHARE_S: Final = 0.001
+SHARE_S: Final = 0.001  # The event loop time of a client's pipelined requests before other clients are served.
 
 
 async def next_turn(of: str = "large work") -> None:
-    """Between two parts, in place of `sleep(0)`: with that, each turn would have a part of every such request.
+    """Waits between two parts of large work until this request is next.
 
-    `of`: a kind of work; each kind has its own part of a turn.
+    With `sleep(0)` instead, each turn of the loop would run a part of every large request. `of` names a kind of work;
+    each turn runs one part of each kind.
     """
     loop = asyncio.get_running_loop()
     waiting = _WAITING.setdefault(loop, {}).setdefault(of, deque())
@@ -34,7 +35,7 @@ class Share:
         self._ends_s = self._loop.time() + SHARE_S
 
     async def go_on(self) -> None:
-        """Called before the next request. Once the share is used up, other clients go first."""
+        """Called before the next request; waits for other clients once the share is used up."""
         if self._loop.time() >= self._ends_s:
             await next_turn("requests before answers")
             self.begin()
@@ -43,7 +44,7 @@ class Share:
 def _wake_first(loop: asyncio.AbstractEventLoop, waiting: deque[asyncio.Future[None]]) -> None:
     while waiting:
         first = waiting.popleft()
-        if not first.done():  # Cancelled.
+        if not first.done():  # Cancelled requests are done.
             first.set_result(None)
             break
     if waiting:

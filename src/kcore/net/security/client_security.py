@@ -1,4 +1,4 @@
-"""TLS contexts from PEM files, and SASL credentials, of clients and listeners."""
+"""The TLS and SASL settings of a client's connection."""
 
 import ssl
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 @dataclass(frozen=True, slots=True)
 class Sasl:
-    """One of MECHANISMS and the credentials for it."""
+    """A SASL mechanism, one of MECHANISMS, and the client's user and password."""
 
     mechanism: str
     username: str
@@ -28,9 +28,9 @@ class Sasl:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """TLS and SASL settings that a listener requires of a client: neither is PLAINTEXT, both are SASL_SSL.
+    """TLS and SASL settings for a connection to a server: PLAINTEXT without either, SASL_SSL with both.
 
-    `server_name` is the name that the certificate must have, if it differs from the host of the connection.
+    `server_name` is the name that the server's certificate must have, if it differs from the host of the connection.
     """
 
     tls: ssl.SSLContext | None = None

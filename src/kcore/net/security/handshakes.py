@@ -1,8 +1,8 @@
-"""TLS handshakes of a server: few run at once, and the others wait, at the cost of a socket each.
+"""TLS handshakes of a server: AT_ONCE run at the same time; the other connections wait, and need only a socket each.
 
-A handshake takes OpenSSL's state before any client is authenticated. While all places are taken, the address with the
-most running handshakes loses its oldest handshake to an address with fewer. Within one address, the oldest handshake
-gives way after LEAST_S.
+A handshake needs memory in OpenSSL before the client is authenticated. When AT_ONCE handshakes are running, the oldest
+handshake of the address with the most running handshakes is closed for an address with fewer. For a connection of the
+same address, it is closed only after LEAST_S.
 """
 
 import asyncio
@@ -15,19 +15,19 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from kcore.net.idle_connections import IdleConnections
 
-AT_ONCE: Final = 128
-LEAST_S: Final = 1.0  # A handshake has this long before it gives way to another one of its address.
-HANDSHAKE_BYTES: Final = 64 * 1024  # The state of one that runs, in OpenSSL, in asyncio and here; measured.
-TLS_BYTES: Final = 32 * 1024  # The same, after the handshake.
-HANDSHAKE_MOST: Final = 32 * 1024  # A client's bytes until its handshake ends; as jdk.tls.maxHandshakeMessageSize.
-# OpenSSL keeps the cipher suites that a client lists, two bytes each, as a pointer each while the connection lasts.
-KEPT_PER_BYTE: Final = 6
-_RECEIVED: Final = "handshake bytes"  # The transport's attribute for the client's handshake without its last flight.
-_ROOM_BYTES: Final = 64 * 1024
+AT_ONCE: Final = 128  # Handshakes that may run at the same time.
+LEAST_S: Final = 1.0  # The time that a handshake has before it is closed for another connection of its address.
+HANDSHAKE_BYTES: Final = 64 * 1024  # Measured memory of a running handshake, in OpenSSL, in asyncio and here.
+TLS_BYTES: Final = 32 * 1024  # Measured memory of a TLS connection after its handshake.
+HANDSHAKE_MOST: Final = 32 * 1024  # The most bytes of a client's handshake, as jdk.tls.maxHandshakeMessageSize.
+# While a connection lasts, OpenSSL stores a pointer for each cipher suite that the client listed in two bytes.
+KEPT_PER_BYTE: Final = 6  # Bytes of memory per byte of the handshake.
+_RECEIVED: Final = "handshake bytes"  # The transport's attribute: bytes of the handshake without its last flight.
+_ROOM_BYTES: Final = 64 * 1024  # The size of the shared receive buffer.
 
 
 class Beginner(Protocol):
-    """A connection whose client has sent its first bytes."""
+    """A connection whose client has sent its first bytes, and whose handshake can begin."""
 
     @property
     def address(self) -> str:
@@ -36,40 +36,40 @@ class Beginner(Protocol):
     socket: socket.socket
 
     def abort(self) -> None:
-        """Ends the connection in any state."""
+        """Ends the connection, even during its handshake."""
 
 
 B = TypeVar("B", bound=Beginner)
 
 
 class Handshakes(Generic[B]):
-    """The handshakes of one server."""
+    """The running and the waiting handshakes of one server."""
 
     def __init__(self, begin: Callable[[B], None], wait_s: float, ends: Callable[[B, str], None]) -> None:
-        """`begin` starts a handshake. `ends` gets a connection that waited in vain, its socket closed, and the reason.
+        """`begin` starts a handshake. `ends` gets a waiting connection whose socket was closed, and the reason.
 
-        `wait_s`: how long one may wait.
+        `wait_s`: how long a connection may wait for its handshake.
         """
-        self.room = memoryview(bytearray(_ROOM_BYTES))  # For all connections of the event loop.
+        self.room = memoryview(bytearray(_ROOM_BYTES))  # The receive buffer that all handshakes of the loop share.
         self._begin, self._ends, self._loop = begin, ends, asyncio.get_running_loop()
-        self._running: dict[B, float] = {}  # Since when; the oldest first.
-        self._ended: set[B] = set()  # Running ones that were aborted, and still have their state.
-        self._of_address: Counter[str] = Counter()  # The running ones that were not aborted.
+        self._running: dict[B, float] = {}  # The time of the start by connection; the oldest first.
+        self._ended: set[B] = set()  # Running handshakes that were aborted, but still use memory.
+        self._of_address: Counter[str] = Counter()  # Counts running handshakes that were not aborted.
         self._idle: IdleConnections[B] = IdleConnections(wait_s, lambda each: self.end(each, "idle"))
         self._waiting: dict[str, OrderedDict[B, None]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        """How many run, which is how many have state in OpenSSL."""
+        """The number of running handshakes, which have memory in OpenSSL."""
         return len(self._running)
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """The number of connections that wait for their handshake."""
         return len(self._idle)
 
     def join(self, connection: B) -> None:
-        """Begins the handshake now or later."""
+        """Begins a connection's handshake, now or when others have ended."""
         if len(self._running) < AT_ONCE:
             self._start(connection)
             return
@@ -78,7 +78,7 @@ class Handshakes(Generic[B]):
         self._give_way()
 
     def leave(self, connection: B) -> None:
-        """Removes a waiting connection, or one whose handshake has ended and holds no memory."""
+        """Removes a waiting connection, or a connection whose handshake has ended and uses no memory any more."""
         if self._leave_waiting(connection) or self._running.pop(connection, None) is None:
             return
         if connection in self._ended:
@@ -90,13 +90,13 @@ class Handshakes(Generic[B]):
             self._start(following)
 
     def end(self, connection: B, why: str) -> None:
-        """Closes a connection that waits; does nothing for others."""
+        """Closes a waiting connection; no effect for other connections."""
         if self._leave_waiting(connection):
             connection.socket.close()
             self._ends(connection, why)
 
     def close(self) -> None:
-        """Begins no more, and ends those that wait."""
+        """Closes all waiting connections, and begins no further handshake."""
         for waiting in list(self._idle):
             self.end(waiting, "the server closes")
         self._idle.close()
@@ -128,7 +128,7 @@ class Handshakes(Generic[B]):
         return None if address is None else next(iter(self._waiting[address]))
 
     def _give_way(self) -> None:
-        """Ends a running handshake for a waiting one, if the module's rule allows it."""
+        """Aborts a running handshake for a waiting connection, if the rule in the module's docstring allows it."""
         following = self._following()
         if following is None or not self._of_address or len(self._ended) >= len(self._idle):
             return
@@ -149,14 +149,17 @@ class Handshakes(Generic[B]):
             self._give_way()
 
 
-_OF_ASYNCIO: Final[Any] = SSLProtocol  # Gives access to its methods that have no types.
+_OF_ASYNCIO: Final[Any] = SSLProtocol  # With the type Any, for calls of its private methods.
 
 
 class _Connection(SSLProtocol):
-    """asyncio's own keeps 256 KiB for each connection, although it fills and empties them within one call."""
+    """asyncio's SSLProtocol with less memory: connections share one receive buffer, and output is bounded.
+
+    asyncio allocates a receive buffer of 256 KiB per connection, though it fills and empties the buffer in one call.
+    """
 
     max_size = 0
-    # Attributes of asyncio's own.
+    # Attributes of SSLProtocol.
     _state: SSLProtocolState
     _app_reading_paused: bool
     _extra: dict[str, Any]
@@ -171,7 +174,7 @@ class _Connection(SSLProtocol):
         return self._room
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Ends a handshake that is longer than any real one."""
+        """Ends a handshake of more than HANDSHAKE_MOST bytes, which no real client sends."""
         super().buffer_updated(nbytes)
         if self._state is SSLProtocolState.DO_HANDSHAKE:
             self._extra[_RECEIVED] = received = self._extra.get(_RECEIVED, 0) + nbytes
@@ -180,7 +183,7 @@ class _Connection(SSLProtocol):
                 _OF_ASYNCIO._on_handshake_complete(self, too_long)
 
     def _write_appdata(self, list_of_data: Any) -> None:
-        """Drops what cannot be sent any more: asyncio's own logs a line for each answer of such a connection."""
+        """Drops data if the connection is closing; asyncio would log a line for each answer on such a connection."""
         if self._state is not SSLProtocolState.WRAPPED or self._transport is None or self._transport.is_closing():
             if self._app_transport is not None:
                 self._app_transport._closed = True  # The protocol above reads this before it answers.
@@ -188,9 +191,9 @@ class _Connection(SSLProtocol):
         super()._write_appdata(list_of_data)
 
     def _control_ssl_reading(self) -> None:
-        """Reads nothing that the protocol above does not read, and nothing whose answer by OpenSSL cannot leave.
+        """Pauses reading while the protocol above reads nothing, or while OpenSSL's output cannot be written.
 
-        asyncio's own keeps up to 256 KiB that wait to be read, and as many answers to KeyUpdate as the client asks for.
+        asyncio would buffer 256 KiB of unread data, and the answers to any number of KeyUpdate messages of the client.
         """
         is_to_wait = self._app_reading_paused or self._ssl_writing_paused
         if self._state is not SSLProtocolState.WRAPPED or not is_to_wait:
@@ -206,25 +209,25 @@ class _Connection(SSLProtocol):
             self._control_ssl_reading()
 
     def resume_writing(self) -> None:
-        """OpenSSL's output may be written again, and more input may be read."""
+        """Called when OpenSSL's output may be written again; then more input may be read."""
         super().resume_writing()
         if self._transport is not None:
             self._control_ssl_reading()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Leaves no reference cycle through the protocol above, so that OpenSSL's state is free at once."""
+        """Breaks the reference cycle through the protocol above, so that OpenSSL's memory is freed at once."""
         super().connection_lost(exc)
         self._app_protocol_get_buffer = self._app_protocol_buffer_updated = _over
 
 
 def tls_bytes(transport: asyncio.BaseTransport | None) -> int:
-    """The bytes that a TLS connection holds once its handshake has ended."""
+    """The memory, in bytes, that a TLS connection uses after its handshake."""
     received: int = 0 if transport is None else transport.get_extra_info(_RECEIVED, 0)
     return TLS_BYTES + KEPT_PER_BYTE * received
 
 
 def _over(*given: object) -> memoryview:
-    """Refuses to read: the connection is over."""
+    """Stands in for the buffer methods of the protocol above after the connection has ended."""
     raise AssertionError("the connection is over")
 
 
@@ -235,9 +238,9 @@ async def accept_tls(
     timeout_s: float,
     room: memoryview,
 ) -> None:
-    """The handshake of a socket that was accepted; its end connects the protocol. OSError, TimeoutError.
+    """Performs the TLS handshake of an accepted socket, then connects the protocol from `make` to it.
 
-    `room` is shared by connections of one event loop.
+    `room` is the receive buffer that connections of one event loop share. Raises OSError, TimeoutError.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
@@ -251,4 +254,4 @@ async def accept_tls(
         transport.abort()
         raise
     finally:
-        del done, transport  # An exception has this frame, and `done` the exception.
+        del done, transport  # Breaks a cycle: an exception refers to this frame, and `done` to the exception.

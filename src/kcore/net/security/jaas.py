@@ -1,6 +1,6 @@
-"""sasl.jaas.config: a login module, a flag and options, in the syntax of Java's files of login configurations.
+"""Parses sasl.jaas.config: a login module, a flag and options, in the syntax of Java's login configuration files.
 
-Source: JaasConfig, JaasContext of 4.3.1. No error here shows what was given: passwords are in it.
+Source: JaasConfig, JaasContext of 4.3.1. No error quotes the text, as it has passwords.
 """
 
 import re
@@ -27,30 +27,30 @@ _TOKEN: Final = re.compile(
 
 
 class JaasError(KcoreError, ValueError):
-    """A login configuration that cannot be read, as a clause."""
+    """An invalid login configuration; the message is a clause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The login module of a mechanism, with its options."""
+    """The options of a mechanism's login module."""
 
     options: dict[str, str] = field(repr=False)
 
     @property
     def users(self) -> PlainUsers:
-        """The users of PLAIN that may authenticate to the server, with their passwords."""
+        """The users that may authenticate to the server with PLAIN, with their passwords."""
         names = [each for each in self.options if each.startswith(_USER)]
         return PlainUsers({name.removeprefix(_USER): self.options[name] for name in names})
 
     @property
     def own(self) -> tuple[str, str] | None:
-        """The user and the password with which the process itself connects to others."""
+        """The user and the password with which the process itself connects to other servers; None without these."""
         username, password = self.options.get("username"), self.options.get("password")
         return None if username is None or password is None else (username, password)
 
 
 def login_of(text: str, mechanism: str) -> Login:
-    """The one module of a mechanism's configuration; JaasError."""
+    """Parses the configuration of `mechanism`, which must have one login module; raises JaasError."""
     tokens = _tokens(text)
     if len(tokens) < 2 or tokens[0][0] == "mark":
         raise JaasError("give a login module, `required`, options and `;`")
@@ -74,7 +74,7 @@ def login_of(text: str, mechanism: str) -> Login:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    """Kind and text of each; JaasError for what is none, such as a quote without its end."""
+    """The kind and the text of each token; raises JaasError for a quote without an end."""
     tokens, at = [], 0
     while at < len(text):
         found = _TOKEN.match(text, at)
@@ -89,7 +89,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 
 def _unescaped(text: str) -> str:
-    """As java.io.StreamTokenizer reads what stands in quotes."""
+    """A quoted text without escapes, as java.io.StreamTokenizer reads it."""
 
     def character(match: re.Match[str]) -> str:
         escaped = match[1]

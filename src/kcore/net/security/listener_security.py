@@ -1,7 +1,7 @@
 """TLS and SASL settings of a listener: for its clients, and for the server's own connections to other servers.
 
-The same settings serve both, as in Kafka. A server presents one certificate to its clients and to other servers.
-The login module of a mechanism has the users, and the server's own name and password.
+As in Kafka, the same settings are for both. A server presents the same certificate to its clients and to other servers.
+The login module of a mechanism has the users' passwords, and the server's own user and password.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,33 +15,33 @@ from kcore.net.security.sasl_mechanisms import PLAIN, Credentials, PlainUsers
 from kcore.net.security.sasl_server import FAILURE_DELAY_S, LARGEST_RECEIVE, SaslListener
 from kcore.net.security.tls import TlsContext, TlsSettings
 
-PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")  # The index is the code (SecurityProtocol).
+PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")  # In the order of their ids (SecurityProtocol).
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerSecurity:
-    """The settings of one listener: PLAINTEXT with neither TLS nor mechanisms, SASL_SSL with both."""
+    """The settings of one listener: PLAINTEXT without TLS and mechanisms, SASL_SSL with both."""
 
     tls: TlsSettings | None = None
     mechanisms: tuple[str, ...] = ()  # sasl.enabled.mechanisms
     logins: Mapping[str, Login] = field(default_factory=dict)  # By mechanism.
-    own_mechanism: str | None = None  # The mechanism of the server's own connections to others.
+    own_mechanism: str | None = None  # The mechanism of the server's own connections to other servers.
     max_reauth_ms: Mapping[str, int] = field(default_factory=dict)  # By mechanism; 0: sessions do not end.
     max_receive_bytes: int = LARGEST_RECEIVE
     failure_delay_s: float = FAILURE_DELAY_S
 
     @property
     def protocol(self) -> str:
-        """Kafka's SecurityProtocol."""
+        """The listener's security protocol, one of PROTOCOLS."""
         transport = PLAINTEXT if self.tls is None else "SSL"
         return f"SASL_{transport}" if self.mechanisms or self.own_mechanism else transport
 
     def server_tls(self) -> TlsContext | None:
-        """For `kcore.net.server.serve`; TlsError."""
+        """The argument `tls` of `kcore.net.server.serve`; raises TlsError for invalid certificates or keys."""
         return None if self.tls is None else TlsContext(self.tls, TlsSettings.server_context)
 
     def server_sasl(self, credentials: Credentials, wall_ms: Callable[[], int]) -> SaslListener | None:
-        """For `kcore.net.server.serve`. `credentials`: of SCRAM; `wall_ms`: since 1970."""
+        """The argument `sasl` of `kcore.net.server.serve`. `wall_ms` returns the time in ms since 1970."""
         if not self.mechanisms:
             return None
         return SaslListener(
@@ -55,7 +55,10 @@ class ListenerSecurity:
         )
 
     def outgoing(self) -> Callable[[], Security] | None:
-        """What `connect` gets for each new connection; None for PLAINTEXT. TlsError."""
+        """A function whose result is the argument `security` of `connect`, for each new connection to another server.
+
+        None for PLAINTEXT. Raises TlsError for invalid certificates or keys.
+        """
         if self.tls is None and self.own_mechanism is None:
             return None
         sasl = None

@@ -1,4 +1,4 @@
-"""The identity of a client: Kafka's principals, and the name that the subject of a certificate makes (RFC 2253).
+"""The principal of a client with a TLS certificate: its subject as a distinguished name (RFC 2253).
 
 Source: KafkaPrincipal and DefaultKafkaPrincipalBuilder of 4.3.1, without mapping rules.
 """
@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 
-# X500Principal.getName knows these. Others it names by their OID, with the value in DER; of them only emailAddress is
-# so named here, as OpenSSL's name for the rest does not tell how the value was encoded.
+# The keywords of X500Principal.getName. It writes other attributes as their OID, with the value in DER. Here only
+# emailAddress is written so: for the others OpenSSL does not say how the value was encoded.
 _KEYWORDS: Final = {
     "commonName": "CN",
     "localityName": "L",
@@ -40,7 +40,7 @@ def _attribute(kind: str, value: str) -> str:
 
 
 def _der(value: str) -> bytes:
-    """The value as an IA5String; its length takes one byte, or one that counts the bytes that follow."""
+    """The DER encoding of an IA5String: type, length, value. A length above 127 begins with its number of bytes."""
     data = value.encode()
     count = (len(data).bit_length() + 7) // 8
     length = bytes([len(data)]) if len(data) < 0x80 else bytes([0x80 | count]) + len(data).to_bytes(count, "big")
@@ -48,7 +48,7 @@ def _der(value: str) -> bytes:
 
 
 def _escaped(value: str) -> str:
-    """As Java's AVA.toRFC2253String: each special character, and each space at an end, after a backslash."""
+    """A backslash before each special character and each leading or trailing space, as Java's AVA.toRFC2253String."""
     middle = "".join(f"\\{each}" if each in ',=+<>#;"\\' else each for each in value.strip(" "))
     before = len(value) - len(value.lstrip(" "))
     after = len(value.strip(" ")) and len(value) - len(value.rstrip(" "))

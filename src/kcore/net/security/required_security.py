@@ -13,7 +13,7 @@ from kcore.schema.sasl import SaslHandshakeRequest
 
 
 async def asked_security(host: str, port: int, limits: Limits) -> str | None:
-    """TLS or SASL, if the listener requires one of them; None if it requires neither or does not answer."""
+    """Whether the listener requires "TLS" or "SASL"; None if it requires neither or does not answer."""
     if await _speaks_tls(host, port, limits):
         return "TLS"
     with suppress(KcoreError):
@@ -25,7 +25,7 @@ async def asked_security(host: str, port: int, limits: Limits) -> str | None:
 
 
 async def _speaks_tls(host: str, port: int, limits: Limits) -> bool:
-    """Whether a TLS handshake succeeds; nothing else is sent."""
+    """Whether a TLS handshake with the listener succeeds; sends no request."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

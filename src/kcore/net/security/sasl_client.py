@@ -1,7 +1,7 @@
-"""The client's side of SASL mechanisms: a server's answer in, the next token out.
+"""The client's side of SASL mechanisms: takes a server's answer, returns the client's next token.
 
 Source: ScramSaslClient, ScramMessages, ScramFormatter of 4.3.1; RFC 4616, RFC 5802. As in Kafka, a salt may have any
-length, and names and passwords are plain UTF-8. No sockets and no clock here. No failure shows a password.
+length, and names and passwords are plain UTF-8. This module uses no socket and no clock. No error shows a password.
 """
 
 import hmac
@@ -17,9 +17,9 @@ from kcore.net.security.sasl_mechanisms import BASE64, EXTENSIONS, MOST_SCRAM_BY
 from kcore.scram import DIGESTS, LEAST_ITERATIONS, salted_credential, salted_password
 from kcore.scram import MOST_ITERATIONS as FEW_ITERATIONS
 
-MOST_ITERATIONS: Final = 1_000_000  # The server chooses; this many take a second. Kafka's client has no bound.
+MOST_ITERATIONS: Final = 1_000_000  # Limit of the server's number of iterations: a second's work. Kafka has none.
 NONCE_BYTES: Final = 24
-GS2_HEADER: Final = b64encode(b"n,,").decode()  # No channel binding, no other authorization id.
+GS2_HEADER: Final = b64encode(b"n,,").decode()  # No channel binding, and no authorization id.
 SERVER_FIRST: Final = re.compile(
     rf"r=(?P<nonce>{NONCE}),s=(?P<salt>{BASE64}),i=(?P<iterations>[0-9]{{1,9}}){EXTENSIONS}"
 )
@@ -31,9 +31,9 @@ def _nonce() -> str:
 
 
 class Exchange:
-    """A client's side of a mechanism: `next_token(answer)` until it is None, the first time with no answer.
+    """One exchange of a client. The caller calls `next_token`, first without an answer, until it returns None.
 
-    AuthenticationError if the server does not prove that it knows the password, or breaks the protocol.
+    Raises AuthenticationError if the server does not prove that it knows the password, or breaks the protocol.
     """
 
     def __init__(self, sasl: Sasl, new_nonce: Callable[[], str] = _nonce) -> None:
@@ -42,7 +42,7 @@ class Exchange:
         self._begun = False
 
     def next_token(self, answer: bytes = b"") -> bytes | None:
-        """What the client sends next."""
+        """The client's next token after the server's `answer`; None if the exchange is complete."""
         try:
             if self._begun:
                 return self._steps.send(answer)
@@ -55,7 +55,7 @@ class Exchange:
 
 
 def is_slow(answer: bytes) -> bool:
-    """Whether a server's answer is long, or asks for more iterations than Kafka's tools and controllers store."""
+    """Whether an answer takes long to process: it is long, or has more iterations than Kafka's own tools store."""
     if len(answer) > MOST_SCRAM_BYTES:
         return True
     parts = SERVER_FIRST.fullmatch(_text(answer))
@@ -67,7 +67,7 @@ def _plain(sasl: Sasl) -> Generator[bytes, bytes, None]:
 
 
 def _scram(sasl: Sasl, nonce: str) -> Generator[bytes, bytes, None]:
-    """In the words of RFC 5802, section 3."""
+    """The steps of SCRAM, with the names of RFC 5802, section 3."""
     mechanism, digest = sasl.mechanism, DIGESTS[sasl.mechanism]
     bare = f"n={sasl.username.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
     first = _text((yield f"n,,{bare}".encode()))

@@ -1,7 +1,7 @@
 """The server's side of SASL mechanisms: takes a client's token, returns the answer and the authenticated principal.
 
-Source: PlainSaslServer, ScramSaslServer, ScramMessages of 4.3.1; RFC 4616, RFC 5802. No sockets and no clock here.
-An error never quotes the client's text, which may be a password.
+Source: PlainSaslServer, ScramSaslServer, ScramMessages of 4.3.1; RFC 4616, RFC 5802. This module uses no socket and no
+clock. An error never quotes the client's text, which may be a password.
 """
 
 import hashlib
@@ -18,8 +18,9 @@ from kcore.metadata.principal import KafkaPrincipal
 from kcore.scram import DIGESTS, LEAST_ITERATIONS, SALT_BYTES, ScramCredential, salt_of, scram_credential
 
 PLAIN: Final = "PLAIN"
-MOST_SCRAM_BYTES: Final = 32_767  # One message: no user's name is longer, since it is a string on the wire.
-_KEY_BYTES: Final = 32
+# The longest SCRAM message, whose patterns are slow on long texts. Kafka's requests allow no longer user names either.
+MOST_SCRAM_BYTES: Final = 32_767
+_KEY_BYTES: Final = 32  # Length of the random key of UnknownUsers.
 
 _SASL_NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|=2C|=3D)+"
 VALUE: Final = r"[\x01-\x2B\x2D-\x7F]+"
@@ -36,7 +37,7 @@ CLIENT_FINAL: Final = re.compile(
 
 
 class SaslFailure(AuthenticationError):
-    """A client fails to prove its identity, or breaks the protocol. `client_message`: its error message, if any."""
+    """A client fails to prove its identity, or breaks the protocol. `client_message` is sent to the client, if set."""
 
     def __init__(self, why: str, *, client_message: str | None = None) -> None:
         super().__init__(why)
@@ -45,7 +46,7 @@ class SaslFailure(AuthenticationError):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A delegation token: its owner, when it expires (ms since 1970), and its HMAC, which is its password."""
+    """A delegation token: its owner, its expiration (ms since 1970), and its HMAC, which is used as its password."""
 
     owner: KafkaPrincipal
     expiration_ms: int
@@ -53,7 +54,7 @@ class Token:
 
 
 class Credentials(Protocol):
-    """Where a listener looks for users and tokens."""
+    """The SCRAM users and delegation tokens of a listener."""
 
     def scram(self, mechanism: str, username: str) -> ScramCredential | None:
         """The stored SCRAM credential of a user for a mechanism, or None."""
@@ -66,33 +67,33 @@ class Credentials(Protocol):
 
 
 class NoCredentials:
-    """For a listener without SCRAM."""
+    """Credentials without users and tokens, for a listener without SCRAM."""
 
     def scram(self, mechanism: str, username: str) -> ScramCredential | None:
-        """None."""
+        """Returns None: there are no users."""
         return None
 
     def token(self, token_id: str) -> Token | None:
-        """None."""
+        """Returns None: there are no tokens."""
         return None
 
     def secret(self) -> bytes | None:
-        """None."""
+        """Returns None: there is no secret."""
         return None
 
 
 class UnknownUsers:
-    """Makes credentials for unknown users: their exchanges look like those of a known user with a wrong password.
+    """Generates credentials for unknown users, so that a client cannot tell an unknown user from a wrong password.
 
-    An unknown user gets the same salt each time: at all nodes that share `Credentials.secret`, or, without a secret,
-    at one node until it restarts.
+    An unknown user gets the same salt each time: on all nodes that share `Credentials.secret`, or, without a secret,
+    on one node until the node restarts.
     """
 
     def __init__(self, new_key: Callable[[int], bytes] = secrets.token_bytes) -> None:
         self._key = new_key(_KEY_BYTES)
 
     def credential(self, mechanism: str, username: str, secret: bytes | None) -> ScramCredential:
-        """As Kafka's tools make them: with the least iterations, and a salt of a random number's digits."""
+        """A credential as Kafka's tools create it: with the least iterations, and a random number's digits as salt."""
         text = f"unknown {mechanism} {username}".encode("utf-8", "surrogatepass")
         made = hmac.digest(self._key if secret is None else secret, text, "sha512")
         stored = hmac.digest(made, b"stored", DIGESTS[mechanism])
@@ -102,7 +103,7 @@ class UnknownUsers:
 
 
 class PlainUsers:
-    """Users and passwords of PLAIN, which `repr` does not show."""
+    """Users and passwords of PLAIN; `repr` shows only their number."""
 
     __slots__ = ("_passwords",)
 
@@ -116,7 +117,7 @@ class PlainUsers:
         return f"PlainUsers({len(self)})"
 
     def has(self, username: str, password: str) -> bool:
-        """Whether that is the user's password. How long that takes tells nothing of the right one but its length."""
+        """Whether `password` is the user's password. The time it takes reveals at most the password's length."""
         expected = self._passwords.get(username)
         is_equal = hmac.compare_digest(expected or b"", password.encode())
         return expected is not None and is_equal
@@ -124,7 +125,7 @@ class PlainUsers:
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
-    """The result of an exchange: the client's principal. `expires_ms`: when its credential expires, since 1970."""
+    """The result of an exchange: the client's principal, and when its token expires (ms since 1970; None: never)."""
 
     principal: KafkaPrincipal
     is_token: bool = False
@@ -132,16 +133,16 @@ class Authenticated:
 
 
 class Mechanism(Protocol):
-    """One exchange."""
+    """One exchange of a mechanism with a client."""
 
     authenticated: Authenticated | None
 
     def evaluate(self, token: bytes, wall_ms: int) -> bytes:
-        """The answer to the client's next token; SaslFailure. `authenticated` is set after the last one."""
+        """The answer to the client's next token; sets `authenticated` after the last token. Raises SaslFailure."""
 
 
 class Plain:
-    """PLAIN: one token with name and password, each after a NUL."""
+    """PLAIN: one token with authorization id, name and password, separated by NULs."""
 
     def __init__(self, users: PlainUsers) -> None:
         self.authenticated: Authenticated | None = None
@@ -174,7 +175,7 @@ def _check_authorization_id(asked: str | None, username: str) -> None:
 
 
 class Scram:
-    """SCRAM: the client's first and final message. A client that says `tokenauth=true` shows a delegation token."""
+    """SCRAM: the client's first and final message. With the extension `tokenauth=true` a token's id is the user."""
 
     def __init__(
         self,
@@ -188,13 +189,13 @@ class Scram:
         self._mechanism, self._digest = mechanism, DIGESTS[mechanism]
         self._credentials, self._tokens, self._new_nonce = credentials, tokens, new_nonce
         self._unknown = unknown
-        self._why_refused = ""  # The exchange ends so, whatever proof the client sends.
-        self._found: tuple[Authenticated, ScramCredential] | None = None  # After the first message.
-        self._messages = self._nonce = ""  # The client's first and the server's, as the proof has them.
+        self._why_refused = ""  # If set, the exchange fails with this reason, even with a valid proof.
+        self._found: tuple[Authenticated, ScramCredential] | None = None  # Set after the client's first message.
+        self._messages = self._nonce = ""  # The first messages of client and server, which the proof covers.
 
     def evaluate(self, token: bytes, wall_ms: int) -> bytes:
         """See `Mechanism`."""
-        if len(token) > MOST_SCRAM_BYTES:  # Its patterns take milliseconds for each further 16 KiB.
+        if len(token) > MOST_SCRAM_BYTES:  # The patterns take milliseconds for each further 16 KiB.
             raise SaslFailure(f"a SCRAM message of more than {MOST_SCRAM_BYTES:,} bytes")
         message = token.decode("utf-8", "replace")
         if self._found is None:
@@ -221,7 +222,7 @@ class Scram:
         return first.encode()
 
     def _of_user(self, username: str) -> ScramCredential:
-        """The user's credential; for a user who cannot authenticate, a made-up one after the same work."""
+        """The user's credential. A user who cannot authenticate gets a generated one, which takes as long."""
         found = self._credentials.scram(self._mechanism, username)
         instead = self._unknown.credential(self._mechanism, username, self._credentials.secret())
         if found is None:
@@ -258,22 +259,22 @@ class Scram:
 
 
 def _unescaped(sasl_name: str) -> str:
-    """A name without `=2C` and `=3D` (ScramFormatter.username)."""
+    """A user name with `=2C` and `=3D` replaced by `,` and `=` (ScramFormatter.username)."""
     return sasl_name.replace("=2C", ",").replace("=3D", "=")
 
 
 class TokenCredentials:
-    """Credentials of delegation tokens, each made when the token is first shown (DelegationTokenCache)."""
+    """Credentials of delegation tokens, each computed at the token's first use (DelegationTokenCache)."""
 
-    MOST: Final = 1_000  # The one that was made first is dropped.
+    MOST: Final = 1_000  # Cached credentials; beyond that, the oldest is dropped.
 
     def __init__(self, new_salt: Callable[[int], bytes]) -> None:
-        """`new_salt`: so many random bytes."""
+        """`new_salt(n)` returns n random bytes."""
         self._new_salt = new_salt
         self._made: dict[tuple[str, bytes], ScramCredential] = {}
 
     def credential(self, mechanism: str, token: Token) -> ScramCredential:
-        """The token's password is its HMAC in Base64."""
+        """The SCRAM credential of a token, whose password is its HMAC in Base64."""
         key = mechanism, token.hmac
         if (found := self._made.get(key)) is None:
             found = scram_credential(mechanism, b64encode(token.hmac), self._new_salt(SALT_BYTES), LEAST_ITERATIONS)

@@ -1,13 +1,14 @@
-"""The server's side of SASL on one connection: frames in, frames out, until the client is authenticated.
+"""The server's side of SASL on one connection: takes and returns frames until the client is authenticated.
 
     INITIAL_REQUEST -> HANDSHAKE_OR_VERSIONS_REQUEST -> HANDSHAKE_REQUEST -> AUTHENTICATE -> COMPLETE
 
-A client may ask for ApiVersions before it names a mechanism (SaslHandshake), and for nothing else before it is
-authenticated. Until then its requests are limited in size, and the server parses no other kind of request. A session
-that ends (connections.max.reauth.ms, or a delegation token) begins anew with another SaslHandshake (KIP-368): from
-REAUTH_PROCESS_HANDSHAKE on, with the same mechanism and to the same principal.
+A client may send ApiVersions before it names a mechanism (SaslHandshake), and no other request before it is
+authenticated. Until then its requests are limited in size, and the server parses no other kind of request. Before its
+session ends (connections.max.reauth.ms, or a delegation token), a client may send SaslHandshake again (KIP-368). It
+then continues from REAUTH_PROCESS_HANDSHAKE on, and must use the same mechanism and get the same principal.
 
-Source: SaslServerAuthenticator, KafkaChannel.maybeBeginServerReauthentication of 4.3.1. No sockets and no clock here.
+Source: SaslServerAuthenticator, KafkaChannel.maybeBeginServerReauthentication of 4.3.1. This module uses no socket and
+no clock.
 """
 
 import secrets
@@ -54,12 +55,13 @@ from kcore.wire.codec import decode_from
 KEY_AND_VERSION: Final = Struct(">hh")
 LARGEST_RECEIVE: Final = 512 * 1024  # sasl.server.max.receive.size
 FAILURE_DELAY_S: Final = 0.1  # connection.failed.authentication.delay.ms
-LEAST_BETWEEN_S: Final = 1.0  # Between two re-authentications (KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS).
+# The least time between two re-authentications (KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS).
+LEAST_BETWEEN_S: Final = 1.0
 NONCE_BYTES: Final = 24
 
 
 class State(Enum):
-    """SaslServerAuthenticator.SaslState"""
+    """The state of a connection's authentication, named as in SaslServerAuthenticator.SaslState."""
 
     INITIAL_REQUEST = "initial request"
     HANDSHAKE_OR_VERSIONS_REQUEST = "handshake or versions"
@@ -92,10 +94,10 @@ class SaslListener:
     """The SASL settings of a listener, the same for all of its clients."""
 
     mechanisms: tuple[str, ...]  # A subset of kcore.net.security.client_security.MECHANISMS.
-    wall_ms: Callable[[], int]  # Since 1970: delegation tokens expire by it.
-    users: PlainUsers = field(default_factory=lambda: PlainUsers({}))  # For PLAIN.
-    credentials: Credentials = field(default_factory=NoCredentials)  # For SCRAM.
-    max_reauth_ms: Mapping[str, int] = field(default_factory=dict)  # connections.max.reauth.ms by mechanism; 0: none.
+    wall_ms: Callable[[], int]  # Returns the time in ms since 1970, by which delegation tokens expire.
+    users: PlainUsers = field(default_factory=lambda: PlainUsers({}))  # Users of PLAIN.
+    credentials: Credentials = field(default_factory=NoCredentials)  # Users and tokens of SCRAM.
+    max_reauth_ms: Mapping[str, int] = field(default_factory=dict)  # connections.max.reauth.ms by mechanism; 0: no end.
     max_receive_bytes: int = LARGEST_RECEIVE
     failure_delay_s: float = FAILURE_DELAY_S
     new_nonce: Callable[[], str] = _nonce
@@ -104,11 +106,11 @@ class SaslListener:
 
     @property
     def listed(self) -> list[str]:
-        """The mechanisms in the order of Kafka's answer: that of a HashSet."""
+        """The mechanisms in the order of Kafka's answer, which is the order of a Java HashSet."""
         return hash_map_order(dict.fromkeys(self.mechanisms))
 
     def begin(self, mechanism: str) -> Mechanism:
-        """A new exchange."""
+        """Begins an exchange of `mechanism` with a client."""
         if mechanism == PLAIN:
             return Plain(self.users)
         assert mechanism in DIGESTS
@@ -116,7 +118,10 @@ class SaslListener:
 
 
 class Step(NamedTuple):
-    """What follows from a frame. With a `failure` the connection is closed after the answer: both late if delayed."""
+    """The result of a frame: an answer, if any. After a `failure` the connection is closed when the answer is written.
+
+    If `is_delayed`, the server waits `failure_delay_s` before both.
+    """
 
     answer: list[Piece] | None
     failure: str = ""
@@ -124,30 +129,33 @@ class Step(NamedTuple):
 
 
 class SaslServer:
-    """One connection's authentication. Times in seconds are of a clock that only goes forward."""
+    """One connection's authentication. Times in seconds come from a monotonic clock."""
 
     def __init__(self, listener: SaslListener, versions_answer: Callable[[], ApiVersionsResponse]) -> None:
-        """`versions_answer`: to ApiVersions."""
+        """`versions_answer` returns the server's answer to ApiVersions."""
         self._listener, self._versions_answer = listener, versions_answer
         self.state = State.INITIAL_REQUEST
-        self.authenticated: Authenticated | None = None  # The last that was: also while it is authenticated anew.
+        self.authenticated: Authenticated | None = None  # The last result; kept during a re-authentication.
         self._mechanism, self._exchange = "", _NO_EXCHANGE
-        self._previous: tuple[str, KafkaPrincipal] | None = None  # Mechanism and principal, when that happens anew.
-        self._has_headers = False  # SaslHandshake 0 has bare tokens after it, later versions SaslAuthenticate.
+        self._previous: tuple[str, KafkaPrincipal] | None = None  # Mechanism and principal before a re-authentication.
+        self._has_headers = False  # After SaslHandshake 0 the client sends bare tokens, later SaslAuthenticate.
         self._expires_s: float | None = None
         self._began_again_s: float | None = None
 
     @property
     def is_complete(self) -> bool:
-        """Whether the client is known, and no exchange runs."""
+        """Whether the client is authenticated, and no exchange is running."""
         return self.state is State.COMPLETE
 
     def lets_in(self, now_s: float) -> bool:
-        """Whether requests of the client are answered: of none whose session has expired."""
+        """Whether the client is authenticated and its session has not expired, so that its requests are answered."""
         return self.is_complete and (self._expires_s is None or now_s <= self._expires_s)
 
     def takes(self, frame: bytes, now_s: float) -> bool:
-        """Whether a frame is for `take`; a SaslHandshake may begin a re-authentication."""
+        """Whether `take` must handle the frame instead of a request handler.
+
+        A SaslHandshake may begin a re-authentication.
+        """
         if not self.is_complete:
             return True
         if frame[:2] == _HANDSHAKE_KEY and self._expires_s is not None:
@@ -161,7 +169,7 @@ class SaslServer:
         return not self.lets_in(now_s)
 
     def take(self, frame: bytes, now_s: float, wall_ms: int) -> Step:
-        """The client's next frame, where `takes` is true of it. `wall_ms`: since 1970."""
+        """Handles the client's next frame, if `takes` is true for it. `wall_ms` is the time in ms since 1970."""
         try:
             if self.state is State.COMPLETE:
                 return self._fail("its session has expired, and it has not authenticated again")
@@ -215,7 +223,7 @@ class SaslServer:
         self._go(State.HANDSHAKE_REQUEST)
         return Step(framed_response(for_version(self._versions_answer(), version), version, header))
 
-    # Tokens.
+    # The tokens of the mechanism.
 
     def _take_authenticate(self, frame: bytes, now_s: float, wall_ms: int) -> Step:
         api_key, version = _key_and_version(frame)
@@ -257,7 +265,7 @@ class SaslServer:
         return answer
 
     def _finish(self, now_s: float, wall_ms: int) -> int:
-        """Ends the exchange if that was its last token; how long the session is, in ms, or 0 (ReauthInfo)."""
+        """Ends the exchange after its last token; returns the session's lifetime in ms, 0: unlimited (ReauthInfo)."""
         found = self._exchange.authenticated
         if found is None:
             return 0
@@ -298,7 +306,7 @@ class SaslServer:
 
 
 class _NoExchange:
-    """Before and after an exchange."""
+    """Stands for the exchange while no exchange is running."""
 
     authenticated: Authenticated | None = None
 
@@ -322,7 +330,7 @@ def _named(api_key: int) -> str:
 
 
 def _illegal(frame: bytes) -> list[Piece] | None:
-    """ILLEGAL_SASL_STATE as the answer to SaslHandshake or ApiVersions; None for others, which stay unparsed."""
+    """The answer ILLEGAL_SASL_STATE to SaslHandshake or ApiVersions; None for other requests, which are not parsed."""
     api_key, version = _key_and_version(frame)
     kind = {each.api_key: each for each in (SaslHandshakeRequest, ApiVersionsRequest)}.get(api_key)
     if kind is None or version not in kind.versions:

@@ -1,7 +1,7 @@
-"""TLS as server.properties asks for it: PEM files or PEM text, read anew when a file changes.
+"""TLS contexts by the settings of server.properties, from PEM files or PEM text; reloads files that change.
 
-Source: DefaultSslEngineFactory, SslFactory of 4.3.1. Certificates that change are for new connections; files that
-cannot be read, or do not belong together, leave the old ones in use.
+Source: DefaultSslEngineFactory, SslFactory of 4.3.1. New connections use the new certificates. If the new files cannot
+be read or do not belong together, the old certificates stay in use.
 """
 
 import logging
@@ -26,18 +26,18 @@ CLIENT_AUTH: Final = {
     "required": ssl.CERT_REQUIRED,
 }
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-LOOKED_EVERY_S: Final = 1.0  # At the files, when a connection comes.
+LOOKED_EVERY_S: Final = 1.0  # The least time between two checks of the files, which new connections cause.
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s+([A-Za-z0-9/+=\s]*)-----END \1-----")
 _LINE: Final = 64
 
 
 class TlsError(KcoreError, ValueError):
-    """Certificates or keys that cannot be used, as a clause."""
+    """Certificates or keys that cannot be used; the message is a clause."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """Certificates and keys, in files or as text. All PEM."""
+    """The TLS settings of a listener: certificates and keys in PEM, in files or as text."""
 
     keystore: str | None = None  # ssl.keystore.location: the private key and its certificates, in one file
     certificate_chain: str | None = None  # ssl.keystore.certificate.chain
@@ -47,10 +47,10 @@ class TlsSettings:
     certificates: str | None = None  # ssl.truststore.certificates
     client_auth: ClientAuth = "none"  # ssl.client.auth
     versions: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")  # ssl.enabled.protocols
-    verifies_name: bool = True  # ssl.endpoint.identification.algorithm=https, of connections that go out
+    verifies_name: bool = True  # ssl.endpoint.identification.algorithm=https, for outgoing connections
 
     def server_context(self) -> ssl.SSLContext:
-        """What a listener shows and asks for; TlsError."""
+        """The TLS context of a listener; raises TlsError for invalid certificates or keys."""
         with _tls_errors():
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.options |= ssl.OP_NO_RENEGOTIATION
@@ -61,7 +61,7 @@ class TlsSettings:
             return context
 
     def client_context(self) -> ssl.SSLContext:
-        """What a connection to another server shows and asks for; TlsError."""
+        """The TLS context of a connection to another server; raises TlsError for invalid certificates or keys."""
         with _tls_errors():
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.check_hostname = self.verifies_name
@@ -73,7 +73,7 @@ class TlsSettings:
         context.minimum_version, context.maximum_version = (
             choose(VERSIONS[each] for each in self.versions) for choose in (min, max)
         )
-        # Without a password of its own OpenSSL would ask for one at the terminal.
+        # Without a password OpenSSL would ask for one at the terminal.
         password = self.key_password or ""
         if self.keystore is not None:
             with _tls_errors(self.keystore):
@@ -94,13 +94,13 @@ class TlsSettings:
 
     @property
     def files(self) -> list[str]:
-        """The files that are read again when they change."""
+        """The files that are reloaded when they change."""
         return [each for each in (self.keystore, self.truststore) if each is not None]
 
 
 @contextmanager
 def _tls_errors(path: str | None = None) -> Iterator[None]:
-    """TlsError for what OpenSSL raises: with the path of the file that is read, and without keys and passwords."""
+    """Turns OpenSSL's errors into TlsError with the path of the file, and without keys and passwords."""
     try:
         yield
     except ssl.SSLError as error:
@@ -111,7 +111,7 @@ def _tls_errors(path: str | None = None) -> Iterator[None]:
 
 
 def as_lines(pem: str) -> str:
-    """PEM with line breaks where OpenSSL wants them: in a file of properties it may be one line with spaces."""
+    """PEM with the line breaks that OpenSSL requires: in a properties file, PEM may be one line with spaces."""
     blocks = [(kind, "".join(data.split())) for kind, data in _BLOCK.findall(pem)]
     if not blocks:
         raise TlsError("no PEM in it")
@@ -123,7 +123,7 @@ def as_lines(pem: str) -> str:
 
 @contextmanager
 def _as_file(data: bytes) -> Iterator[str]:
-    """A path to these bytes, which are in no file system: OpenSSL's call takes nothing but a path."""
+    """The path of a file in memory with these bytes: OpenSSL's function takes only a path."""
     descriptor = os.memfd_create("pem", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, data)
@@ -136,7 +136,7 @@ Stamp: TypeAlias = tuple[tuple[int, int, int], ...]
 
 
 class TlsContext:
-    """A context that is made anew when a file has changed."""
+    """A TLS context that is rebuilt when a file has changed."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class TlsContext:
         make: Callable[[TlsSettings], ssl.SSLContext],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`make`: TlsSettings.server_context or client_context; TlsError if it fails now."""
+        """`make` is TlsSettings.server_context or client_context; raises TlsError if it fails at the start."""
         self._settings, self._make, self._clock = settings, make, clock
         self._log = BoundedLog(logger)
         self._stamp = self._stamp_now()
@@ -152,7 +152,7 @@ class TlsContext:
         self._looked_s = clock()
 
     def current(self) -> ssl.SSLContext:
-        """For a new connection."""
+        """The context for a new connection; checks the files, at most every LOOKED_EVERY_S."""
         now_s = self._clock()
         if now_s - self._looked_s >= LOOKED_EVERY_S:
             self._looked_s = now_s
@@ -175,5 +175,5 @@ class TlsContext:
         try:
             found = [os.stat(each) for each in self._settings.files]
         except OSError:
-            return None  # One is being replaced.
+            return None  # A file is being replaced.
         return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in found)

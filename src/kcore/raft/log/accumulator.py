@@ -13,7 +13,7 @@ from kcore.raft.raft_config import MAX_BATCH_BYTES
 from kcore.wire.record_batch import HEADER_END
 from kcore.wire.record_building import encode_values
 
-RECORD_OVERHEAD: Final = 24  # The most bytes for length, attributes, deltas, and lengths of key, value and headers.
+RECORD_OVERHEAD: Final = 24  # A record's most bytes beside its value: attributes, deltas, and all length fields.
 
 
 def max_records(size: int) -> int:
@@ -24,7 +24,7 @@ def max_records(size: int) -> int:
 class Accumulator:
     """The batch that is being filled; its offsets begin at the end of the log.
 
-    All its records have the timestamp of the first: Kafka's nodes fail on a record with a delta (RecordsIterator).
+    All its records have the timestamp of the first: Kafka's nodes fail on a timestamp delta (RecordsIterator).
     """
 
     __slots__ = ("deadline_ms", "next_offset", "records", "size", "time_ms")
@@ -44,7 +44,7 @@ class Accumulator:
         return self.size + size <= MAX_BATCH_BYTES
 
     def add(self, values: Sequence[bytes], now_ms: int, linger_ms: int) -> Appended:
-        """Adds records; `has_room` must be true for them."""
+        """Adds records to the batch; the caller must have checked `has_room`."""
         first = self.next_offset
         if not self.records:
             self.time_ms = now_ms

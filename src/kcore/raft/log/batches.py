@@ -1,6 +1,6 @@
-"""Record batches as a raft log keeps them: whole, each with its offsets and its epoch (KIP-98).
+"""Splits, checks and restamps the record batches of a raft log (KIP-98).
 
-A node handles few batches at a time, so that unpacking a header beats making columns of it by far.
+A node handles few batches per event; unpacking single headers is then much faster than building columns.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from kcore.wire.record_batch import CONTROL, HEADER_END, LENGTH_END, crc32c
 HEADER: Final = Struct(">qiibIhi")  # Base offset, length, epoch, magic, CRC, attributes, last offset delta.
 _BASE_OFFSET: Final = Struct(">q")
 _INT32: Final = Struct(">i")
-LEAST_LENGTH: Final = HEADER_END - LENGTH_END  # The least value of the length field, which counts the bytes after it.
+LEAST_LENGTH: Final = HEADER_END - LENGTH_END  # The least value of the length field: the header's bytes after it.
 MAGIC: Final = 2
 CRC_END: Final = 21
 ATTRIBUTES_END: Final = 23
@@ -53,12 +53,12 @@ def size_of(batches: Iterable[StoredBatch]) -> int:
     return size
 
 
-_new: Final = tuple.__new__  # Makes a StoredBatch in half the time of its constructor; a start splits whole logs.
+_new: Final = tuple.__new__  # Creates a StoredBatch twice as fast as its constructor: a start splits whole logs.
 SplitBatches: TypeAlias = tuple[list[StoredBatch], DecodeError | None]
 
 
 def split_batches(data: bytes, *, check_crc: bool = True) -> SplitBatches:
-    """The whole batches at the beginning of `data`; a last one that is cut off is left out.
+    """Returns the whole batches at the beginning of `data`, without a last batch that is cut off, and an error or None.
 
     The error is about the first damaged batch; batches after it are not returned. `check_crc` may be False for batches
     that a log has checked.
@@ -93,13 +93,13 @@ def end_offset_of(batches: bytes) -> int:
 
 
 def restamped(batch: StoredBatch, base_offset: int, epoch: int) -> bytes:
-    """The batch's bytes with another offset and epoch, which the CRC does not cover."""
+    """The batch's bytes with another base offset and epoch; the CRC stays valid, as it does not cover these fields."""
     data = batch.data
     return _BASE_OFFSET.pack(base_offset) + data[8:LENGTH_END] + _INT32.pack(epoch) + data[LENGTH_END + 4 :]
 
 
 def stamped_again(batch: StoredBatch, base_offset: int, epoch: int) -> StoredBatch:
-    """The batch with this offset and epoch; the same object if it has them already."""
+    """The batch with this base offset and epoch; the same object if it has these already."""
     if (batch.base_offset, batch.epoch) == (base_offset, epoch):
         return batch
     last_offset = base_offset + batch.last_offset - batch.base_offset
@@ -107,9 +107,9 @@ def stamped_again(batch: StoredBatch, base_offset: int, epoch: int) -> StoredBat
 
 
 def begins_inside(batches: Sequence[StoredBatch], start_offset: int, end_offset: int) -> bool:
-    """Whether the first batch begins below an empty log that starts at a snapshot's end, and reaches over that end.
+    """Whether the log is empty, as after loading a snapshot, and the first batch begins below its end and ends above.
 
-    The leader's snapshot ends within that batch, and a leader sends whole batches, so the follower must append it.
+    The leader's snapshot ends within this batch. A leader sends whole batches, so the follower must append this batch.
     Source: Partition.doAppendRecordsToFollowerOrFutureReplica; Kafka's raft nodes refuse the batch.
     """
     return (

@@ -13,17 +13,17 @@ from kcore.raft.log.raft_log import RaftLog
 from kcore.raft.node_context import NodeContext
 from kcore.replication.raft_log import OffsetAndEpoch
 
-INTERVAL_MS: Final = 60_000
+INTERVAL_MS: Final = 60_000  # Between two cleanings.
 
 
 def poll(node: NodeContext, now_ms: int) -> None:
-    """Deletes old snapshots at `clean_deadline_ms`, and sets the next deadline."""
+    """Deletes old snapshots, and sets `clean_deadline_ms` to the next cleaning; the caller calls it at the deadline."""
     node.clean_deadline_ms = now_ms + INTERVAL_MS
     clean(node, now_ms)
 
 
 def clean(node: NodeContext, now_ms: int) -> None:
-    """Deletes snapshots by size, then by age. `now_ms` is in milliseconds since 1970, as the records' timestamps."""
+    """Deletes snapshots by size, then by age. `now_ms` is in milliseconds since 1970, like the records' timestamps."""
     log, config = node.log, node.config
     most_bytes, most_ms = config.metadata_max_retention_bytes, config.metadata_max_retention_ms
 
@@ -38,7 +38,7 @@ def clean(node: NodeContext, now_ms: int) -> None:
 
 
 def _clean_while(node: NodeContext, is_due: Callable[[OffsetAndEpoch], bool]) -> None:
-    """Deletes snapshots, oldest first, while they are due; never the newest, nor uncommitted records (KAFKA-14238)."""
+    """Deletes the oldest snapshots while `is_due`; keeps the newest, and all uncommitted records (KAFKA-14238)."""
     for oldest, following in pairwise(node.log.snapshots):
         if following.offset > node.log.high_watermark or not is_due(oldest):
             return

@@ -1,8 +1,8 @@
 """Builds and reads the control records of a metadata log (KIP-595, KIP-853, KIP-630).
 
-A node reads every control record before it stores it, with the function that reads it again at the next start
-(`control_messages`). So it stores nothing that it cannot load. It does not store records of a newer release either: it
-exits with a message that says so, and a newer release can continue in its directory.
+A node decodes every control record before it stores it, with `control_messages`, which also decodes it at the next
+start. So a node stores no record that it cannot load. For a record of a newer release the node exits with a message
+and stores nothing, so that the newer release can continue in its directory.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,13 +30,13 @@ from kcore.wire.record_batch import CONTROL, HEADER_END, scan_batches
 from kcore.wire.record_building import encode_control
 from kcore.wire.records import CONTROL_TYPES, Record, control_message, records_of
 
-READ_BYTES: Final = 1 << 20
-FEW_BATCHES_BYTES: Final = 1 << 12  # Up to this size, reading header by header is faster than columns.
-FEW_BYTES: Final = 1 << 10  # Decoded control batches up to this size are cached: those of small quorums.
-# Bounds of a control batch, far above a real one: a leader writes three records, with some 100 bytes per voter.
+READ_BYTES: Final = 1 << 20  # Size of a read of the log or a snapshot.
+FEW_BATCHES_BYTES: Final = 1 << 12  # Up to this size of a read, single headers are read faster than columns.
+FEW_BYTES: Final = 1 << 10  # Decoded control batches of at most so many bytes are cached; small quorums' batches are.
+# Bounds of a control batch. A real one is much smaller: a leader writes three records, with some 100 bytes per voter.
 MOST_CONTROL_BYTES: Final = 1 << 20
 MOST_CONTROL_RECORDS: Final = 1_000
-# Bounds of a voter's endpoints in a request: every response that describes the voters repeats them.
+# Bounds of a voter's endpoints in a request: every response that describes the voters repeats these endpoints.
 MOST_LISTENERS: Final = 100
 MOST_LISTENER_BYTES: Final = 4096  # Bytes of all names and hosts.
 TYPES: Final[dict[type[Message], int]] = {
@@ -47,7 +47,7 @@ TYPES: Final[dict[type[Message], int]] = {
     VotersRecord: CONTROL_TYPES.index("KRAFT_VOTERS"),
 }
 NEWEST: Final = {number: kind.versions.highest for kind, number in TYPES.items()}  # The newest version by type.
-TRANSACTIONS: Final = CONTROL_TYPES[:2]  # These occur only in partitions that producers write to.
+TRANSACTIONS: Final = CONTROL_TYPES[:2]  # ABORT and COMMIT occur only in partitions that producers write to.
 
 
 def control_batch(messages: Sequence[Data], base_offset: int, epoch: int, now_ms: int) -> bytes:
@@ -69,7 +69,7 @@ def leader_change(leader_id: int, voters: VoterSet, granting_voters: Iterable[in
 def snapshot_header(
     epoch: int, last_contained_log_timestamp: int, kraft_version: int, voters: VoterSet | None, now_ms: int
 ) -> tuple[bytes, int]:
-    """The first batch of a snapshot, with kraft.version and voters, and the number of its records."""
+    """The first batch of a snapshot, with kraft.version and voters, and the number of records in the batch."""
     header: list[Data] = [
         SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_log_timestamp),
     ]
@@ -93,8 +93,8 @@ def replay_batches(
 ) -> None:
     """Adds the kraft.versions and voters of control batches to the history; ignores batches of data.
 
-    `at` is the offset for all records of a snapshot. Records below `begin` are left out, as a snapshot has them. Raises
-    DecodeError and NewerReleaseError as `control_messages` does.
+    For a snapshot, `at` is the offset under which all its records are added. Records below `begin` are skipped: the
+    history has them from a snapshot. Raises DecodeError and NewerReleaseError as `control_messages` does.
     """
     for batch in batches:
         if not batch.is_control:
@@ -122,23 +122,23 @@ def _changes(batch: StoredBatch) -> Sequence[tuple[int, int | VoterSet]]:
 
 @lru_cache(maxsize=256)
 def _cached_changes(batch: StoredBatch) -> Sequence[tuple[int, int | VoterSet]]:
-    """As `_changes`, cached as `_cached_read` is."""
+    """Returns the result of `_changes` from a cache, for the same reason as `_cached_read`."""
     return _changes(batch)
 
 
 def control_messages(batch: StoredBatch) -> Sequence[tuple[int, Message]]:
     """The offset and the message of each record of a control batch, whose CRC the caller has checked.
 
-    Checks the batch's size before it decodes anything, and refuses a compressed batch: Kafka's leaders compress none.
-    Raises DecodeError for records that no leader writes, NewerReleaseError for those that only a newer release can
-    read. Source: RecordsIterator, ControlRecord.of, KRaftVersion.fromFeatureLevel.
+    Checks the batch's size before it decodes the records, and refuses a compressed batch: Kafka's leaders do not
+    compress control batches. Raises DecodeError for records that no leader writes, NewerReleaseError for records that
+    only a newer release can read. Source: RecordsIterator, ControlRecord.of, KRaftVersion.fromFeatureLevel.
     """
     return _cached_read(batch) if len(batch.data) <= FEW_BYTES else _read(batch)
 
 
 @lru_cache(maxsize=256)
 def _cached_read(batch: StoredBatch) -> Sequence[tuple[int, Message]]:
-    """As `_read`, cached: a node reads a batch before it stores it, when it replays it, and at each start."""
+    """Returns the result of `_read` from a cache: a node decodes a batch before it stores it, and for each replay."""
     return _read(batch)
 
 
@@ -156,9 +156,9 @@ def _read(batch: StoredBatch) -> Sequence[tuple[int, Message]]:
 
 
 def why_no_voters(voters: VoterSet) -> str | None:
-    """Why followers could not load the record of these voters, or None; a leader must not write it then.
+    """The reason why a leader must not write these voters: followers could not load the record. None if they can.
 
-    Requests may name any number of listeners, and invalid version ranges.
+    The voters come from requests, which may have any number of listeners and invalid version ranges.
     """
     for voter in voters.voters.values():
         texts = [text.encode() for name, address in voter.endpoints.items() for text in (name, address.host)]
@@ -210,9 +210,9 @@ def _check_voters(record: VotersRecord, where: str) -> None:
 
 
 def replay_log(history: VoterHistory, log: RaftLog) -> None:
-    """Replaces the voter history by the one in the latest snapshot and the log after it.
+    """Replaces the voter history by the history in the latest snapshot and the log after the snapshot.
 
-    Raises RaftLogError for a log with records that no node stores, NewerReleaseError for records of a newer release.
+    Raises RaftLogError if the log has records that no node stores, NewerReleaseError for records of a newer release.
     """
     history.clear()
     try:
@@ -247,7 +247,7 @@ def _replay(history: VoterHistory, log: RaftLog) -> None:
 
 
 def replay_snapshot(history: VoterHistory, log: RaftLog, snapshot: OffsetAndEpoch) -> None:
-    """Adds a snapshot's kraft.version and voters to the history: the control records before the first data."""
+    """Adds a snapshot's kraft.version and voters, which precede its first batch of data, to the history."""
     data, position, limit = b"", 0, READ_BYTES
     while (piece := log.snapshot_piece(snapshot, position, limit)) and piece.data:
         data += piece.data
@@ -262,7 +262,7 @@ def replay_snapshot(history: VoterHistory, log: RaftLog, snapshot: OffsetAndEpoc
 
 
 def last_contained_log_timestamp(log: RaftLog, snapshot: OffsetAndEpoch) -> int | None:
-    """The time of the last record in a snapshot, from its header; None without a readable header."""
+    """The time (ms since 1970) of the last record in a snapshot, from its header; None without a readable header."""
     piece = log.snapshot_piece(snapshot, 0, READ_BYTES)
     batches, _ = split_batches(piece.data) if piece is not None else ([], None)
     if not batches or not batches[0].is_control:

@@ -1,4 +1,4 @@
-"""A RaftLog in memory, for tests and simulators; it can tell which records survive a crash."""
+"""A RaftLog in memory, for tests and simulators; `crash` returns the log that survives a crash."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -25,16 +25,16 @@ class MemoryLog:
         self.epochs = EpochCache()
         self.start_offset = 0
         self.end_offset = 0
-        self.flushed_end = 0  # Records below it survive a crash.
+        self.flushed_end = 0  # Records below this offset survive a crash.
         self.high_watermark = 0
         self._batches: list[StoredBatch] = []
         self._base_offsets: list[int] = []  # The batches' base offsets, to find a batch by offset.
-        self._snapshots: dict[OffsetAndEpoch, bytes] = {}  # Oldest first.
-        self._begun: dict[OffsetAndEpoch, bytearray] = {}
+        self._snapshots: dict[OffsetAndEpoch, bytes] = {}  # The complete snapshots, oldest first.
+        self._begun: dict[OffsetAndEpoch, bytearray] = {}  # The incomplete snapshots.
 
     @property
     def batches(self) -> Sequence[StoredBatch]:
-        """The whole log, for tests and tools."""
+        """All batches of the log, for tests and tools."""
         return self._batches
 
     @property
@@ -143,14 +143,14 @@ class MemoryLog:
     def truncate_to_end_offset(self, end: OffsetAndEpoch) -> int:
         offset = self._rules().truncation_offset(end)
         row = bisect_right(self._base_offsets, offset) - 1
-        wanted = offset  # A batch is removed whole, or not at all.
+        wanted = offset  # The base offset of the batch with `offset`, since a truncation removes whole batches.
         if row >= 0 and self._batches[row].last_offset >= offset:
             wanted = self._base_offsets[row]
         offset = max(wanted, self.start_offset)
         if offset < self.high_watermark:
             raise RaftLogError(f"cannot truncate to {offset}, below the high watermark {self.high_watermark}")
         self._cut(wanted)
-        self.end_offset = offset  # The removed batch may begin below the log's start, where a snapshot has its records.
+        self.end_offset = offset  # The removed batch may begin below the log's start: a snapshot has these records.
         return offset
 
     def _cut(self, offset: int) -> None:

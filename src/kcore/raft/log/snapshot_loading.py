@@ -10,11 +10,11 @@ from kcore.raft.raft_config import MAX_BATCH_BYTES
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.control_records import SnapshotFooterRecord, SnapshotHeaderRecord
 
-MOST_UNREAD_BYTES: Final = 8 * MAX_BATCH_BYTES  # Bound of an incomplete batch; no leader writes such a large one.
+MOST_UNREAD_BYTES: Final = 8 * MAX_BATCH_BYTES  # Bound of an incomplete batch's bytes, above any batch of a leader.
 
 
 class LoadingSnapshot:
-    """A snapshot that comes in pieces of any size; checked piece by piece, so that no damaged one is installed."""
+    """A snapshot that arrives in pieces of any size. Checks each piece, so that no damaged snapshot is installed."""
 
     __slots__ = ("_has_footer", "_has_header", "history", "id", "size", "total", "unread")
 
@@ -32,9 +32,9 @@ class LoadingSnapshot:
         return self._has_footer and not self.unread
 
     def read(self, data: bytes) -> None:
-        """Checks the next bytes. Raises DecodeError for bytes that are no snapshot's.
+        """Checks the snapshot's next bytes, and adds its kraft.version and voters to `history`.
 
-        Raises NewerReleaseError for a snapshot that only a newer release can load.
+        Raises DecodeError for invalid bytes, NewerReleaseError for a snapshot that only a newer release can load.
         """
         pending = self.unread + data
         batches, problem = split_batches(pending)

@@ -1,8 +1,7 @@
 """Writes a snapshot of a state machine's records in slices while the node goes on (KIP-630).
 
 The edge calls `begin`, then `add` and `add_values` any number of times, with other events of the node in between. It
-runs the function that `flush` returns, in any thread, and then calls `freeze`. Nothing of a snapshot can be seen before
-it is frozen.
+runs the function that `flush` returns, in any thread, and then calls `freeze`. Only a frozen snapshot can be read.
 Source: RecordsSnapshotWriter, FileRawSnapshotWriter.
 """
 
@@ -33,9 +32,9 @@ class SnapshotWriter:
     def begin(
         cls, node: "NodeContext", snapshot: OffsetAndEpoch, last_contained_log_timestamp: int, now_ms: int
     ) -> Self | None:
-        """Starts a snapshot with its header: kraft.version and the voters at that offset.
+        """Starts a snapshot with its header, which has kraft.version and the voters at the snapshot's offset.
 
-        None if the log may not have that snapshot, has it already, or another writer has begun it.
+        Returns None if the log may not have the snapshot or has it already, or if another writer has begun it.
         """
         log, history = node.log, node.voter_history
         is_known = snapshot in node.writing or log.snapshot_piece(snapshot, 0, 0) is not None
@@ -56,7 +55,7 @@ class SnapshotWriter:
         return writer
 
     def add(self, batches: bytes) -> None:
-        """Adds whole batches of data, with the snapshot's own offsets and epoch; raises RaftLogError for others."""
+        """Adds whole batches of data, and gives them the snapshot's offsets and epoch; RaftLogError for other bytes."""
         self._drain()
         found, problem = split_batches(batches, check_crc=False)
         if problem is not None or sum(len(each.data) for each in found) < len(batches):
@@ -70,7 +69,7 @@ class SnapshotWriter:
         self._append(b"".join(parts))
 
     def add_values(self, values: Iterable[bytes]) -> None:
-        """Adds records by their values; they are written when they fill a batch, or at the end."""
+        """Adds records by their values; the records are written when they fill a batch, or by `flush`."""
         for value in values:
             if not self._filling.has_room([value]):
                 self._drain()
@@ -79,7 +78,7 @@ class SnapshotWriter:
     def flush(self) -> Callable[[], None]:
         """Writes the remaining records and the footer.
 
-        Returns a function that makes the snapshot durable; to be called once, in any thread.
+        Returns a function that makes the snapshot durable; call it once, in any thread.
         """
         self._drain()
         footer = snapshot_footer(self.snapshot.epoch, self._filling.next_offset, self._now_ms)
@@ -87,9 +86,9 @@ class SnapshotWriter:
         return self._node.log.snapshot_flush(self._check_open())
 
     def freeze(self) -> bool:
-        """Makes it one of the log's snapshots, durable; call `flush` before. False if it came too late and is dropped.
+        """Completes the snapshot after `flush`, so that the log has it. False if it is obsolete and was dropped.
 
-        The log may begin above it by now: a leader's snapshot has replaced the log, or a newer one was written.
+        It is obsolete if the log now begins above it: a leader's snapshot or a newer own snapshot came first.
         """
         log = self._node.log
         if self._check_open().offset < log.start_offset:

@@ -15,7 +15,7 @@ from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.wire.metadata_frames import decode_metadata_record, encode_metadata_record
 from kcore.wire.records import decode_records
 
-CLUSTER_ID_TAG: Final = 101  # A tagged field of a no-op record, which other readers ignore.
+CLUSTER_ID_TAG: Final = 101  # The tag of a NoOpRecord's field with the cluster id; Kafka ignores unknown tags.
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
@@ -79,7 +79,7 @@ class ClusterIdMaker:
         return ()
 
     def on_snapshot(self, reader: SnapshotReader) -> Sequence[ClusterIdKnown]:
-        """Looks for a cluster id; ignores damage, which the replay of the log reports."""
+        """Reads the snapshot up to the first cluster id; ignores damage, which the replay of the log reports."""
         self.cluster_id = None
         with suppress(DecodeError):
             for batches in reader:

@@ -1,7 +1,7 @@
 """Upgrades kraft.version from 0 to 1 while the quorum runs; from then on the log holds the voters (KIP-853).
 
-A check for a pending change of voters is not needed: at version 0 there is none, and after the upgrade the next change
-waits until the upgrade is committed. The handler of UpdateFeatures (`server/quorum_node/features.py`) calls
+The upgrade need not check for a pending change of voters: at version 0 voters cannot change, and after the upgrade the
+next change waits until the upgrade is committed. The handler of UpdateFeatures (`server/quorum_node/features.py`) calls
 `RaftNode.upgrade_kraft_version`. Source: KafkaRaftClient.upgradeKRaftVersion,
 LeaderState.maybeAppendUpgradedKRaftVersion.
 """
@@ -20,7 +20,7 @@ Problem: TypeAlias = tuple[Errors, str]
 
 
 def upgrade(node: NodeContext, version: int, now_ms: int, *, validate_only: bool) -> Problem | None:
-    """Appends the version and the voters in one batch; returns the problem, or None. No effect if already upgraded."""
+    """Appends the version and the voters in one batch, unless already upgraded; returns the problem or None."""
     known, persisted = node.leading.known_voters, node.voter_history.kraft_version
     if version == persisted:
         return None
@@ -34,7 +34,7 @@ def upgrade(node: NodeContext, version: int, now_ms: int, *, validate_only: bool
     # A voter that has not reported its versions supports version 0 only.
     if not known.supports(version):
         return invalid, f"{step} because not all of the voters support it"
-    if any(key.directory_id == NO_DIRECTORY for key in known.keys):  # An IllegalStateException.
+    if any(key.directory_id == NO_DIRECTORY for key in known.keys):  # Kafka throws an IllegalStateException.
         return Errors.UNKNOWN_SERVER_ERROR, f"{step}: the directory ids of all voters must be known"
     if not validate_only:
         leading.append_control(node, [kraft_version_record(version), known.to_record()], now_ms)

@@ -1,6 +1,6 @@
-"""The change of the voters that is under way at a leader: its deadline, its end and the answer to its request.
+"""Ends the change of the voters that is under way at a leader, at its commit or deadline, and answers its request.
 
-`voter_changes.py` starts it. Source: AddVoterHandler, RemoveVoterHandler.
+`voter_changes.py` starts changes. Source: AddVoterHandler, RemoveVoterHandler.
 """
 
 from kcore.protocol_errors import Errors
@@ -9,7 +9,7 @@ from kcore.raft.states import NEVER_MS, PendingChange
 
 
 def on_high_watermark(node: NodeContext, high_watermark: int) -> None:
-    """Answers the request of a committed change; a removed leader resigns (KAFKA-17608)."""
+    """Answers the request if its change is committed; a leader that was removed resigns (KAFKA-17608)."""
     change = node.leading.change
     if change is None or change.last_offset is None or high_watermark <= change.last_offset:
         return
@@ -19,7 +19,7 @@ def on_high_watermark(node: NodeContext, high_watermark: int) -> None:
 
 
 def poll(node: NodeContext, now_ms: int) -> int:
-    """Answers a change that has timed out, though it may still be committed; returns the change's deadline."""
+    """Ends a change that has timed out, though it may still be committed; returns the deadline of a running change."""
     change = node.leading.change
     if change is None:
         return NEVER_MS
@@ -30,7 +30,7 @@ def poll(node: NodeContext, now_ms: int) -> int:
 
 
 def fail(node: NodeContext, error: Errors) -> None:
-    """Answers the change with an error: this node resigns."""
+    """Ends the change with an error, because this node resigns."""
     if node.leading.change is not None:
         finish(node, error, "this node does not lead any more")
 
@@ -43,7 +43,7 @@ def finish(node: NodeContext, error: Errors, message: str | None) -> None:
 
 
 def answer(node: NodeContext, change: PendingChange, error: Errors, message: str | None) -> None:
-    """Answers the request of a change, once."""
+    """Answers the request of a change, unless it was answered before."""
     if not change.answered:
         change.answered = True
         node.answer(change.reply_to, change.response(error_code=error, error_message=message))

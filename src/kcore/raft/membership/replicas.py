@@ -9,7 +9,7 @@ NO_DIRECTORY = Uuid()
 
 
 class ReplicaKey(NamedTuple):
-    """A replica: the node's id and its metadata directory; NO_DIRECTORY if that is unknown (static voters).
+    """A replica: the node's id and its metadata directory's id; NO_DIRECTORY if that is unknown (static voters).
 
     Source: ReplicaKey.
     """

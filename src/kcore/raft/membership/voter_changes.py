@@ -29,8 +29,8 @@ from kcore.schema.raft_voters import (
     UpdateRaftVoterResponse,
 )
 
-WAITED: Final = "Request timed out waiting for"
-CAUGHT_UP_MS: Final = 3_600_000  # A new voter must have fetched within the last hour.
+WAITED: Final = "Request timed out waiting for"  # The beginning of Kafka's error messages.
+CAUGHT_UP_MS: Final = 3_600_000  # A new voter's last fetch may be at most so old.
 OwnRequest: TypeAlias = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
 
 
@@ -49,7 +49,10 @@ def _listeners(node: NodeContext) -> list[Listener]:
 def on_add_raft_voter_request(
     node: NodeContext, request: AddRaftVoterRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> AddRaftVoterResponse | None:
-    """Asks the new voter for its versions, then writes the voter set; answered once that is committed, or written."""
+    """Sends the new voter ApiVersions; its response starts the write of the new voter set.
+
+    The request is answered when the voter set is committed, or, without `ack_when_committed`, when it is written.
+    """
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     endpoints = _endpoints(request.listeners)
     problem = _may_change(node, request.cluster_id, key, "Add")
@@ -76,9 +79,9 @@ def on_add_raft_voter_request(
 def on_remove_raft_voter_request(
     node: NodeContext, request: RemoveRaftVoterRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> RemoveRaftVoterResponse | None:
-    """Writes the voter set without the voter; answered once the remaining voters have committed it.
+    """Writes the voter set without the voter; the request is answered once the remaining voters have committed the set.
 
-    A leader that removes itself leads until then.
+    A leader that removes itself leads until the commit.
     """
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     problem = _may_change(node, request.cluster_id, key, "Remove") or _may_change_now(node, "removing", now_ms)
@@ -114,7 +117,7 @@ def _voters_text(node: NodeContext) -> str:
 
 
 def _may_change(node: NodeContext, cluster_id: str | None, key: ReplicaKey, what: str) -> tuple[Errors, str] | None:
-    """Why this node must refuse the request in its current state, or None."""
+    """The error and the reason with which this node must refuse the request in any event; None if it may change."""
     if not is_this_cluster(node, cluster_id):
         text = f'The given id "{cluster_id}" doesn\'t match the cluster id "{node.cluster_id}"'
         return Errors.INCONSISTENT_CLUSTER_ID, text
@@ -127,7 +130,7 @@ def _may_change(node: NodeContext, cluster_id: str | None, key: ReplicaKey, what
 
 
 def _may_change_now(node: NodeContext, what: str, now_ms: int) -> tuple[Errors, str] | None:
-    """Why the voters cannot change now, or None.
+    """The error and the reason why the voters cannot change now; None if they can.
 
     A change must wait until the change before it and a record of this epoch are committed. Otherwise two leaders could
     have voter sets without a common majority.
@@ -174,7 +177,7 @@ def on_api_versions_response(
         pending_change.finish(node, Errors.REQUEST_TIMED_OUT, f"{destination} lags behind")
         return True
     voters = node.voters.with_voter(Voter(change.key, change.endpoints, found.min_version, found.max_version))
-    assert voters is not None  # `on_add_raft_voter_request` has checked it, and there is one change at a time.
+    assert voters is not None  # `on_add_raft_voter_request` has checked the id, and only one change runs at a time.
     if (why := why_no_voters(voters)) is not None:
         pending_change.finish(node, Errors.INVALID_REQUEST, why)
         return True
@@ -197,7 +200,7 @@ def _is_caught_up(node: NodeContext, key: ReplicaKey, now_ms: int) -> bool:
 
 
 def write_voters(node: NodeContext, change: PendingChange, voters: VoterSet, now_ms: int) -> None:
-    """Writes the voter set, which is valid from now on."""
+    """Writes the voter set, which is valid at once, before its commit."""
     assert node.voters.has_overlapping_majority(voters)
     change.last_offset = leading.append_control(node, [voters.to_record()], now_ms)
 
@@ -208,11 +211,11 @@ def write_voters(node: NodeContext, change: PendingChange, voters: VoterSet, now
 def on_update_raft_voter_request(
     node: NodeContext, request: UpdateRaftVoterRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> UpdateRaftVoterResponse:
-    """Updates a voter's listeners and versions; answered at once, as the voter does not fetch while it waits."""
+    """Updates a voter's listeners and versions; answers at once, as the voter does not fetch before the answer."""
     error = _update(node, request, now_ms)
     if error is Errors.NONE:
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
-        node.leading.count_fetch(key, now_ms)  # The request proves the leadership as a fetch does.
+        node.leading.count_fetch(key, now_ms)  # Like a fetch, the request proves that the voter follows this leader.
     state = node.quorum.state
     address = state.leader_endpoints.get(node.config.listener, Address("", 0))
     leader = CurrentLeader(leader_id=state.leader_id, leader_epoch=state.epoch, host=address.host, port=address.port)
@@ -257,10 +260,11 @@ def _update(node: NodeContext, request: UpdateRaftVoterRequest, now_ms: int) -> 
 
 
 def own_request(node: NodeContext, now_ms: int) -> OwnRequest | None:
-    """The request about its own membership that a follower should send now instead of a Fetch, or None.
+    """The request about its own membership that a follower should send now instead of a Fetch; None for a Fetch.
 
-    A voter sends UpdateRaftVoter if the log has other values for it; at kraft.version 0, once to each leader of 4.x. An
-    observer with `auto_join` first removes its former directory from the voters, then adds itself.
+    A voter sends UpdateRaftVoter if the log has other listeners or versions for it. At kraft.version 0, 4.x sends it
+    once to each leader. An observer with `auto_join` first removes its former directory from the voters, then adds
+    itself.
     """
     state = node.quorum.state
     is_dynamic = node.voter_history.kraft_version > 0
@@ -325,7 +329,7 @@ def on_update_raft_voter_response(
 def on_add_raft_voter_response(
     node: NodeContext, destination: int, request: AddRaftVoterRequest, response: AddRaftVoterResponse, now_ms: int
 ) -> bool:
-    """Handles the response to AddRaftVoter: this observer tries again until the log has it as a voter."""
+    """True if this observer need not back off; it sends AddRaftVoter again until the log has it as a voter."""
     return response.error_code in (Errors.NONE, Errors.REQUEST_TIMED_OUT, Errors.DUPLICATE_VOTER)
 
 
@@ -336,5 +340,5 @@ def on_remove_raft_voter_response(
     response: RemoveRaftVoterResponse,
     now_ms: int,
 ) -> bool:
-    """Handles the response to RemoveRaftVoter, as that to AddRaftVoter."""
+    """True if this observer need not back off; it sends RemoveRaftVoter again until its former directory is removed."""
     return response.error_code in (Errors.NONE, Errors.REQUEST_TIMED_OUT, Errors.VOTER_NOT_FOUND)

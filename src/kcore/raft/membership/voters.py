@@ -1,6 +1,6 @@
 """The voter set and its history in the log (KIP-853).
 
-A voter set is valid from the moment it is written, committed or not; a truncation reverts it. Sources: VoterSet,
+A voter set is valid as soon as it is written, even before its commit; a truncation reverts it. Sources: VoterSet,
 VoterSetHistory, TreeMapLogHistory, KRaftControlRecordStateMachine.
 """
 
@@ -13,7 +13,7 @@ from kcore.raft.membership.replicas import NO_DIRECTORY, Address, ReplicaKey, Vo
 from kcore.schema.control_records import Endpoint, KRaftVersionFeature, VotersRecord, VotersRecordVoter
 
 T = TypeVar("T")
-MAX_KRAFT_VERSION: Final = 1  # The newest kraft.version; from it on the log names the voters (KIP-853).
+MAX_KRAFT_VERSION: Final = 1  # The newest kraft.version; from version 1 on the log holds the voters (KIP-853).
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class VoterSet:
         return len(self.voters) // 2 + 1
 
     def is_voter(self, key: ReplicaKey) -> bool:
-        """Whether the set has this replica; a voter without a known directory is matched by its id alone."""
+        """Whether the set has this replica; for a voter without a known directory only the ids are compared."""
         voter = self.voters.get(key.id)
         return voter is not None and voter.key.directory_id in (NO_DIRECTORY, key.directory_id)
 
@@ -87,18 +87,18 @@ class VoterSet:
         return voter.endpoints.get(listener) if voter else None
 
     def with_voter(self, voter: Voter) -> "VoterSet | None":
-        """The set with one more voter; None if the id is a voter already."""
+        """The set with one more voter; None if the set has a voter of that id already."""
         return None if voter.key.id in self.voters else VoterSet({**self.voters, voter.key.id: voter})
 
     def without_voter(self, key: ReplicaKey) -> "VoterSet | None":
-        """The set without a voter; None if `key` is not a voter, or the only one."""
+        """The set without the voter `key`; None if `key` is not a voter, or is the only voter."""
         voter = self.voters.get(key.id)
         if voter is None or voter.key != key or len(self.voters) == 1:
             return None
         return VoterSet({voter_id: other for voter_id, other in self.voters.items() if voter_id != key.id})
 
     def with_updated(self, voter: Voter, *, any_directory: bool = False) -> "VoterSet | None":
-        """The set with this voter's new description; None if its id is not a voter, or has another directory."""
+        """The set with this voter's new endpoints and versions; None if it has no voter of that id and directory."""
         known = voter.key.id in self.voters if any_directory else self.is_voter(voter.key)
         return VoterSet({**self.voters, voter.key.id: voter}) if known else None
 
@@ -110,18 +110,19 @@ class VoterSet:
     def has_overlapping_majority(self, other: "VoterSet") -> bool:
         """Whether every majority of one set shares a replica (id and directory) with every majority of the other.
 
-        Kafka allows to add one replica and remove another at once. Then two majorities may have no common replica: {1,
-        3} of {1, 2, 3} and {2, 4} of {1, 2, 4}. The same happens if a voter's directory is replaced. Source:
-        VoterSet.hasOverlappingMajority.
+        Kafka's VoterSet.hasOverlappingMajority allows a change that adds one replica and removes another. Then two
+        majorities may have no common replica: {1, 3} of {1, 2, 3} and {2, 4} of {1, 2, 4}. The same happens if a
+        voter's directory is replaced.
         """
         common = len(set(self.keys) & set(other.keys))
-        # Two majorities with as few common replicas as possible are disjoint if there are enough of these for both.
+        # Each majority first takes the replicas of its own set only, then needs common ones. Two majorities can be
+        # disjoint if there are enough common replicas for both.
         needed = sum(max(0, voters.majority - (len(voters) - common)) for voters in (self, other))
         return needed > common
 
 
 class LogHistory(Generic[T]):
-    """Values by the offset of the record that set them, ascending; `last` is the latest, or the configured value."""
+    """Values by the offset of the record that set them, ascending; `last` is the latest or, at first, `configured`."""
 
     def __init__(self, configured: T) -> None:
         self.offsets: list[int] = []
@@ -129,14 +130,14 @@ class LogHistory(Generic[T]):
         self.last = self._configured = configured
 
     def add(self, offset: int, value: T) -> None:
-        """Sets the value from `offset` on; drops values from that offset on."""
+        """Sets the value from `offset` on; drops earlier entries at this offset or above."""
         self.truncate_new_entries(offset)
         self.offsets.append(offset)
         self.values.append(value)
         self.last = value
 
     def at(self, offset: int) -> T | None:
-        """The value after the record at `offset`; None if no record up to there has set one."""
+        """The value after the record at `offset`; None if no record up to `offset` has set a value."""
         found = bisect_right(self.offsets, offset)
         return self.values[found - 1] if found else None
 
@@ -148,10 +149,10 @@ class LogHistory(Generic[T]):
         self.last = self.values[-1] if self.values else self._configured
 
     def truncate_old_entries(self, start_offset: int) -> None:
-        """Drops values that end before `start_offset`, where the log begins now.
+        """Drops values that a later value replaced before `start_offset`, where the log begins now.
 
-        Keeps the value before a record at that offset: the record may not be committed, and its truncation reverts to
-        that value. Kafka 4.3.1 then has its configured voters, or none (TreeMapLogHistory.truncateOldEntries).
+        If a record at that offset sets a value, keeps the value before it as well: a truncation of that record reverts
+        to it. Kafka 4.3.1 reverts to its configured voters, or to none (TreeMapLogHistory.truncateOldEntries).
         """
         gone = max(bisect_left(self.offsets, start_offset) - 1, 0)
         del self.offsets[:gone], self.values[:gone]
@@ -202,7 +203,7 @@ class VoterHistory:
         self.kraft_versions.truncate_old_entries(start_offset)
 
     def replace(self, other: "VoterHistory") -> None:
-        """Replaces this history by that of `other`."""
+        """Takes the values of `other`; keeps the static voters."""
         self.voters, self.kraft_versions = other.voters, other.kraft_versions
 
     def clear(self) -> None:

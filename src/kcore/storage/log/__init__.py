@@ -1,8 +1,8 @@
 """A partition's log on a disk, and a broker's log directory.
 
-- `segment`, `indexes`, `partition_folder`: files that are read only
-- `log_writer`, `live_segment`, `segmented_log`: a log that is appended to, read and truncated at once
+- `segment`, `indexes`, `partition_folder`: a segment, its indexes and a partition's folder, read without changes
+- `log_writer`, `live_segment`, `segmented_log`: a log in use: the writer, one segment, and all segments together
 - `live_log`, `log_directory`: the log of a broker's replica, and all logs of a directory
-- `holes`, `continuity`: damage and gaps
-- `producer_snapshot`, `last_reads`: state beside the segments, and caches
+- `holes`, `continuity`: damage that is found when a log is opened, and gaps between batches or files
+- `producer_snapshot`, `last_reads`: the stored state of producers, and caches of reads and appends
 """

@@ -1,4 +1,4 @@
-"""Finds gaps in the files of a metadata log or a snapshot; other logs may be compacted, and have gaps."""
+"""Finds gaps in the offsets of a metadata log or a snapshot; other logs may be compacted, and then have gaps."""
 
 from pathlib import Path
 
@@ -11,7 +11,10 @@ from kcore.wire.record_batch import RecordBatches, gap_in, missing_offsets, scan
 
 
 def gap_in_file(path: Path, batches: RecordBatches | None = None) -> DecodeError | None:
-    """The first gap between a file's batches; None if the file may have gaps. `batches` is its scan, if known."""
+    """The first gap between a file's batches, or None; always None for a partition's log, which may have gaps.
+
+    `batches` are the file's batches, if they have been scanned already.
+    """
     is_segment = path.name.endswith(LOG)
     if not path.name.endswith(SUFFIX) and not (is_segment and _is_metadata(path.resolve().parent)):
         return None
@@ -22,7 +25,7 @@ def gap_in_file(path: Path, batches: RecordBatches | None = None) -> DecodeError
 
 
 def gaps_between_files(folder: Path) -> dict[Path, str]:
-    """Each gap between the newest snapshot and a segment, or between segments, by the segment after the gap."""
+    """The gaps between the newest snapshot and the segments, in words, by the segment after the gap."""
     if not folder.is_dir() or not _is_metadata(folder.resolve()):
         return {}
     gaps = {}

@@ -1,11 +1,11 @@
 """Handles damage that is found when a log is opened: truncates a torn end, refuses a hole.
 
-A crash leaves a torn end: no whole batch follows the first damaged byte. Whole batches that follow damage show a hole:
-a batch in the middle of the log was damaged or lost. A leader may have acknowledged the batches after the hole, so they
-are never deleted. The log is not opened, or, with the setting `set_aside`, the files after the hole are renamed and the
-log before it is opened.
+A crash leaves a torn end: no whole batch follows the first damaged byte. If whole batches follow, the log has a hole: a
+batch in the middle of the log was damaged or lost. A leader may have acknowledged the batches after the hole, so they
+are never deleted. The log is not opened; with the setting `set_aside`, the files after the hole are renamed and the
+log before the hole is opened.
 
-Kafka's LogLoader (recoverLog) deletes all batches after a damaged one, and keeps those after a lost batch.
+Kafka's LogLoader (recoverLog) deletes all batches after a damaged batch, and keeps the batches after a lost batch.
 """
 
 import logging
@@ -25,9 +25,9 @@ from kcore.wire.record_batch import HEADER_END, LENGTH_END, crc32c, missing_offs
 
 logger = logging.getLogger(__name__)
 ASIDE: Final = ".aside"  # The suffix of renamed files, which hold the batches after a hole.
-_WINDOW: Final = 1 << 20  # Bytes that are searched at once.
-_MAGIC_AT: Final = CRC_END - 5
-_COPIED: Final = 8 << 20  # Bytes that are copied at once.
+_WINDOW: Final = 1 << 20  # Bytes per step of a search for batches.
+_MAGIC_AT: Final = CRC_END - 5  # The position of the magic in a batch.
+_COPIED: Final = 8 << 20  # Bytes per step of a copy.
 REMEDY: Final = "restore the file, or start with --set-aside, which renames what follows and goes on before it"
 
 
@@ -41,7 +41,7 @@ class Whole(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """The place of damage in a log, which is whole below `end_offset`."""
+    """The position of the first damage in a log; all batches below `end_offset` are whole."""
 
     path: Path
     position: int
@@ -51,16 +51,16 @@ class Damage(NamedTuple):
 
 
 def whole_batches(data: bytes | mmap, begin: int = 0) -> Iterator[tuple[int, int, int]]:
-    """Position, first and last offset of each whole batch from byte `begin` on, with any bytes in between.
+    """Position, first and last offset of each whole batch from byte `begin` on; skips any other bytes.
 
-    A batch is whole if its length fits and its CRC is right; its base offset and leader epoch may be damaged.
+    A batch is whole if its length fits and its CRC matches; its base offset and leader epoch may be damaged.
     """
     at, size = begin, len(data)
     while at + HEADER_END <= size:
         window = np.frombuffer(data[at : at + _WINDOW + HEADER_END], np.uint8)
         for place in np.flatnonzero(window[_MAGIC_AT : len(window) - (HEADER_END - _MAGIC_AT)] == MAGIC).tolist():
             if at + place < begin:
-                continue  # The position lies within a batch that was found.
+                continue  # The position is inside the batch that was found last.
             found = _whole_at(data, at + place)
             if found is not None:
                 yield at + place, *found[:2]
@@ -69,7 +69,7 @@ def whole_batches(data: bytes | mmap, begin: int = 0) -> Iterator[tuple[int, int
 
 
 def _whole_at(data: bytes | mmap, position: int) -> tuple[int, int, int] | None:
-    """First offset, last offset and end position of the whole batch that begins there, if one does."""
+    """First offset, last offset and end position of the whole batch at `position`; None if there is none."""
     base_offset, length, _, magic, crc, _, last_delta = HEADER.unpack(data[position : position + HEADER.size])
     end = position + LENGTH_END + length
     if magic != MAGIC or length < LEAST_LENGTH or end > len(data) or min(base_offset, last_delta) < 0:
@@ -80,11 +80,11 @@ def _whole_at(data: bytes | mmap, position: int) -> tuple[int, int, int] | None:
 
 
 def mend(damage: Damage, later: Sequence[Path], *, set_aside: bool, is_lost: bool, files: FileSystem = OS) -> None:
-    """Truncates a log at damage if no whole batch follows.
+    """Ends a log before damage: truncates it if no whole batch follows.
 
-    Otherwise renames the files after the damage, with `set_aside`, or raises StorageError. `later` are the segments
-    after the damaged one. With `is_lost` the damaged bytes were durable, so no crash has damaged them: raises
-    StorageError, too.
+    If a whole batch follows, renames the files after the damage, with `set_aside`, or raises StorageError. `later` are
+    the segments after the damaged segment. With `is_lost` the damaged bytes had been durable, so they were not damaged
+    by a crash: then it raises StorageError instead of truncating.
     """
     behind = _first_whole(damage, later, files)
     if behind is not None and not set_aside:
@@ -115,7 +115,7 @@ def mend(damage: Damage, later: Sequence[Path], *, set_aside: bool, is_lost: boo
 
 
 def rename(path: Path, suffix: str = ASIDE, files: FileSystem = OS) -> Path:
-    """Renames a file that must not be read any more to an unused name with that suffix; returns the new path."""
+    """Adds `suffix` to the name of a file that must not be read any more, and a number if needed; returns the path."""
     target = _free_name(path, files, suffix)
     files.replace(path, target)
     return target
@@ -126,7 +126,7 @@ def _log_cut(path: Path, begin: int, end: int, offset: int, reason: str) -> None
 
 
 def _first_whole(damage: Damage, later: Iterable[Path], files: FileSystem) -> Whole | None:
-    """The first whole batch after the damaged one, except batches within the damaged one's own records."""
+    """The first whole batch after the damage; ignores bytes in a damaged batch's records that look like a batch."""
     with Segment(damage.path, files) as segment:
         for found in whole_batches(segment.data, damage.position):
             if found[0] == damage.position or found[1] >= damage.end_offset:
@@ -160,7 +160,7 @@ def _free_name(path: Path, files: FileSystem, suffix: str = ASIDE) -> Path:
 
 
 def _copy_aside(damage: Damage, behind: Whole, files: FileSystem) -> None:
-    """Copies the rest of a segment to a new file and makes that durable."""
+    """Copies a segment's bytes from the damage on to a new file, and makes the new file durable."""
     target = _free_name(damage.path, files)
     logger.warning("%s: set aside from byte %s on as %s: %s", damage.path, damage.position, target.name, damage.reason)
     with opened(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, files=files) as file:

@@ -1,8 +1,8 @@
 """Reads the three indexes of a segment: `.index` (offsets), `.timeindex`, `.txnindex` (KIP-98).
 
-Offsets are relative to the segment's base offset, and all numbers are big-endian (OffsetIndex, TimeIndex, AbortedTxn).
-A file that Kafka had open may end in entries of zeros: Kafka makes it at full size and truncates it when it closes it.
-A segment has at most one entry per batch, which bounds the bytes that are read of a file.
+In the files offsets are relative to the segment's base offset, and numbers are big-endian (OffsetIndex, TimeIndex,
+AbortedTxn). After a crash an index may end in zeros: Kafka creates it at full size and truncates it when it closes it.
+An index has at most one entry per batch of its segment, which limits how many bytes are read.
 """
 
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ from kcore.storage.files import OS, FileSystem, naming, opened, read_bytes
 from kcore.types import Int32s, Int64s
 from kcore.wire.record_batch import HEADER_END
 
-MOST_SEGMENT: Final = 2**31 - 1  # Bytes: positions and the sizes of indexes are int32 (FileRecords).
-FEW_BYTES: Final = 1 << 10  # Indexes up to this size are cached: a start reads them several times.
-_PIECE: Final = 1 << 20
+MOST_SEGMENT: Final = 2**31 - 1  # Size limit of a segment or an index: positions are int32 (FileRecords).
+FEW_BYTES: Final = 1 << 10  # Parsed indexes of at most so many bytes are cached: a start reads them several times.
+_PIECE: Final = 1 << 20  # Bytes per step of the search for the last byte that is not zero.
 _OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 _ABORTED_ENTRY: Final = np.dtype(
@@ -31,14 +31,14 @@ _ABORTED_ENTRY: Final = np.dtype(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OffsetIndex:
-    """The last offsets and the positions of some batches; both ascend."""
+    """The last offsets of some batches and their positions in the segment; both ascend."""
 
     offsets: Int64s
     positions: Int32s
 
     @classmethod
     def parse(cls, data: bytes, base_offset: int) -> Self:
-        """Parses the file; raises StorageError for an entry out of order or an incomplete entry."""
+        """Parses an offset index; raises StorageError for an entry out of order or an incomplete entry."""
         entries = _entries(data, _OFFSET_ENTRY)
         _check_rising("offset", entries["offset"])
         _check_rising("position", entries["position"])
@@ -46,37 +46,37 @@ class OffsetIndex:
 
     @staticmethod
     def read(path: Path, base_offset: int, segment_bytes: int = MOST_SEGMENT, files: FileSystem = OS) -> "OffsetIndex":
-        """Reads the index of a segment of `segment_bytes`; raises StorageError for too many entries, too."""
+        """Reads the index of a segment of `segment_bytes`; StorageError as from `parse`, or for too many entries."""
         with naming(path):
             data = _read_entries(path, _OFFSET_ENTRY.itemsize, segment_bytes, files)
             return _offset_index(data, base_offset) if len(data) <= FEW_BYTES else OffsetIndex.parse(data, base_offset)
 
     def entry_below(self, offset: int) -> int:
-        """The row of the last entry whose batch ends at `offset` or before; -1 if there is none."""
+        """The row of the last entry whose batch's last offset is at most `offset`; -1 if there is no such entry."""
         return int(np.searchsorted(self.offsets, offset, side="right")) - 1
 
     def entry_before(self, position: int) -> int:
-        """The row of the last entry whose batch starts at `position` or before; -1 if there is none."""
+        """The row of the last entry whose batch starts at or before `position`; -1 if there is no such entry."""
         return int(np.searchsorted(self.positions, position, side="right")) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimeIndex:
-    """The largest timestamps so far, each with the last offset of its batch."""
+    """Entries that each have the segment's largest timestamp so far, and the last offset of its batch; both ascend."""
 
     timestamps: Int64s
     offsets: Int64s
 
     @classmethod
     def parse(cls, data: bytes, base_offset: int) -> Self:
-        """As OffsetIndex.parse."""
+        """Parses a time index; raises StorageError for an entry out of order or an incomplete entry."""
         entries = _entries(data, _TIME_ENTRY)
         _check_rising("timestamp", entries["timestamp"])
         return cls(entries["timestamp"].astype(np.int64), base_offset + entries["offset"].astype(np.int64))
 
     @staticmethod
     def read(path: Path, base_offset: int, segment_bytes: int = MOST_SEGMENT, files: FileSystem = OS) -> "TimeIndex":
-        """As OffsetIndex.read."""
+        """Reads the index of a segment of `segment_bytes`; StorageError as from `parse`, or for too many entries."""
         with naming(path):
             data = _read_entries(path, _TIME_ENTRY.itemsize, segment_bytes, files)
             return _time_index(data, base_offset) if len(data) <= FEW_BYTES else TimeIndex.parse(data, base_offset)
@@ -99,7 +99,7 @@ def read_aborted(path: Path, segment_bytes: int = MOST_SEGMENT, files: FileSyste
 
 
 def parse_aborted(data: bytes) -> list[AbortedTransaction]:
-    """Parses a transaction index; raises StorageError for another version, a torn end, or falling last offsets."""
+    """Parses a transaction index; StorageError for another version, a torn end, or last offsets that do not ascend."""
     if len(data) % _ABORTED_ENTRY.itemsize:
         raise StorageError(f"{len(data)} bytes are not a multiple of the {_ABORTED_ENTRY.itemsize} bytes of an entry")
     entries = np.frombuffer(data, _ABORTED_ENTRY)
@@ -110,12 +110,12 @@ def parse_aborted(data: bytes) -> list[AbortedTransaction]:
 
 
 def format_aborted(transactions: list[AbortedTransaction]) -> bytes:
-    """The bytes of a transaction index."""
+    """The bytes of a transaction index with these transactions."""
     return np.array([(0, *transaction) for transaction in transactions], _ABORTED_ENTRY).tobytes()
 
 
 def _entries(data: bytes, entry: np.dtype[np.void]) -> npt.NDArray[np.void]:
-    """The entries up to the last one that is not all zeros."""
+    """The entries up to the last entry that is not all zeros."""
     if len(data) % entry.itemsize:
         raise StorageError(f"{len(data)} bytes are not a multiple of the {entry.itemsize} bytes of an entry")
     used = -(-len(data.rstrip(b"\0")) // entry.itemsize)
@@ -123,7 +123,7 @@ def _entries(data: bytes, entry: np.dtype[np.void]) -> npt.NDArray[np.void]:
 
 
 def _read_entries(path: Path, entry_bytes: int, segment_bytes: int, files: FileSystem) -> bytes:
-    """The bytes of an index without the zeros at its end, of which there may be gigabytes."""
+    """The bytes of an index without the zeros at its end, which may fill gigabytes."""
     with opened(path, files=files) as file:
         size = files.size(file)
         if size > MOST_SEGMENT:
@@ -131,7 +131,7 @@ def _read_entries(path: Path, entry_bytes: int, segment_bytes: int, files: FileS
         if size % entry_bytes:
             raise StorageError(f"{size} bytes are not a multiple of the {entry_bytes} bytes of an entry")
         count = -(-_used_bytes(file, size, files) // entry_bytes)
-        if count > segment_bytes // HEADER_END + 1:  # The time index may get one more when the segment is closed.
+        if count > segment_bytes // HEADER_END + 1:  # Closing a segment may add one entry to the time index.
             raise StorageError(f"{count:,} entries are more than a segment of {segment_bytes:,} bytes can have")
         return files.pread(file, count * entry_bytes, 0)
 

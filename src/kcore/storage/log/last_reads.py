@@ -2,10 +2,10 @@
 
 from typing import Final
 
-MOST_BYTES: Final = 16 << 20  # Two of the largest fetches.
-MOST_READS: Final = 16
-MOST_APPENDS: Final = 8
-FEW_BYTES: Final = 1 << 11  # Larger appends are not cached.
+MOST_BYTES: Final = 16 << 20  # Bytes of all cached reads: two fetches of the largest size.
+MOST_READS: Final = 16  # Cached reads.
+MOST_APPENDS: Final = 8  # Cached appends.
+FEW_BYTES: Final = 1 << 11  # Appends with more bytes are not cached, and reads of more bytes not served from them.
 
 
 class LastReads:
@@ -22,7 +22,7 @@ class LastReads:
         return self._reads.get((offset, max_bytes, end_offset))
 
     def put(self, offset: int, max_bytes: int, end_offset: int, data: bytes) -> None:
-        """Caches the result of a read; drops the oldest ones to make room."""
+        """Caches the result of a read; drops the oldest results to make room."""
         if len(data) > MOST_BYTES:
             return
         while self._reads and (self._bytes + len(data) > MOST_BYTES or len(self._reads) >= MOST_READS):
@@ -31,7 +31,7 @@ class LastReads:
         self._bytes += len(data)
 
     def clear(self) -> None:
-        """Drops all entries."""
+        """Drops all cached reads."""
         self._reads.clear()
         self._bytes = 0
 
@@ -48,7 +48,7 @@ class LastAppends:
         self._appends: list[tuple[int, int, bytes]] = []  # First offset, end offset and bytes, without gaps.
 
     def put(self, first_offset: int, end_offset: int, data: bytes) -> None:
-        """Caches an append that follows the one before, if it is small."""
+        """Caches a small append, which begins where the previous append ended; a large append clears the cache."""
         appends = self._appends
         if len(data) > FEW_BYTES:
             appends.clear()
@@ -58,7 +58,7 @@ class LastAppends:
             del appends[0]
 
     def get(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
-        """The bytes from `offset` to `end_offset` or the log's end; empty if not cached or above `max_bytes`."""
+        """The bytes from `offset` to `end_offset` or the log's end; empty if not cached, or more than `max_bytes`."""
         found: list[bytes] = []
         size, most = 0, min(max_bytes, FEW_BYTES)
         for first, end, data in self._appends:
@@ -72,5 +72,5 @@ class LastAppends:
         return found[0] if len(found) == 1 else b"".join(found)
 
     def clear(self) -> None:
-        """Drops all entries."""
+        """Drops all cached appends."""
         self._appends.clear()

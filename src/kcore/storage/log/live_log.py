@@ -1,7 +1,7 @@
-"""A replica's log while its broker runs: appended to, read and cut at once (UnifiedLog and LocalLog of 3.9.1).
+"""A replica's log while its broker runs: appended to, read and truncated (UnifiedLog and LocalLog of 3.9.1).
 
-Bytes that were appended are with the operating system: a kill -9 loses nothing of them. As with Kafka's defaults only
-a roll and a clean close fsync; what the machine's power cut takes, the other replicas have.
+Appended bytes are in the operating system's cache, so a kill -9 loses none of them. As with Kafka's defaults, only a
+roll and a clean close fsync: after a power cut the other replicas have the lost records.
 """
 
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ from kcore.storage.log.segmented_log import SegmentedLog, Settings
 from kcore.wire.record_batch import RecordBatches
 
 __all__ = ["LiveLog", "Settings", "disk_failures"]
-NOTHING_CUT: Final = 2**63 - 1
+NOTHING_CUT: Final = 2**63 - 1  # `lowest_cut` of a log that was not truncated.
 
 
 @contextmanager
 def disk_failures(folder: Path) -> Iterator[None]:
-    """Turns errors of the disk into KafkaStorageException, so that the broker takes the directory offline."""
+    """Turns OSError and StorageError into KafkaStorageException, so that the broker takes the directory offline."""
     try:
         yield
     except (OSError, StorageError) as error:
@@ -35,10 +35,10 @@ def disk_failures(folder: Path) -> Iterator[None]:
 
 
 class LiveLog:
-    """A ReplicaLog on a disk, and the only owner of its partition's folder."""
+    """A ReplicaLog on a disk. Only this object changes its partition's folder."""
 
     def __init__(self, folder: Path, *, start_offset: int = 0, settings: Settings | None = None) -> None:
-        """Opens or makes the folder, and truncates an incomplete batch at the end, which a crash may have left.
+        """Opens or creates the folder, and truncates an incomplete batch at the end, which a crash may have left.
 
         A new log begins at `start_offset`. Raises KafkaStorageException if the disk fails.
         """
@@ -64,7 +64,7 @@ class LiveLog:
         self._log.let_go()
 
     def abandon(self) -> None:
-        """Closes the files without a sync: the disk fails, or the log is deleted next."""
+        """Closes the files without a sync, because the disk fails or the log is deleted next."""
         self._log.abandon()
 
     @property
@@ -85,10 +85,10 @@ class LiveLog:
     def epochs(self) -> EpochCache:
         return self._log.epochs
 
-    # Written.
+    # Appends.
 
     def append(self, data: bytes, batches: RecordBatches) -> None:
-        """Appends checked batches (ReplicaLog). After a failure the log has nothing of `data`."""
+        """Appends checked batches (ReplicaLog). After a failure the log has no byte of `data`."""
         markers = end_markers(data, batches)
         with disk_failures(self.folder):
             if self._log.append(data, batches):
@@ -100,7 +100,7 @@ class LiveLog:
             self._log.assign_epoch(epoch, start_offset)
 
     def raise_start_offset(self, offset: int) -> None:
-        """Raises the log start offset; deletes segments that are wholly below it, with their producer snapshots."""
+        """Raises the log start offset; deletes segments wholly below it, and their producer snapshots."""
         if offset > self._start_offset:
             self._start_offset = min(offset, self.end_offset)
             self.high_watermark = max(self.high_watermark, self._start_offset)
@@ -124,9 +124,9 @@ class LiveLog:
         self._log.set_segment_ms(segment_ms)
 
     def delete_old(self, oldest_ms: int | None, most_bytes: int | None) -> bool:
-        """Deletes committed segments by age and size (`SegmentedLog.kept_from`); returns whether there were any.
+        """Deletes committed segments by age and size (`SegmentedLog.kept_from`); returns whether any was deleted.
 
-        Before all segments are deleted a new one is started (UnifiedLog.deleteSegments).
+        If all segments are to be deleted, starts a new segment first (UnifiedLog.deleteSegments).
         """
         with disk_failures(self.folder):
             kept = self._log.kept_from(self.high_watermark, oldest_ms, most_bytes)
@@ -138,7 +138,7 @@ class LiveLog:
             self.raise_start_offset(kept)
         return is_more
 
-    # Cut.
+    # Truncation.
 
     def truncate_to(self, offset: int) -> None:
         """Truncates the log (ReplicaLog); a batch that spans `offset` is removed as a whole."""
@@ -161,7 +161,7 @@ class LiveLog:
         self.lowest_cut = -1
         self.producers.restore({})
 
-    # Moved.
+    # Moves to another directory.
 
     def sync(self) -> None:
         """Makes appended batches durable."""
@@ -169,10 +169,10 @@ class LiveLog:
             self._log.sync()
 
     def take_over(self, source: "LiveLog") -> None:
-        """Takes over the state of `source`, a log with the same records that is used no more; durable on return.
+        """Takes over the state of `source`, which has the same records and is no longer used; durable on return.
 
-        That state is not in the records: leader epochs without a record, producers whose records are deleted, and the
-        high watermark.
+        This state cannot be read from the records: leader epochs without a record, producers whose records are deleted,
+        and the high watermark.
         """
         assert self.end_offset == source.end_offset
         epochs = EpochCache(source.epochs.entries)
@@ -194,10 +194,10 @@ class LiveLog:
             self._log.moved_to(folder)
             sync_folder(folder.parent)
 
-    # Read.
+    # Reads.
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> bytes:
-        """Reads batches of one segment (ReplicaLog), as Kafka does."""
+        """Reads batches (ReplicaLog); as in Kafka, batches of one segment only."""
         with disk_failures(self.folder):
             return self._log.read(offset, max_bytes, end_offset, at_least_one=at_least_one)
 
@@ -227,7 +227,10 @@ class LiveLog:
         write_atomically(path, format_producers(state_of(*each) for each in self.producers.by_id.items()))
 
     def _rebuild_producers(self) -> None:
-        """Rebuilds the producers' state and the transaction indexes from the newest readable producer snapshot on."""
+        """Rebuilds the producers' state and transaction indexes from the batches after the newest producer snapshot.
+
+        Starts from the log's beginning if no snapshot is readable or a transaction index is torn.
+        """
         is_whole = all(segment.transactions.is_whole() for segment in self._log.segments)
         begin = self._restore_producers() if is_whole else -1
         ends = [*self._log.base_offsets[1:], self.end_offset]
@@ -245,7 +248,7 @@ class LiveLog:
             except StorageError:
                 states = None
             if states is None or int(path.stem) > self.end_offset:
-                path.unlink()  # Damaged, or above the log's end, where other batches will follow.
+                path.unlink()  # The snapshot is damaged, or above the log's end, where other batches will follow.
                 continue
             self.producers.restore({each.producer_id: _producer_of(each) for each in states})
             return int(path.stem)

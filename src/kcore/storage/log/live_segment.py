@@ -1,4 +1,4 @@
-"""One segment of a log in use: finds and returns batches as bytes, without decoding them."""
+"""One segment of a log in use: finds batches by offset, and returns their bytes without decoding them."""
 
 import os
 import resource
@@ -29,27 +29,28 @@ from kcore.wire.record_batch import HEADER_END, LENGTH_END, NO_TIMESTAMP, Record
 class TransactionIndex:
     """The `.txnindex`: the aborted transactions whose end markers are in the segment (KIP-98, TransactionIndex).
 
-    There is no file while nothing was aborted. OSError where the disk fails, StorageError for a broken file.
+    The file exists only if a transaction was aborted. Methods raise OSError if the disk fails, StorageError for a
+    damaged file.
     """
 
     def __init__(self, segment: Path, files: FileSystem = OS) -> None:
-        """Beside that segment."""
+        """The index of the segment with the path `segment`; the file is read when it is first needed."""
         self._segment, self._path, self._files = segment, beside(segment, TRANSACTION_INDEX), files
         self._entries: list[AbortedTransaction] | None = None if is_there(self._path, files) else []
 
     @property
     def entries(self) -> Sequence[AbortedTransaction]:
-        """All, by the offsets of their end markers."""
+        """All aborted transactions, in the order of their end markers' offsets."""
         return self._read()
 
     def _read(self) -> list[AbortedTransaction]:
-        """The file, at the first need."""
+        """The entries, read from the file at the first call."""
         if self._entries is None:
             self._entries = read_aborted(self._path, self._files.size_of(self._segment), self._files)
         return self._entries
 
     def is_whole(self) -> bool:
-        """False for a file that a power cut has torn."""
+        """Whether the file can be read; a power cut may have damaged it."""
         try:
             self._read()
         except StorageError:
@@ -57,7 +58,7 @@ class TransactionIndex:
         return True
 
     def overlapping(self, offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """Transactions with records or end marker in [offset, end_offset), and True if no later segment has others."""
+        """Aborted transactions with records in [offset, end_offset), and True if later segments cannot have more."""
         found, entries = [], self.entries
         for each in entries[bisect_left(entries, offset, key=lambda entry: entry.last_offset) :]:
             if each.first_offset < end_offset:
@@ -67,7 +68,7 @@ class TransactionIndex:
         return found, False
 
     def append(self, transactions: list[AbortedTransaction]) -> None:
-        """Transactions whose end markers lie behind all others of the index."""
+        """Adds transactions whose end markers have higher offsets than all in the index."""
         if transactions:
             known = self._read()
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -81,11 +82,11 @@ class TransactionIndex:
             sync_file(self._path, self._files)
 
     def moved_to(self, segment: Path) -> None:
-        """Beside that name of the segment from now on: its folder was renamed."""
+        """Changes the path after the segment's folder was renamed; `segment` is the segment's new path."""
         self._segment, self._path = segment, beside(segment, TRANSACTION_INDEX)
 
     def truncate_to(self, offset: int) -> None:
-        """Forgets end markers from `offset` on, and a file that is broken altogether."""
+        """Removes transactions whose end markers are at `offset` or above, and all of a damaged file."""
         if self._entries == []:
             return
         kept = [each for each in self.entries if each.last_offset < offset] if self.is_whole() else []
@@ -96,23 +97,24 @@ class TransactionIndex:
         self._entries = kept
 
 
-TIME_BEGIN, _TIME = 35, Struct(">q")  # The place of the largest timestamp in a batch.
-# Bounds of the bytes that a search for a timestamp decompresses: they take some milliseconds.
+TIME_BEGIN, _TIME = 35, Struct(">q")  # The position and the type of the largest timestamp in a batch.
+# A search for a timestamp decompresses at most the larger of these: 2^24 bytes, or 16 times the batch's size. That
+# takes some milliseconds.
 LEAST_DECOMPRESSED: Final = 2**24
 DECOMPRESSED_PER_BYTE: Final = 16
-FEW_BYTES: Final = 1 << 12  # Reads up to this size go header by header, which is faster than columns.
-MOST_OPEN: Final = 10_000
+FEW_BYTES: Final = 1 << 12  # Up to this size of a read, single headers are read faster than columns.
+MOST_OPEN: Final = 10_000  # Segments of this process with an open file.
 OF_DESCRIPTORS: Final = 8  # Segments may use one eighth of the process's descriptors.
-READERS: Final = 8  # Positions that are cached for readers of a few batches at a time.
-READ_AHEAD: Final = 64 * 1024  # Bytes of a read, so that most searches need only one.
+READERS: Final = 8  # Number of positions cached for readers that read a few batches per call.
+READ_AHEAD: Final = 64 * 1024  # Bytes per read of a search, so that most searches need only one read.
 
 
-# The segments of this process with a file open for reading, the one that was read last at the end.
+# The segments of this process with a file open for reading, the most recently read segment last.
 _OPEN: Final[OrderedDict["LiveSegment", None]] = OrderedDict()
 
 
 def most_open() -> int:
-    """How many segments may have an open file, as clients may read any segment and the process has other files."""
+    """How many segments may have an open file. Clients may read any segment, and the process needs other files."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_OPEN if most == resource.RLIM_INFINITY else min(MOST_OPEN, most // OF_DESCRIPTORS)
 
@@ -128,12 +130,12 @@ class LiveSegment:
         self._file = -1
         self._end_offset = self.base_offset
         self._max_timestamp = self._first_timestamp = NO_TIMESTAMP
-        # The offset and the position of a batch every `interval_bytes`; filled at the first use.
+        # The offset and the position of one batch per `interval_bytes`; filled at the first use.
         self._offsets: list[int] = []
         self._positions: list[int] = []
-        self._size = -1
-        self.damaged_at = -1  # Where the whole batches end, if the file has more bytes.
-        # The offset and position at which the last reads ended: most readers go on there.
+        self._size = -1  # Bytes of whole batches; -1 before the first use.
+        self.damaged_at = -1  # The end position of the whole batches if the file has more bytes; otherwise -1.
+        # The offsets and positions at which the last reads ended: most readers continue there.
         self._read_to: deque[tuple[int, int]] = deque(maxlen=READERS)
 
     def close(self) -> None:
@@ -143,17 +145,17 @@ class LiveSegment:
             self._file = -1
 
     def moved_to(self, folder: Path) -> None:
-        """Follows the renamed folder."""
+        """Changes the path after the segment's folder was renamed to `folder`."""
         self.path = folder / self.path.name
         self.transactions.moved_to(self.path)
 
     def appended(self, batches: RecordBatches, position: int) -> None:
-        """Records batches that were written at `position`."""
+        """Records that these batches were written at `position`."""
         if self._knows(position):
             self._note(batches, position)
 
     def wrote(self, batches: Sequence[StoredBatch], position: int) -> None:
-        """As `appended`, for a few batches."""
+        """Records that a few batches were written at `position`; faster than `appended`."""
         if not self._knows(position):
             return
         next_entry = self._positions[-1] + self._interval_bytes if self._positions else -1
@@ -169,7 +171,7 @@ class LiveSegment:
         self._size, self._end_offset = position, batches[-1].last_offset + 1
 
     def _knows(self, position: int) -> bool:
-        """Whether the batches before `position` are scanned; true if there are none."""
+        """Whether the batches before `position` are known; an empty segment needs no scan."""
         if self._size < 0 and position == 0:
             self._forget()
         return self._size >= 0
@@ -181,7 +183,7 @@ class LiveSegment:
 
     @property
     def first_timestamp(self) -> int:
-        """The largest timestamp of the first batch."""
+        """The largest timestamp in the segment's first batch; NO_TIMESTAMP if the segment is empty."""
         if self._first_timestamp == NO_TIMESTAMP and self.size >= HEADER_END:
             (self._first_timestamp,) = _TIME.unpack_from(self._bytes(0, HEADER_END), TIME_BEGIN)
         return self._first_timestamp
@@ -193,7 +195,7 @@ class LiveSegment:
         return self._size
 
     def position_of(self, offset: int) -> int:
-        """The position of the batch that reaches `offset`; the segment's end if none does."""
+        """The position of the first batch whose last offset is at least `offset`; the segment's end if none is."""
         return self._batch_that_reaches(offset) if self.reaches(offset) else self.size
 
     @property
@@ -207,14 +209,14 @@ class LiveSegment:
         return offset < self.end_offset
 
     def replay(self, begin: int, producers: Producers) -> list[AbortedTransaction]:
-        """Replays the batches from offset `begin` on into `producers`; returns the transactions that they abort."""
+        """Applies the batches from offset `begin` on to `producers`; returns the transactions that they abort."""
         with Segment(self.path, self._files) as segment:
             batches = scan_batches(segment.data, check_crc=False, stop=True)
             batches = batches.take(np.flatnonzero(batches.base_offset >= begin))
             return producers.take(batches, end_markers(segment.data, batches, tolerant=True))
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> bytes:
-        """Whole batches from the one that reaches `offset` on, below `end_offset` (ReplicaLog.read)."""
+        """Whole batches from the batch with `offset` on that end at or below `end_offset` (ReplicaLog.read)."""
         if not self.reaches(offset):
             return b""
         position, most = self._entry_before(offset), max(max_bytes, HEADER_END)
@@ -225,7 +227,7 @@ class LiveSegment:
         data = self._bytes(position, self._interval_bytes + most)
         batches = scan_batches(data, check_crc=False, stop=True)
         first = int(np.searchsorted(batches.last_offset, offset))
-        if first == len(batches):  # A large batch is in between.
+        if first == len(batches):  # A large batch before the wanted batch has filled the read.
             position, first = self._batch_that_reaches(offset), 0
             data = self._bytes(position, most)
             batches = scan_batches(data, check_crc=False, stop=True)
@@ -241,7 +243,7 @@ class LiveSegment:
         return one if base_offset + last_delta < end_offset else b""
 
     def _read_few(self, position: int, offset: int, max_bytes: int, end_offset: int) -> bytes:
-        """As `read`, for a few batches from `position` on; empty if no batch fits or the bytes are no batch."""
+        """The result of `read` for a few batches from `position` on; empty if no batch fits or is readable."""
         data = self._bytes(position, FEW_BYTES)
         begin, at, next_offset = -1, 0, offset
         while len(data) - at >= HEADER_END:
@@ -260,7 +262,7 @@ class LiveSegment:
         return data[begin:at]
 
     def cut(self, offset: int) -> None:
-        """Removes the batch that reaches `offset` and all after it; durable on return."""
+        """Removes the batch with `offset` and all later batches; durable on return."""
         if not self.reaches(offset):
             return
         position = self._batch_that_reaches(offset)
@@ -270,10 +272,10 @@ class LiveSegment:
         self._size = -1
 
     def find_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampAndOffset | None:
-        """The first record from `start_offset` on with that timestamp or a later one; decodes only its batch.
+        """The first record from `start_offset` on whose timestamp is `timestamp_ms` or later; decodes only its batch.
 
-        Raises InvalidRecordException for a batch that cannot be decoded, as a leader does not check the whole of a
-        compressed batch when it appends it.
+        Raises InvalidRecordException for a batch that cannot be decoded: a leader does not check all of a compressed
+        batch when it appends the batch.
         """
         if self.max_timestamp < timestamp_ms or timestamp_ms < 0:
             return None
@@ -312,9 +314,9 @@ class LiveSegment:
     def learnt(
         self, offsets: OffsetIndex | None, times: TimeIndex | None, batches: RecordBatches | list[StoredBatch]
     ) -> None:
-        """Takes the result of a recovery, which spares the scan at the first use.
+        """Takes the result of a recovery, so that the first use need not scan the file.
 
-        `batches` are all batches from the one of the indexes' last entry on.
+        `batches` are all batches from the last entry of the indexes on, or all batches of a segment without indexes.
         """
         self._forget()
         begin = self._take_indexes(offsets, times)
@@ -327,7 +329,7 @@ class LiveSegment:
         """Takes the entries of trusted indexes; returns the position of the last entry's batch."""
         if offsets is None or times is None or not len(offsets.offsets):
             return 0
-        # An entry has its batch's last offset, not the first: a search from there still finds every later batch.
+        # An index entry has its batch's last offset instead of the first; later batches are found all the same.
         self._offsets = [self.base_offset, *offsets.offsets.tolist()]
         self._positions = [0, *offsets.positions.tolist()]
         self._max_timestamp = max(times.timestamps.tolist(), default=NO_TIMESTAMP)
@@ -353,7 +355,7 @@ class LiveSegment:
         self._max_timestamp = max(self._max_timestamp, max_timestamp)
 
     def _entry_before(self, offset: int) -> int:
-        """The position of a known batch at or before the one with that offset."""
+        """The position of a known batch at or before the batch with `offset`."""
         position = self._positions[max(bisect_right(self._offsets, offset) - 1, 0)]
         for read_offset, read_position in self._read_to:
             if read_offset <= offset and read_position > position:
@@ -361,7 +363,7 @@ class LiveSegment:
         return position
 
     def _batch_that_reaches(self, offset: int) -> int:
-        """The position of the first batch that reaches `offset`; the segment must reach it."""
+        """The position of the first batch whose last offset is at least `offset`; the segment must have one."""
         position = self._entry_before(offset)
         while True:
             data = self._bytes(position, READ_AHEAD)
@@ -401,7 +403,7 @@ class LiveSegment:
 
 
 def _rows_in_order(batches: RecordBatches, base_offset: int) -> int:
-    """How many leading batches end below all later offsets; of two copies of a batch the first one counts."""
+    """How many leading batches end below all later offsets. Counts the first copy of a batch that is stored twice."""
     if len(batches) and batches.base_offset[0] < base_offset:
         return 0
     lowest_behind = np.minimum.accumulate(batches.base_offset[::-1])[::-1][1:]
@@ -413,7 +415,7 @@ def _rows_in_order(batches: RecordBatches, base_offset: int) -> int:
 
 
 def _found_in(batch: bytes | memoryview, timestamp_ms: int, start_offset: int) -> tuple[tuple[int, int] | None, bool]:
-    """The time and the offset of a record; None and False for a batch that decompresses to too many bytes."""
+    """The time and offset of the first such record, or None; and False if the batch is too large to be searched."""
     try:
         budget = max(LEAST_DECOMPRESSED, len(batch) * DECOMPRESSED_PER_BYTE)
         return kernel.find_time(batch, timestamp_ms, start_offset, budget)

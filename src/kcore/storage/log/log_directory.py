@@ -1,4 +1,4 @@
-"""A broker's log directory: the partitions' folders, `meta.properties`, and the checkpoints of committed offsets.
+"""A broker's log directory: partitions' folders, `meta.properties`, checkpoints of high watermarks and log starts.
 
 Source: LogManager of 3.9.1 and OffsetCheckpointFile.
 """
@@ -36,37 +36,37 @@ from kcore.types import ZERO_UUID, Uuid
 logger = logging.getLogger(__name__)
 HIGH_WATERMARKS, _, LOG_STARTS, _ = OFFSETS
 DELETED: Final = "-delete"  # The suffix of a partition's folder that is being deleted.
-STRAY: Final = "-stray"  # The suffix of a folder whose log belongs to no replica of this broker.
+STRAY: Final = "-stray"  # The suffix of a folder whose partition has no replica on this broker.
 _DELETED: Final = re.compile(r"\S+-\S+\.\S+-delete")  # UnifiedLog.DeleteDirPattern
-SWAP: Final = ".swap"  # The suffix of compacted segments before they replace others.
-FUTURE: Final = "-future"  # The suffix of a future log's folder: topic-partition.32 hexadecimal digits-future.
+SWAP: Final = ".swap"  # The suffix of compacted segments before they replace the original segments.
+FUTURE: Final = "-future"  # The suffix of a future log's folder, named topic-partition.<32 hexadecimal digits>-future.
 _FUTURE: Final = re.compile(r"(\S+-\S+)\.\S+-future")  # UnifiedLog.FutureDirPattern
 
 
 class LogDirectory:
-    """One directory, locked by one broker. `failed` is the error of the disk, if it has failed."""
+    """One log directory, locked by its broker. `failed` is the error of a failed disk, otherwise None."""
 
     def __init__(self, path: Path, settings: Settings | None = None) -> None:
-        """Does not read the directory; `open` does."""
+        """Does not access the disk; `open` reads the directory."""
         self.path, self._settings = path, settings or Settings()
         self.logs: dict[TopicPartition, LiveLog] = {}
-        self.futures: dict[TopicPartition, LiveLog] = {}  # Future logs, which will replace logs (KIP-113).
-        self.replaced: dict[TopicPartition, LiveLog] = {}  # Logs that a log of another directory has replaced.
+        self.futures: dict[TopicPartition, LiveLog] = {}  # Future logs, which will replace current logs (KIP-113).
+        self.replaced: dict[TopicPartition, LiveLog] = {}  # Logs that a log in another directory has replaced.
         self.failed: str | None = None
-        self.directory_id: Uuid | None = None  # In KRaft mode, and while a broker migrates to it.
+        self.directory_id: Uuid | None = None  # Only in KRaft mode, and while a broker migrates to KRaft mode.
         self._place: tuple[int, int] | None = None  # Device and inode of the opened directory.
 
     def open(self) -> Self:
-        """Opens every log. Raises KafkaStorageException if that fails; open logs stay open until `fail`."""
+        """Opens every log. Raises KafkaStorageException if the disk fails; logs then stay open until `fail`."""
         with disk_failures(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             self._place = _place_of(self.path)
             for folder in [each for each in self.path.iterdir() if _DELETED.fullmatch(each.name) and each.is_dir()]:
-                shutil.rmtree(folder)  # A deletion that a crash cut short.
+                shutil.rmtree(folder)  # A crash interrupted the deletion.
             high_watermarks, starts = self._offsets(HIGH_WATERMARKS), self._offsets(LOG_STARTS)
             for logs, key, folder in self._folders():
                 _check_compacted(folder)
-                topic_id_in(folder)  # Checks the file now, not at the controller's first request.
+                topic_id_in(folder)  # A damaged partition.metadata is reported now, not at the first request.
                 if key in logs:
                     raise StorageError(f"{folder} and {logs[key].folder.name} are of the same replica: delete one")
                 log = logs[key] = LiveLog(folder, settings=self._settings)
@@ -79,7 +79,10 @@ class LogDirectory:
         return self
 
     def _begin_at(self, log: LiveLog, start: int) -> None:
-        """Raises the log start offset to the checkpoint's. StorageError above the log's end, unless `set_aside`."""
+        """Raises the log start offset to `start`, from the checkpoint.
+
+        If `start` is above the log's end, raises StorageError, or renames all segments with `set_aside`.
+        """
         if start <= (end := log.end_offset):
             log.raise_start_offset(start)
             return
@@ -97,7 +100,10 @@ class LogDirectory:
         return read_offsets(path) if is_there(path) else {}
 
     def _folders(self) -> Iterator[tuple[dict[TopicPartition, LiveLog], TopicPartition, Path]]:
-        """The partitions' folders, each with the dict for its log. In ZooKeeper mode there are no future logs."""
+        """The partitions' folders, each with the dict for its log (`logs` or `futures`) and its partition.
+
+        In ZooKeeper mode there are no future logs.
+        """
         for folder in sorted(self.path.iterdir()):
             if not folder.is_dir() or folder.name == METADATA_FOLDER:
                 continue
@@ -105,7 +111,7 @@ class LogDirectory:
             name = folder.name if future is None else future[1]
             key = partition_of(self.path / name)
             if key is None or key.topic == METADATA_TOPIC or partition_error(*key) or str(key) != name:
-                logger.warning("%s: no partition of a broker can have that folder; it is left alone", folder)
+                logger.warning("%s: no partition of a broker has a folder of this name; it is ignored", folder)
             else:
                 yield self.logs if future is None else self.futures, key, folder
 
@@ -143,7 +149,7 @@ class LogDirectory:
             return topic_id_in(self._folder(key))
 
     def create(self, key: TopicPartition) -> LiveLog:
-        """The partition's log, created if it does not exist."""
+        """The partition's log; creates the log if it does not exist."""
         if (known := self.logs.get(key)) is not None:
             return known
         log = self.logs[key] = LiveLog(self._folder(key), settings=self._settings)
@@ -156,7 +162,7 @@ class LogDirectory:
                 write_partition_metadata(self._folder(key) / PARTITION_METADATA, topic_id)
 
     def delete(self, key: TopicPartition) -> None:
-        """Deletes a log; renames its folder first, so that a crash leaves no partial log."""
+        """Deletes a log, if there is one; renames its folder first, so that a crash leaves no partial log."""
         self._delete(self.logs, key)
 
     def _delete(self, logs: dict[TopicPartition, LiveLog], key: TopicPartition, *, sync: bool = False) -> None:
@@ -172,7 +178,7 @@ class LogDirectory:
             shutil.rmtree(going)
 
     def set_stray(self, key: TopicPartition) -> None:
-        """Renames the folder of a log without a replica, so that no broker opens it (UnifiedLog.logStrayDirName)."""
+        """Renames the folder of a stray log, so that no broker opens it (UnifiedLog.logStrayDirName)."""
         if (log := self.logs.pop(key, None)) is not None:
             log.abandon()
             with disk_failures(self.path):
@@ -189,7 +195,7 @@ class LogDirectory:
     # Replicas that move (KIP-113).
 
     def create_future(self, key: TopicPartition, topic_id: Uuid, start_offset: int, segment_bytes: int) -> LiveLog:
-        """Makes an empty future log (LogManager.getOrCreateLog, UnifiedLog.logFutureDirName)."""
+        """Creates an empty future log (LogManager.getOrCreateLog, UnifiedLog.logFutureDirName)."""
         self.delete_future(key)
         with disk_failures(self.path):
             folder = self.path / f"{self._folder(key).name}.{uuid.uuid4().hex}{FUTURE}"
@@ -201,7 +207,7 @@ class LogDirectory:
         return log
 
     def future_topic_id(self, key: TopicPartition) -> Uuid:
-        """The topic id of a future log; ZERO_UUID if a crash cut its creation short."""
+        """The topic id of a future log; ZERO_UUID if a crash interrupted its creation."""
         with disk_failures(self.path):
             return topic_id_in(self.futures[key].folder)
 
@@ -210,9 +216,9 @@ class LogDirectory:
         self._delete(self.futures, key, sync=True)
 
     def promote(self, key: TopicPartition) -> LiveLog:
-        """Makes the future log the current one; the log before it is in another directory. Durable on return.
+        """Turns this directory's future log into the partition's current log. Durable on return.
 
-        `set_aside` and `delete_replaced` of the other directory follow. Source:
+        The caller then calls `set_aside` and `delete_replaced` of the directory with the former current log. Source:
         LogManager.replaceCurrentWithFutureLog.
         """
         log = self.futures[key]
@@ -221,19 +227,19 @@ class LogDirectory:
         return log
 
     def set_aside(self, key: TopicPartition) -> None:
-        """Stops using this directory's log, which a log of another directory has replaced."""
+        """Stops using this directory's log of a partition, because a log in another directory has replaced it."""
         if (log := self.logs.pop(key, None)) is not None:
             self.replaced[key] = log
 
     def delete_replaced(self, key: TopicPartition) -> None:
-        """Deletes a log that was set aside."""
+        """Deletes a log for which `set_aside` was called."""
         self._delete(self.replaced, key, sync=True)
 
     def checkpoint(self) -> None:
         """Writes the high watermarks and the log start offsets, each file atomically.
 
-        Raises KafkaStorageException if the path leads to another directory than at `open`. An unmounted disk leaves an
-        empty directory that accepts files, while open segments go to a disk without a path.
+        Raises KafkaStorageException if the path no longer leads to the directory that was opened. After an unmount, the
+        path leads to an empty directory that accepts files, while open segments are still written to the disk.
         """
         with disk_failures(self.path):
             if self._place not in (None, _place_of(self.path)):
@@ -248,7 +254,7 @@ class LogDirectory:
                 write_offsets(self.path / LOG_STARTS, starts)
 
     def fail(self, why: str) -> list[TopicPartition]:
-        """Takes the directory offline; returns its partitions."""
+        """Takes the directory offline because of the error `why`; returns the partitions whose current logs it had."""
         self.failed = self.failed or why
         gone = [*self.logs]
         for logs in (self.logs, self.futures, self.replaced):
@@ -258,7 +264,7 @@ class LogDirectory:
         return gone
 
     def take_clean_shutdown(self) -> int:
-        """Reads and deletes the broker epoch of the last clean shutdown."""
+        """Reads the broker epoch of the last clean shutdown and deletes its file (see the function of this name)."""
         with disk_failures(self.path):
             return take_clean_shutdown(self.path)
 
@@ -282,7 +288,7 @@ def _place_of(path: Path) -> tuple[int, int]:
 
 
 def _check_compacted(folder: Path) -> None:
-    """Raises StorageError for an unfinished compaction, whose files have records of deleted segments (LogLoader)."""
+    """Raises StorageError for an unfinished compaction: `.swap` files have records of deleted segments (LogLoader)."""
     if swapped := sorted(each for each in folder.iterdir() if each.suffix == SWAP):
         raise StorageError(f"{swapped[0]}: a Kafka broker did not finish this compaction; start it once to do so")
 
@@ -293,13 +299,13 @@ def topic_id_in(folder: Path) -> Uuid:
     return read_partition_metadata(path) if is_there(path) else ZERO_UUID
 
 
-CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"  # The file, in a log directory.
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"  # The name of the clean shutdown file, in a log directory.
 _MOST: Final = 2**63 - 1
 _EPOCH: Final = re.compile(rb'\{\s*"version"\s*:\s*0\s*,\s*"brokerEpoch"\s*:\s*(\d{1,19})\s*\}\s*')
 
 
 def take_clean_shutdown(directory: Path, files: FileSystem = OS) -> int:
-    """Reads the broker epoch and deletes the file; UNKNOWN_BROKER_EPOCH if there is no readable file."""
+    """The broker epoch in the clean shutdown file, which it deletes; UNKNOWN_BROKER_EPOCH without a valid file."""
     path = directory / CLEAN_SHUTDOWN
     if not is_there(path, files):
         return UNKNOWN_BROKER_EPOCH
@@ -309,6 +315,6 @@ def take_clean_shutdown(directory: Path, files: FileSystem = OS) -> int:
 
 
 def write_clean_shutdown(directory: Path, broker_epoch: int, files: FileSystem = OS) -> None:
-    """Records a clean shutdown; the directory's other files must be durable before."""
+    """Writes the clean shutdown file; the directory's other files must already be durable."""
     content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     write_atomically(directory / CLEAN_SHUTDOWN, content.encode(), files)

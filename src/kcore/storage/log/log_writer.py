@@ -1,4 +1,4 @@
-"""Appending to a partition's log: batches as they are, indexes and leader epochs as Kafka would have them beside."""
+"""Appends batches to a partition's log unchanged, and writes indexes and leader epochs as Kafka does."""
 
 import logging
 import os
@@ -26,7 +26,7 @@ from kcore.wire.record_batch import (
 )
 
 logger = logging.getLogger(__name__)
-SEGMENT_BYTES: Final = 1 << 30  # log.segment.bytes
+SEGMENT_BYTES: Final = 1 << 30  # The default of log.segment.bytes.
 
 
 def write_indexes(path: Path, interval_bytes: int = INDEX_INTERVAL_BYTES, files: FileSystem = OS) -> None:
@@ -45,7 +45,7 @@ def write_indexes(path: Path, interval_bytes: int = INDEX_INTERVAL_BYTES, files:
 
 
 def epochs_of(segments: Sequence[Path], files: FileSystem = OS) -> EpochCache:
-    """The leader epochs that the segments' batches have."""
+    """The leader epochs of the batches in these segments, each with its first offset."""
     entries: list[tuple[int, int]] = []
     for path in segments:
         with Segment(path, files) as segment:
@@ -57,7 +57,7 @@ def epochs_of(segments: Sequence[Path], files: FileSystem = OS) -> EpochCache:
 
 
 class LogWriter:
-    """The one writer of a partition's folder. After `append` the batches are durable, if `sync` is set."""
+    """Writes to a partition's folder, as its only writer. With `sync`, batches are durable when `append` returns."""
 
     def __init__(
         self,
@@ -71,11 +71,11 @@ class LogWriter:
         set_aside: bool = False,
         files: FileSystem = OS,
     ) -> None:
-        """Opens the folder, made if need be, with its log recovered: a torn or broken tail is cut off.
+        """Opens the folder, which is created if needed, and recovers its log: truncates a torn or damaged end.
 
-        StorageError where whole batches follow damage; with `set_aside` they are renamed.
-        `start_offset` is where a new log begins; `end_offset` where one ends that was recovered before, and `epochs`
-        its leader epochs, if they were read then.
+        Raises StorageError if whole batches follow damage; with `set_aside`, renames the files with these batches.
+        `start_offset` is where a new log begins. For a log that the caller has recovered, `end_offset` is its end, and
+        `epochs` are its leader epochs, if known.
         """
         files.mkdir(folder)
         self.folder, self._files = folder, files
@@ -92,30 +92,30 @@ class LogWriter:
         return EpochCache(read_leader_epochs(path, self._files) if is_there(path, self._files) else ())
 
     def _recover(self, path: Path) -> int:
-        """Cuts the last segment to its valid batches, and the epochs to those; returns where the log ends."""
+        """Truncates the last segment and the epochs to the valid batches; returns the log's end offset."""
         with Segment(path, self._files) as segment:
             valid_bytes = segment.valid_bytes
             is_torn = valid_bytes < len(segment)
             batches, problems = segment.batches, segment.problems
             kept = batches.position < valid_bytes
             if problems and problems[0].offset < valid_bytes:
-                raise StorageError(f"{path}: {problems[0]}")  # The CRC is not about a batch's base offset.
+                raise StorageError(f"{path}: {problems[0]}")  # The CRC does not cover a batch's base offset.
             last = (batches.base_offset + batches.last_offset_delta)[kept]
             end_offset = int(last[-1]) + 1 if last.size else segment.base_offset
         if is_torn:
             damage = Damage(path, valid_bytes, end_offset, problems[0].message)
             mend(damage, (), set_aside=self._set_aside, is_lost=False, files=self._files)
         known = len(self._epochs.entries)
-        self._epochs.truncate_from_end(end_offset)  # One may have been written just before its first record was not.
+        self._epochs.truncate_from_end(end_offset)  # A crash may have come between writing an epoch and its batch.
         if last.size and not self._knows_epoch(int(batches.partition_leader_epoch[kept][-1]), end_offset - 1):
             self._epochs, known = epochs_of(segment_files(self.folder, self._files), self._files), -1
-            logger.warning("%s does not fit the log, and is made anew", self.folder / LEADER_EPOCHS)
+            logger.warning("%s does not fit the log, and is rebuilt from it", self.folder / LEADER_EPOCHS)
         if len(self._epochs.entries) != known:
             write_leader_epochs(path_in(self.folder, LEADER_EPOCHS), self._epochs.entries, self._files)
         return end_offset
 
     def _knows_epoch(self, epoch: int, last_offset: int) -> bool:
-        """Whether the epoch of the last batch is the one that the file gives that offset; a batch may have none."""
+        """Whether the file has `epoch`, the last batch's, at `last_offset`; true for a batch without an epoch."""
         return epoch < 0 or self._epochs.epoch_for_offset(last_offset) == epoch
 
     def _open(self, path: Path) -> None:
@@ -132,32 +132,31 @@ class LogWriter:
         self.close()
 
     def set_segment_bytes(self, segment_bytes: int) -> None:
-        """For the next append."""
+        """Sets the size at which a segment is full, from the next append on."""
         self._segment_bytes = segment_bytes
 
     def moved_to(self, folder: Path) -> None:
-        """The folder was renamed to that."""
+        """Changes the paths after the folder was renamed to `folder`."""
         self.folder, self._path = folder, folder / self._path.name
 
     @property
     def epochs(self) -> EpochCache:
-        """The leader epochs; `assign_epoch` and `append` change them."""
+        """The leader epochs, which `assign_epoch` and `append` change."""
         return self._epochs
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """Lets a leader epoch begin there, on the disk before this returns."""
+        """Records that a leader epoch begins at `start_offset`; durable on return."""
         if self._epochs.assign(epoch, start_offset):
             write_leader_epochs(path_in(self.folder, LEADER_EPOCHS), self._epochs.entries, self._files)
 
     def append(
         self, data: bytes, *, sync: bool = True, batches: RecordBatches | None = None, roll: bool = False
     ) -> int:
-        """Whole record batches, offsets and epochs already in them; returns the log's new end offset.
+        """Appends whole record batches, which already have their offsets and epochs; returns the log's new end offset.
 
-        `batches`: what `scan_batches(data)` gave, if that was asked already. `roll`: they begin a new segment though
-        the last is not full. DecodeError for bytes that are no whole
-        batches with the right CRC; StorageError for offsets below the end or epochs below the last. Then nothing was
-        written.
+        `batches`: the result of `scan_batches(data)`, if already known. `roll`: start a new segment, even if the last
+        segment is not full. Raises DecodeError unless `data` is whole batches with matching CRCs, StorageError for
+        offsets below the log's end or epochs below the last epoch. Writes nothing in these cases.
         """
         batches = scan_batches(data) if batches is None else batches
         self._check(batches)
@@ -176,8 +175,8 @@ class LogWriter:
         sync: bool,
         roll: bool = False,
     ) -> None:
-        """Appends checked batches, and the (epoch, start offset) that begin in them; `roll` as in `append`."""
-        full = roll or self.size + len(data) > self._segment_bytes or self._file < 0  # By a roll that failed.
+        """Appends checked batches, and the (epoch, start offset) pairs that begin in them; `roll` as in `append`."""
+        full = roll or self.size + len(data) > self._segment_bytes or self._file < 0  # Closed by a roll that failed.
         if self.size and (full or last_offset - self.base_offset > MOST_RELATIVE_OFFSET):
             self.roll(first_offset)
         if epochs:
@@ -203,13 +202,13 @@ class LogWriter:
             raise StorageError(f"leader epoch {epochs[low[0]]} cannot follow {floors[low[0]]}")
 
     def _new_epochs(self, batches: RecordBatches) -> list[tuple[int, int]]:
-        """The entries of new leader epochs: epoch and first offset."""
+        """The leader epochs that begin in the batches: pairs of epoch and first offset."""
         epochs, latest = batches.partition_leader_epoch, self._epochs.latest_epoch
         rows = np.flatnonzero(np.diff(epochs, prepend=-1 if latest is None else latest) > 0).tolist()
         return [(int(epochs[row]), int(batches.base_offset[row])) for row in rows]
 
     def _write_with_epochs(self, data: bytes, epochs: Sequence[tuple[int, int]]) -> None:
-        """As UnifiedLog.append: the epochs are on the disk before the first record of theirs."""
+        """Makes the epochs durable, then writes the batches, in the order of UnifiedLog.append."""
         known = self._epochs.entries[:]
         try:
             changed = False
@@ -219,11 +218,11 @@ class LogWriter:
                 write_leader_epochs(path_in(self.folder, LEADER_EPOCHS), self._epochs.entries, self._files)
             self._write(data)
         except OSError:
-            self._epochs.entries = known  # An epoch of which there is no record has not begun.
+            self._epochs.entries = known  # No record of the new epochs was written.
             raise
 
     def _write(self, data: bytes) -> None:
-        """All of it or nothing: a full disk leaves no half of a batch for the next to follow."""
+        """Appends all of `data` or nothing: an incomplete batch on a full disk must not precede the next append."""
         try:
             write_all(self._file, data, self._files)
         except OSError:
@@ -232,22 +231,22 @@ class LogWriter:
         self.size += len(data)
 
     def duplicate(self) -> int | None:
-        """A descriptor of what fsync would have to write, the caller's to close; None once all is on the disk."""
+        """A descriptor of the last segment for an fsync, to be closed by the caller; None if the segment is closed."""
         return None if self._file < 0 else self._files.dup(self._file)
 
     def roll(self, base_offset: int) -> None:
-        """Begins a new segment with that base offset."""
+        """Closes the last segment, and starts a new segment with `base_offset`."""
         self.close()
         self._open(segment_path(self.folder, base_offset))
 
     def abandon(self) -> None:
-        """Lets go of the file as it is: its disk fails, or it is about to be cut."""
+        """Closes the file without a sync, because its disk fails or it is truncated next."""
         if self._file >= 0:
             self._files.close(self._file)
             self._file = -1
 
     def close(self) -> None:
-        """Everything is on the disk, and the last segment has its indexes."""
+        """Makes the last segment durable, closes it, and writes its indexes."""
         if self._file < 0:
             return
         self._files.fsync(self._file)

@@ -1,4 +1,4 @@
-"""A partition's folder: its segments in order, its leader epochs, its topic id, its snapshots; read only."""
+"""Reads a partition's folder: its segments in order, its leader epochs and its topic id."""
 
 import re
 from contextlib import ExitStack
@@ -20,21 +20,21 @@ _FOLDER: Final = re.compile(r"(.+)-([0-9]{1,10})")
 
 @lru_cache(maxsize=64)
 def partition_of(folder: Path) -> TopicPartition | None:
-    """The partition of a folder, by its name; None for other folders, those being deleted among them."""
+    """The partition that a folder's name stands for; None for other names, as of a folder that is being deleted."""
     match = _FOLDER.fullmatch(folder.name)
     return TopicPartition(match[1], int(match[2])) if match else None
 
 
 def segment_files(folder: Path, files: FileSystem = OS) -> list[Path]:
-    """The segments' files by base offset."""
+    """The paths of the segments' `.log` files, by base offset."""
     return [path_in(folder, name) for name in sorted(filter(is_segment, files.names(folder)))]
 
 
 class Log:
-    """One partition's log on disk. The segments stay mapped until it is closed."""
+    """One partition's log on disk. The segments stay mapped until `close`."""
 
     def __init__(self, folder: Path) -> None:
-        """Maps every segment. StorageError if there is none; OSError if the folder cannot be read."""
+        """Maps every segment. Raises StorageError if there is no segment, OSError if the folder cannot be read."""
         self.folder = folder
         self.partition = partition_of(folder.resolve())
         if not (paths := segment_files(folder)):
@@ -52,28 +52,28 @@ class Log:
         self.close()
 
     def close(self) -> None:
-        """Lets go of every mapping."""
+        """Unmaps all segments."""
         self._closing.close()
 
     @property
     def topic_id(self) -> Uuid | None:
-        """The content of partition.metadata, if there is one."""
+        """The topic id in partition.metadata; None without the file."""
         path = self.folder / PARTITION_METADATA
         return read_partition_metadata(path) if is_there(path) else None
 
     @property
     def start_offset(self) -> int:
-        """The first segment's base offset; a log-start-offset-checkpoint may know of a later one."""
+        """The first segment's base offset; log-start-offset-checkpoint may have a later log start offset."""
         return self.segments[0].base_offset
 
     @property
     def end_offset(self) -> int:
-        """The offset after the last batch's."""
+        """The offset after the last record."""
         return self.segments[-1].end_offset
 
     @property
     def problems(self) -> list[tuple[Path, DecodeError]]:
-        """All that is wrong with the segments, with the file and the position in it."""
+        """All damage of the segments, each with its file; the error has the position in the file."""
         found = [(segment.path, problem) for segment in self.segments for problem in segment.problems]
         for before, after in zip(self.segments, self.segments[1:], strict=False):
             if before.end_offset > after.base_offset:

@@ -1,6 +1,6 @@
-"""A broker's state of a partition's idempotent producers: `.snapshot` files (Kafka's ProducerStateManager, KIP-98).
+"""Reads and writes `.snapshot` files: a partition's idempotent producers (Kafka's ProducerStateManager, KIP-98).
 
-A version, a CRC-32C of all that follows it, and the entries; everything big-endian (ProducerSnapshot).
+A file has a version, a CRC-32C of all bytes after the CRC, and the entries; all big-endian (ProducerSnapshot).
 """
 
 import struct
@@ -16,8 +16,8 @@ from kcore.wire.record_batch import crc32c
 
 PRODUCER_SNAPSHOT: Final = ".snapshot"
 VERSION: Final = 1
-MOST_BYTES: Final = 1 << 28  # Five million producers of one partition.
-_FRONT: Final = struct.Struct(">hI")  # The version, and the CRC of everything after it.
+MOST_BYTES: Final = 1 << 28  # Size limit of a file: five million producers of one partition.
+_FRONT: Final = struct.Struct(">hI")  # The version, and the CRC of all bytes after the CRC.
 _COUNT: Final = struct.Struct(">i")
 _ENTRY: Final = np.dtype(
     [
@@ -31,29 +31,29 @@ _ENTRY: Final = np.dtype(
         ("current_txn_first_offset", ">i8"),
     ]
 )
-_SEQUENCES: Final = 2**31  # Below zero comes the largest: DefaultRecordBatch.decrementSequence.
+_SEQUENCES: Final = 2**31  # Number of sequences: 0 follows 2^31 - 1 (DefaultRecordBatch.decrementSequence).
 
 
 class ProducerState(NamedTuple):
-    """One producer, and the last batch that it wrote."""
+    """The state of one producer, with the last batch that it wrote to the partition."""
 
     producer_id: int
     producer_epoch: int
     last_sequence: int
-    last_offset: int  # -1: it has written no batch of data.
+    last_offset: int  # -1: the producer has written no batch of data.
     offset_delta: int  # The last batch's last sequence minus its first.
-    timestamp: int  # milliseconds
+    timestamp: int  # In ms since 1970.
     coordinator_epoch: int  # The epoch of the coordinator that ended the producer's last transaction.
     current_txn_first_offset: int  # -1: no transaction is open.
 
     @property
     def first_sequence(self) -> int:
-        """The first sequence of the last batch; -1 where it has none."""
+        """The first sequence of the last batch; -1 if the batch has no sequences."""
         return -1 if self.last_sequence < 0 else (self.last_sequence - self.offset_delta) % _SEQUENCES
 
 
 def parse_producers(data: bytes) -> list[ProducerState]:
-    """The entries as they stand there; StorageError for another version, a CRC that does not match, a torn end."""
+    """The entries, in the file's order; StorageError for another version, a wrong CRC, or another size."""
     if len(data) < _FRONT.size + _COUNT.size:
         raise StorageError(f"{len(data)} bytes are no producer snapshot")
     version, crc = _FRONT.unpack_from(data)
@@ -69,13 +69,13 @@ def parse_producers(data: bytes) -> list[ProducerState]:
 
 
 def read_producers(path: Path) -> list[ProducerState]:
-    """As `parse_producers`, of a file."""
+    """Reads a file as `parse_producers` does."""
     with naming(path):
         return parse_producers(read_bytes(path, MOST_BYTES))
 
 
 def format_producers(producers: Iterable[ProducerState]) -> bytes:
-    """The bytes of the file."""
+    """The bytes of a file with these producers."""
     entries = np.array(list(producers), _ENTRY)
     behind = _COUNT.pack(len(entries)) + entries.tobytes()
     return _FRONT.pack(VERSION, crc32c(behind)) + behind

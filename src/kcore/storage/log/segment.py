@@ -1,4 +1,4 @@
-"""A segment: one `.log` file of record batches and the indexes beside it, mapped and read only."""
+"""Reads a segment: one `.log` file of record batches, which is mapped, and the indexes beside it."""
 
 import mmap
 import re
@@ -25,7 +25,7 @@ _MOST_OFFSET: Final = 2**63 - 1
 
 @lru_cache(maxsize=1024)
 def base_offset_of(path: Path) -> int:
-    """The base offset in a segment's name; StorageError for another name."""
+    """The base offset in a segment's name; raises StorageError if the name is not a segment's."""
     match = SEGMENT_NAME.fullmatch(path.name)
     if match is None or int(match[1]) > _MOST_OFFSET:
         raise StorageError(f"{path}: not named as a segment, by the 20 digits of its base offset")
@@ -34,7 +34,7 @@ def base_offset_of(path: Path) -> int:
 
 @lru_cache(maxsize=1024)
 def is_segment(name: str) -> bool:
-    """Whether a file of that name is one. Kept: a start asks several times of the same few names."""
+    """Whether a file of that name is a segment. Cached: a start checks the same few names several times."""
     return SEGMENT_NAME.fullmatch(name) is not None
 
 
@@ -45,12 +45,12 @@ def segment_path(folder: Path, base_offset: int) -> Path:
 
 @lru_cache(maxsize=1024)
 def beside(path: Path, suffix: str) -> Path:
-    """The other file of a segment with that suffix."""
+    """The path of a segment's file with another suffix, such as an index."""
     return path.with_suffix(suffix)
 
 
 def map_file(path: Path, files: FileSystem = OS) -> mmap.mmap | bytes:
-    """The file's bytes, mapped for reading; an empty file cannot be. StorageError for more than a segment may have."""
+    """Maps a file's bytes for reading; b"" for an empty file. Raises StorageError above MOST_SEGMENT bytes."""
     with opened(path, files=files) as file:
         size = files.size(file)
         if size > MOST_SEGMENT:
@@ -62,10 +62,10 @@ def map_file(path: Path, files: FileSystem = OS) -> mmap.mmap | bytes:
 
 
 class Segment:
-    """One segment. Batches are scanned when they are first asked for; records stay where they are."""
+    """One mapped segment. Its batches are scanned at the first use; records are not decoded."""
 
     def __init__(self, path: Path, files: FileSystem = OS) -> None:
-        """Maps the file. StorageError for a name that is no segment's, OSError if there is no such file."""
+        """Maps the file. Raises StorageError if the name is not a segment's, OSError if the file does not exist."""
         self.path = path
         self.base_offset = base_offset_of(path)
         self.data = map_file(path, files)
@@ -78,22 +78,22 @@ class Segment:
         self.close()
 
     def close(self) -> None:
-        """Releases the mapping; views that were decoded from it must not exist any more."""
+        """Unmaps the file; no view of `data` may exist any more."""
         if isinstance(self.data, mmap.mmap):
             self.data.close()
 
     def __len__(self) -> int:
-        """Bytes, torn tail included."""
+        """The size of the file in bytes, with a torn end."""
         return len(self.data)
 
     @cached_property
     def batches(self) -> RecordBatches:
-        """The headers of all batches up to the end, or up to bytes that are no batch; each CRC is checked."""
+        """The headers of all batches up to the end, or up to bytes that are no batch; all CRCs are checked."""
         return scan_batches(self.data, stop=True)
 
     @property
     def problems(self) -> list[DecodeError]:
-        """The problems by position: wrong CRCs, offsets that do not rise, a torn or foreign tail."""
+        """The damage, by position: wrong CRCs, offsets that do not rise, and bytes at the end that are no batch."""
         batches, problems = self.batches, []
         for position in batches.position[~batches.crc_matches].tolist():
             problems.append(DecodeError("a record batch whose CRC does not match", position))
@@ -106,30 +106,30 @@ class Segment:
 
     @property
     def valid_bytes(self) -> int:
-        """The position where Kafka's recovery would cut: at the first batch that is torn or does not match its CRC."""
+        """The position at which Kafka's recovery truncates: the first batch that is torn or has a wrong CRC."""
         bad = np.flatnonzero(~self.batches.crc_matches)
         return int(self.batches.position[bad[0]]) if bad.size else self.batches.end
 
     @property
     def end_offset(self) -> int:
-        """The offset after the last batch's."""
+        """The offset after the last record; the base offset if the segment is empty."""
         batches = self.batches
         return int(batches.base_offset[-1] + batches.last_offset_delta[-1]) + 1 if len(batches) else self.base_offset
 
     @cached_property
     def offset_index(self) -> OffsetIndex | None:
-        """The `.index` beside it, if there is one; StorageError if that is none."""
+        """The content of the `.index` file; None without the file. Raises StorageError for an invalid file."""
         path, files = beside(self.path, OFFSET_INDEX), self._files
         return OffsetIndex.read(path, self.base_offset, len(self), files) if is_there(path, files) else None
 
     @cached_property
     def time_index(self) -> TimeIndex | None:
-        """The `.timeindex` beside it, if there is one; StorageError if that is none."""
+        """The content of the `.timeindex` file; None without the file. Raises StorageError for an invalid file."""
         path, files = beside(self.path, TIME_INDEX), self._files
         return TimeIndex.read(path, self.base_offset, len(self), files) if is_there(path, files) else None
 
     @cached_property
     def aborted(self) -> list[AbortedTransaction]:
-        """What the `.txnindex` lists; nothing without one."""
+        """The aborted transactions in the `.txnindex` file; empty without the file."""
         path, files = beside(self.path, TRANSACTION_INDEX), self._files
         return read_aborted(path, len(self), files) if is_there(path, files) else []

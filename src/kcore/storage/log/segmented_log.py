@@ -1,4 +1,4 @@
-"""The segments of a partition's folder while they are in use: appended to, read and cut at once (LocalLog)."""
+"""All segments of a partition's folder while its log is in use: appended to, read and truncated (LocalLog)."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from kcore.storage.log.segment import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDE
 from kcore.wire.record_batch import INDEX_INTERVAL_BYTES, NO_TIMESTAMP, RecordBatches
 
 _BASE_OFFSET: Final = attrgetter("base_offset")
-INDEXES: Final = (OFFSET_INDEX, TIME_INDEX)  # Rebuilt from the segment alone.
+INDEXES: Final = (OFFSET_INDEX, TIME_INDEX)  # Indexes that can be rebuilt from the segment alone.
 
 
 class Settings(NamedTuple):
@@ -27,18 +27,18 @@ class Settings(NamedTuple):
 
     segment_bytes: int = SEGMENT_BYTES
     index_interval_bytes: int = INDEX_INTERVAL_BYTES
-    segment_ms: int | None = None  # A segment whose first batch is so much older than an append is full.
+    segment_ms: int | None = None  # An append starts a new segment if the last one's first batch is so much older.
     set_aside: bool = False  # True: rename the files after a hole and open the log; False: refuse to open it.
 
 
 def remove_indexes(path: Path, files: FileSystem = OS) -> None:
-    """Deletes a segment's indexes but the transaction index, which cannot be rebuilt from the segment alone."""
+    """Deletes a segment's indexes, but not the transaction index, which cannot be rebuilt from the segment alone."""
     for suffix in INDEXES:
         remove(beside(path, suffix), files)
 
 
 def remove_segment(path: Path, files: FileSystem = OS) -> None:
-    """Deletes a segment and its other files; indexes first, so that none is left without its segment."""
+    """Deletes a segment and its indexes; the indexes first, so that a crash leaves no index without its segment."""
     remove_indexes(path, files)
     remove(beside(path, TRANSACTION_INDEX), files)
     remove(path, files)
@@ -52,9 +52,9 @@ class Place(NamedTuple):
 
 
 class SegmentedLog:
-    """The only owner of a folder's segments and leader epochs. Raises OSError and StorageError if the disk fails.
+    """A log in use. Only this object changes its folder's segments and leader epochs.
 
-    Appended bytes are with the operating system: only a roll and `close` fsync.
+    Raises OSError and StorageError if the disk fails. Only a roll, `sync` and `close` make appended bytes durable.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SegmentedLog:
         indexed: bool = False,
         files: FileSystem = OS,
     ) -> None:
-        """Opens the folder as LogWriter does; with `indexed`, existing indexes are trusted, which spares scans."""
+        """Opens the folder as LogWriter does; with `indexed`, trusts existing indexes instead of scanning segments."""
         self.folder, self._settings, self._indexed, self._files = folder, settings, indexed, files
         self._open(start_offset, end_offset, epochs)
 
@@ -92,23 +92,23 @@ class SegmentedLog:
         return LiveSegment(path, interval_bytes, indexed=self._indexed, files=self._files)
 
     def close(self) -> None:
-        """All is on the disk, the indexes too. `let_go` is the caller's."""
+        """Makes the log and its indexes durable, and closes the writer; the caller then calls `let_go`."""
         self.segments[-1].transactions.sync()
         self._writer.close()
 
     def abandon(self) -> None:
-        """Files are closed as they are."""
+        """Closes all files without a sync."""
         self._writer.abandon()
         self.let_go()
 
     def let_go(self) -> None:
-        """No file is held for reading; a later read takes it again."""
+        """Closes the files that are open for reading; a later read opens them again."""
         for segment in self.segments:
             segment.close()
 
     @property
     def first_offset(self) -> int:
-        """Where the first segment begins."""
+        """The base offset of the first segment."""
         return self.segments[0].base_offset
 
     @property
@@ -126,11 +126,11 @@ class SegmentedLog:
         return sum(self._files.size_of(segment.path) for segment in self.segments)
 
     def set_segment_ms(self, segment_ms: int | None) -> None:
-        """As `Settings` has it, from now on."""
+        """Changes `Settings.segment_ms`, from the next append on."""
         self._settings = self._settings._replace(segment_ms=segment_ms)
 
     def set_segment_bytes(self, segment_bytes: int) -> None:
-        """A segment that has so many bytes is full, from now on."""
+        """Changes the size in bytes at which a segment is full, from the next append on."""
         if segment_bytes != self._settings.segment_bytes:
             self._settings = self._settings._replace(segment_bytes=segment_bytes)
             self._writer.set_segment_bytes(segment_bytes)
@@ -138,9 +138,9 @@ class SegmentedLog:
     def kept_from(self, end_offset: int, oldest_ms: int | None, most_bytes: int | None) -> int:
         """The first offset that retention keeps; the log's end offset if it deletes all segments.
 
-        It deletes segments whose records are all older than `oldest_ms`, and segments that the log does not need to
-        have `most_bytes`; None disables either rule. Segments that are not wholly below `end_offset` stay. Source:
-        UnifiedLog.deletableSegments.
+        Retention deletes the oldest segments while all their records are older than `oldest_ms`, or while the log has
+        at least `most_bytes` without them; None disables a rule. It keeps segments that reach above `end_offset`.
+        Source: UnifiedLog.deletableSegments.
         """
         excess = 0 if most_bytes is None else self.size_bytes - most_bytes
         kept = self.first_offset
@@ -154,16 +154,16 @@ class SegmentedLog:
         return kept
 
     def path_of(self, offset: int) -> Path:
-        """The segment that has that offset, or would have it."""
+        """The path of the segment whose range of offsets includes `offset`."""
         return self.segments[self._row_of(offset)].path
 
     def _row_of(self, offset: int) -> int:
-        """The row of the segment with that offset, or 0 for an offset below the log."""
+        """The row, in `segments`, of the segment whose range includes `offset`; 0 for an offset below the log."""
         return max(bisect_right(self.segments, offset, key=_BASE_OFFSET) - 1, 0)
 
     @property
     def segment_bytes(self) -> int:
-        """A segment that has so many bytes is full."""
+        """The size in bytes at which a segment is full."""
         return self._settings.segment_bytes
 
     def sync(self) -> None:
@@ -176,20 +176,23 @@ class SegmentedLog:
                 self._files.close(file)
 
     def moved_to(self, folder: Path) -> None:
-        """The folder was renamed to that: files that are open stay so."""
+        """Changes the paths after the folder was renamed to `folder`; open files stay open."""
         self.folder = folder
         self._writer.moved_to(folder)
         for segment in self.segments:
             segment.moved_to(folder)
 
     def duplicate(self) -> int | None:
-        """See `LogWriter.duplicate`; older segments are durable."""
+        """The result of `LogWriter.duplicate`; all segments but the last are durable."""
         return self._writer.duplicate()
 
-    # Written.
+    # Appends.
 
     def append(self, data: bytes, batches: RecordBatches) -> bool:
-        """Whole batches, `batches` their scan; whether they begin a new segment. After an error nothing is there."""
+        """Appends whole batches; returns whether they begin a new segment. After an error no byte is appended.
+
+        `batches` is the result of `scan_batches(data)`.
+        """
         is_old = len(batches) > 0 and self._is_old(int(batches.max_timestamp.max()))
         self._writer.append(data, sync=False, batches=batches, roll=is_old)
         is_new = self._follow_roll()
@@ -197,7 +200,7 @@ class SegmentedLog:
         return is_new
 
     def _is_old(self, timestamp: int) -> bool:
-        """Whether the last segment is too old for records of that time, by its first batch.
+        """Whether the last segment's first batch is too old for the segment to take records of `timestamp`.
 
         Source: LogSegment.timeWaitedForRoll.
         """
@@ -214,7 +217,7 @@ class SegmentedLog:
             self._follow_roll()
 
     def write(self, data: bytes, batches: Sequence[StoredBatch]) -> bool:
-        """As `append`, of a few batches that were checked."""
+        """Appends a few checked batches; returns whether they begin a new segment. Faster than `append`."""
         epochs, latest = [], self.epochs.latest_epoch
         for batch in batches:
             if batch.epoch != latest:
@@ -236,21 +239,21 @@ class SegmentedLog:
         return is_new
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """On the disk when this returns."""
+        """Records that a leader epoch begins at `start_offset`; durable on return."""
         self._writer.assign_epoch(epoch, start_offset)
 
     def replace_epochs(self, entries: Sequence[EpochEntry]) -> None:
-        """These are the leader epochs of the same records; on the disk when this returns."""
+        """Replaces the leader epochs by `entries`, for the same records; durable on return."""
         known = self.epochs.entries
         self.epochs.entries = [*entries]
         self._write_epochs_unless(known)
 
-    # Cut.
+    # Truncation.
 
     def truncate_to(self, offset: int) -> bool:
-        """Nothing from `offset` on is left, nor of epochs from there on; whether there was any of it.
+        """Removes all batches and epochs from `offset` on; returns whether any batch was removed.
 
-        A batch that reaches over `offset` goes whole. `offset` is not below the first segment.
+        A batch that spans `offset` is removed whole. `offset` must not be below the first segment.
         """
         is_cut = offset < self.end_offset
         if is_cut:
@@ -259,10 +262,10 @@ class SegmentedLog:
         return is_cut
 
     def _cut(self, offset: int) -> None:
-        """From the end backwards, so that a crash in between leaves a log that is longer, but whole.
+        """Removes batches from the end backwards, so that a crash in between leaves a longer log without holes.
 
-        The later segments are gone for good before the last one is cut: a power cut that brought them back would leave
-        them behind a hole.
+        The removal of later segments is durable before the last remaining segment is truncated. Otherwise a power cut
+        could restore the later segments, with a hole before them.
         """
         self._writer.abandon()
         self.let_go()
@@ -279,7 +282,7 @@ class SegmentedLog:
         self._open(last.base_offset, end_offset)
 
     def start_anew(self, offset: int) -> None:
-        """Nothing is left; the next record gets `offset`."""
+        """Removes all segments and epochs; the next record gets `offset`."""
         self._writer.abandon()
         self.let_go()
         self._remove_segments(-1)
@@ -288,14 +291,14 @@ class SegmentedLog:
         self._open(offset, offset)
 
     def _remove_segments(self, above: int) -> list[Path]:
-        """Removes the segments that begin above that offset, last ones first; returns the other segments' files."""
+        """Removes the segments that begin above the offset `above`, last segment first; returns the remaining paths."""
         paths = segment_files(self.folder, self._files)
         while paths and base_offset_of(paths[-1]) > above:
             remove_segment(paths.pop(), self._files)
         return paths
 
     def remove_before(self, offset: int) -> int:
-        """Removes segments and epochs wholly below `offset`, but the last segment; returns how many segments went."""
+        """Removes segments and epochs wholly below `offset`, but never the last segment; returns how many segments."""
         gone = self._row_of(offset)
         for _ in range(gone):
             segment = self.segments.pop(0)
@@ -317,10 +320,10 @@ class SegmentedLog:
         if self.epochs.entries != known:
             write_leader_epochs(path_in(self.folder, LEADER_EPOCHS), self.epochs.entries, self._files)
 
-    # Read.
+    # Reads.
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> bytes:
-        """Whole batches from the one that reaches `offset` on, below `end_offset`; of one segment, as Kafka does."""
+        """Whole batches from the batch with `offset` on, below `end_offset`; of one segment only, as in Kafka."""
         if offset >= min(end_offset, self.end_offset):
             return b""
         for row in range(self._row_of(offset), len(self.segments)):
@@ -335,16 +338,16 @@ class SegmentedLog:
             if segment.damaged_at >= 0:
                 raise StorageError(f"{segment.path}: no whole batch at position {segment.damaged_at}")
             if segment.reaches(offset):
-                break  # The batch is larger than `max_bytes`, or reaches `end_offset`.
+                break  # The batch is larger than `max_bytes`, or ends above `end_offset`.
         return b""
 
     def place_of(self, offset: int) -> Place:
-        """The place of the batch that reaches `offset`; the end of the log if none does."""
+        """The place of the first batch whose last offset is at least `offset`; the end of the log if there is none."""
         segment = self.segments[self._row_of(offset)]
         return Place(segment.base_offset, segment.position_of(offset))
 
     def written_since(self, place: Place) -> list[tuple[Place, int]]:
-        """The pieces of the files from there on, one per segment: where each begins, and its size in bytes."""
+        """The parts of the segments after `place`, one per segment: where each part begins, and its size in bytes."""
         found = []
         for segment in self.segments[self._row_of(place.base_offset) :]:
             begin = place.position if segment.base_offset == place.base_offset else 0
@@ -353,7 +356,7 @@ class SegmentedLog:
         return found
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions in the indexes for [offset, end_offset) (LocalLog.collectAbortedTransactions)."""
+        """The aborted transactions with records in [offset, end_offset) (LocalLog.collectAbortedTransactions)."""
         found: list[AbortedTransaction] = []
         for segment in self.segments[self._row_of(offset) :]:
             aborted, is_complete = segment.transactions.overlapping(offset, end_offset)

@@ -1,4 +1,4 @@
-"""A metadata log on a disk: what a raft node asks of its log (`RaftLog`), kept in Kafka's files.
+"""A metadata log on a disk, in Kafka's file formats; implements `RaftLog` for a raft node.
 
 Source: KafkaRaftLog (KafkaMetadataLog of 3.9.1), UnifiedLog.
 """
@@ -28,15 +28,15 @@ from kcore.wire.record_batch import scan_batches
 
 logger = logging.getLogger(__name__)
 RECOVERY_POINTS: Final = OFFSETS[1]
-# Kafka's default is 1 GiB. A crash leaves at most one segment to be checked, so theirs is how long that takes.
+# Kafka's default is 1 GiB. Recovery after a crash checks about one segment, so its size determines how long that takes.
 SEGMENT_BYTES: Final = 64 << 20
-MOST_NEWEST_BYTES: Final = 8 << 20  # controller.quorum.fetch.max.bytes, as it is by default.
-NOTHING_NEW: Final = (-1, -1, b"")
-FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # May pass.
+MOST_NEWEST_BYTES: Final = 8 << 20  # The last append is kept up to this size, controller.quorum.fetch.max.bytes.
+NOTHING_NEW: Final = (-1, -1, b"")  # The value of `_newest` if the last append is not kept.
+FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # Errors of a full disk, after which a log stays usable.
 
 
 class Refusals:
-    """`with` it: what a disk refuses is an error that says where. A class, for a generator costs more than a read."""
+    """A context manager that turns an OSError into a StorageError with the folder's path; fast, as it is a class."""
 
     __slots__ = ("_folder",)
 
@@ -52,7 +52,7 @@ class Refusals:
 
 
 class _Writing:
-    """`with` it, a log is written by one thread at a time, and never after a failure that may not pass."""
+    """A context manager for writes: admits one thread at a time, and none after a failure other than a full disk."""
 
     __slots__ = ("_folder", "failure", "lock")
 
@@ -78,19 +78,20 @@ class _Writing:
 
 
 class DiskRaftLog:
-    """A RaftLog in a `__cluster_metadata-0` folder, which it alone owns. Raises StorageError if the disk fails.
+    """A RaftLog in a `__cluster_metadata-0` folder, which only this object changes. StorageError if the disk fails.
 
-    All methods but `flush` must be called in one thread. After a full disk refuses an append, the log has nothing of it
-    and can be used. After another failed write or flush it cannot: the content of the disk is then unknown.
+    All methods but `flush` must be called in one thread. After an append fails because the disk is full, the log has no
+    byte of it and can be used. After another failed write or flush it cannot: the content of the disk is then unknown.
     """
 
     def __init__(
         self, folder: Path, settings: Settings | None = None, *, level: Level = "4.1.2", files: FileSystem = OS
     ) -> None:
-        """Opens the folder, made if need be, with its log recovered and durable; `level`: whose rule for new snapshots.
+        """Opens the folder, which is created if needed, and recovers the log, which is then durable.
 
-        The recovery point and the lock lie beside the folder, as Kafka has them. StorageError if another process has
-        it, with file and position for damage that is no crash's, and for a log whose beginning no snapshot holds.
+        `level` is the release whose rule for new snapshots applies. As in Kafka, the parent folder has the recovery
+        point and the lock. Raises StorageError if another process holds the lock, for damage that no crash causes, and
+        for a log that begins above every snapshot.
         """
         self.folder, self._settings, self._files = folder, settings or Settings(SEGMENT_BYTES), files
         if (partition := partition_of(folder)) is None:
@@ -98,7 +99,7 @@ class DiskRaftLog:
         self._partition, self._level, self._above = partition, level, folder.parent
         self._writing = _Writing(folder)
         self._is_opening, self._newest = True, NOTHING_NEW  # First offset, end offset and bytes of the last append.
-        self._valid = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(-1, -1))  # The end of a fetcher's log that was last.
+        self._valid = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(-1, -1))  # The last valid result, to be reused.
         self._last_reads, self._last_appends = LastReads(), LastAppends()
         with Refusals(folder):
             files.mkdir(folder)
@@ -129,7 +130,7 @@ class DiskRaftLog:
         elif end_offset < self._recovery_point:
             logger.warning("%s ends at %s, not at %s: cut elsewhere", self.folder, end_offset, self._recovery_point)
             self._write_recovery_point(end_offset)
-        # This makes the folder's names durable, those of a snapshot and of quorum-state too, before they are relied on.
+        # This also makes the names in the folder durable before the node relies on a snapshot or quorum-state.
         self._log = SegmentedLog(
             self.folder,
             self._settings,
@@ -149,7 +150,7 @@ class DiskRaftLog:
         self._find_end()
 
     def _check_snapshots(self) -> None:
-        """StorageError unless whole snapshots and the log hold all that there was; damaged snapshots are renamed."""
+        """Raises StorageError if neither the log nor a whole snapshot has some records; renames damaged snapshots."""
         snapshots, missing = self._snapshots, ""
         if needed := [each for each in snapshots.damaged if each.offset > self.end_offset]:
             missing = f"the log ends at {self.end_offset}, before the snapshot does"
@@ -172,7 +173,7 @@ class DiskRaftLog:
         return self._recovery_points.get(self._partition, 0)
 
     def _write_recovery_point(self, offset: int) -> None:
-        """Below it all is on the disk: after that is, before it is not."""
+        """Writes the recovery point: all records below `offset` must be durable."""
         points = self._recovery_points | {self._partition: offset}
         write_offsets(path_in(self._above, RECOVERY_POINTS), points, self._files)
         self._recovery_points = points
@@ -184,7 +185,7 @@ class DiskRaftLog:
         self.close()
 
     def close(self) -> None:
-        """All is on the disk, and the next opening has nothing to check."""
+        """Makes the log durable and closes it, so that the next start need not check any batch."""
         with self._writing.lock, Refusals(self.folder):
             try:
                 self._snapshots.close()
@@ -195,7 +196,7 @@ class DiskRaftLog:
                 self._let_go()
 
     def abandon(self) -> None:
-        """Lets go of all files as they are."""
+        """Closes all files without a sync."""
         with self._writing.lock:
             self._let_go()
 
@@ -205,10 +206,10 @@ class DiskRaftLog:
             self._files.close(self._directory_lock)
             self._directory_lock = -1
 
-    # Begin and end of the log.
+    # The log's start and end.
 
     def _find_end(self) -> None:
-        """Updates the end after each change of the log; `last_epoch`: see `RaftLog`."""
+        """Sets `end_offset` and `last_epoch` after a change of the log; see `RaftLog`."""
         self.end_offset = self._log.end_offset
         entries = self._log.epochs.entries
         self.last_epoch = entries[-1].epoch if entries else self._rules().last_fetched_epoch
@@ -227,7 +228,7 @@ class DiskRaftLog:
 
     @property
     def size_bytes(self) -> int:
-        """The size of all segments; a segment counts until all of it is below the start (UnifiedLog.size)."""
+        """The size of all segments, including one that is partly below the log's start (UnifiedLog.size)."""
         with Refusals(self.folder):
             return self._log.size_bytes
 
@@ -237,10 +238,10 @@ class DiskRaftLog:
 
     def update_high_watermark(self, offset: int) -> None:
         if not self.high_watermark <= offset <= self.end_offset:
-            raise RaftLogError(f"{offset} as high watermark: only {self.high_watermark} to {self.end_offset} can be")
+            raise RaftLogError(f"high watermark {offset} is not from {self.high_watermark} to {self.end_offset}")
         self.high_watermark = offset
 
-    # Written.
+    # Appends.
 
     def append_as_leader(self, batches: bytes, epoch: int, split: SplitBatches | None = None) -> Appended:
         found, problem = split or split_batches(batches)
@@ -265,7 +266,7 @@ class DiskRaftLog:
         return appended
 
     def _append(self, data: bytes, batches: list[StoredBatch]) -> Appended:
-        """All or nothing."""
+        """Appends all of `data` or, after an error, nothing."""
         is_inside = begins_inside(batches, self.start_offset, self.end_offset)
         check_sequence(batches, batches[0].base_offset if is_inside else self.end_offset, self.last_epoch)
         first_offset = self.end_offset
@@ -275,18 +276,18 @@ class DiskRaftLog:
                 self._log.start_anew(batches[0].base_offset)
             is_new = self._log.write(data, batches)
             if is_inside:
-                self._log.remove_before(first_offset)  # Epochs begin at the log's start.
+                self._log.remove_before(first_offset)  # Moves the first epoch's start to the log's start.
             self.end_offset, self.last_epoch = batches[-1].last_offset + 1, batches[-1].epoch
             if is_new:
                 self._last_appends.clear()
                 self._raise_recovery_point()
         self._last_appends.put(first_offset, self.end_offset, data)
-        is_asked = len(data) <= MOST_NEWEST_BYTES  # Larger appends would stay in memory until the next one.
+        is_asked = len(data) <= MOST_NEWEST_BYTES  # The bytes stay in memory until the next append.
         self._newest = (first_offset, self.end_offset, data) if is_asked else NOTHING_NEW
         return Appended(first_offset, self.end_offset - 1)
 
     def _raise_recovery_point(self) -> None:
-        """Moves the recovery point to the last segment. A full disk is ignored: the batch is written already."""
+        """Moves the recovery point to the last segment's start. Ignores a full disk: the batch is already written."""
         try:
             self._write_recovery_point(self._log.base_offsets[-1])
         except OSError as error:
@@ -298,7 +299,7 @@ class DiskRaftLog:
         self.begin_flush()()
 
     def begin_flush(self) -> Callable[[], None]:
-        """Returns a function that makes the records written so far durable; to be called once, in any thread."""
+        """Returns a function that makes the records written so far durable; call it once, in any thread."""
         with self._writing:
             descriptor = self._log.duplicate()
 
@@ -309,17 +310,17 @@ class DiskRaftLog:
                 try:
                     self._files.fsync(descriptor)
                 except OSError as error:
-                    self._writing.failure = error  # The pages may be gone, and a second fsync would not say so.
+                    self._writing.failure = error  # The pages may be lost, and a second fsync would report success.
                     raise
                 finally:
                     self._files.close(descriptor)
 
         return flush
 
-    # Read.
+    # Reads.
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
-        """See `RaftLog.read`; reads one segment. StorageError if the bytes differ from the written ones."""
+        """See `RaftLog.read`; reads batches of one segment. Raises StorageError if their CRCs or offsets are wrong."""
         if not self.start_offset <= offset <= self.end_offset:
             raise RaftLogError(f"offset {offset} is not in the log, from {self.start_offset} to {self.end_offset}")
         if offset >= end_offset:
@@ -357,13 +358,13 @@ class DiskRaftLog:
         return self._rules().end_offset_for_epoch(epoch)
 
     def validate_offset_and_epoch(self, offset: int, epoch: int) -> ValidOffsetAndEpoch:
-        if epoch == self.last_epoch and self.start_offset < offset <= self.end_offset:  # As by the rules: most fetches.
+        if epoch == self.last_epoch and self.start_offset < offset <= self.end_offset:  # As `Rules`, for most fetches.
             if self._valid.offset_and_epoch != (offset, epoch):
                 self._valid = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(offset, epoch))
             return self._valid
         return self._rules().validate_offset_and_epoch(offset, epoch)
 
-    # Read from its files by others.
+    # For the answer loop, which reads the files itself.
 
     def place_of(self, offset: int) -> Place:
         """See `SegmentedLog.place_of`."""
@@ -371,16 +372,16 @@ class DiskRaftLog:
             return self._log.place_of(offset)
 
     def written_since(self, place: Place) -> list[tuple[Place, int]]:
-        """See `SegmentedLog.written_since`: appended bytes are in the files, in no buffer of this process."""
+        """See `SegmentedLog.written_since`; appended bytes are in the files, not in a buffer of this process."""
         with Refusals(self.folder):
             return self._log.written_since(place)
 
     def open_segment(self, base_offset: int) -> int:
-        """A descriptor of that segment for reading, the caller's to close."""
+        """Opens the segment with `base_offset` for reading; the caller closes the returned descriptor."""
         with Refusals(self.folder):
             return self._files.open(self._log.path_of(base_offset))
 
-    # Cut.
+    # Truncation.
 
     def truncate_to_end_offset(self, end: OffsetAndEpoch) -> int:
         wanted = self._batch_at(self._rules().truncation_offset(end))
@@ -400,13 +401,13 @@ class DiskRaftLog:
         return self.end_offset
 
     def _batch_at(self, offset: int) -> int:
-        """The base offset of the batch with that offset; the offset itself at the log's end, and below its start."""
+        """The base offset of the batch with `offset`; `offset` itself if the log has no such record."""
         if not self.start_offset <= offset < self.end_offset:
             return offset
         return int.from_bytes(self.read(offset, 1, self.end_offset)[:8])
 
     def _lower_recovery_point(self, offset: int) -> None:
-        """Called before a cut: otherwise the cut batches would be missed, and later ones be trusted, after a crash."""
+        """Lowers the recovery point before a truncation, or a start would report the truncated batches as lost."""
         if offset < self._recovery_point:
             self._write_recovery_point(offset)
 
@@ -418,7 +419,7 @@ class DiskRaftLog:
             self._lower_recovery_point(self._log.first_offset)
             self._last_appends.clear()
             self._last_reads.clear()
-            if self._is_opening:  # The snapshot may be foreign.
+            if self._is_opening:  # The snapshot may belong to another log.
                 self._snapshots.set_aside_older(latest, [each.path for each in self._log.segments], self.end_offset)
             self._log.start_anew(latest.offset)
             self.start_offset = self.high_watermark = latest.offset
@@ -473,15 +474,15 @@ class DiskRaftLog:
             self._snapshots.freeze(snapshot)
 
     def why_no_snapshot(self, snapshot: OffsetAndEpoch) -> str | None:
-        offset = snapshot.offset  # At the high watermark no batch is asked for.
+        offset = snapshot.offset  # The high watermark is always between two batches.
         starts = [offset if offset == self.high_watermark else self._batch_at(offset)]
         return self._rules().why_no_snapshot(snapshot, self.high_watermark, starts, self._level)
 
 
 def _is_whole(data: bytes, offset: int) -> bool:
-    """Whether these are batches with the right CRC, from that offset on without a gap.
+    """Whether `data` is whole batches with matching CRCs, from the batch with `offset` on, without gaps.
 
-    For a few batches, reading header by header is faster than columns.
+    For a few batches, reading single headers is faster than building columns.
     """
     if len(data) <= FEW_BYTES:
         batches, problem = split_batches(data)

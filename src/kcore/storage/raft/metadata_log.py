@@ -1,4 +1,4 @@
-"""A real metadata log becomes a ClusterImage: its newest snapshot, then the records after it."""
+"""Loads a metadata log's files as a ClusterImage: the newest snapshot, then the records after it."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,23 +27,22 @@ from kcore.wire.records import Records, decode_records
 
 @dataclass(slots=True, eq=False, repr=False)
 class LoadedMetadata(ClusterImage):
-    """An image and where it comes from."""
+    """An image that was loaded from files, with the number of records and the reason why loading ended early."""
 
-    records: int = 0  # Metadata records that were read.
+    records: int = 0  # Number of metadata records that were applied.
     problem: str = ""  # Why reading ended before the log's end, with `stop`.
 
 
 def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
-    """The cluster in a `__cluster_metadata-0` folder, one of its segments or a snapshot.
+    """The cluster in a `__cluster_metadata-0` folder, a log directory with such a folder, a segment or a snapshot.
 
-    A log directory that has such a folder stands for it. A folder is read from its newest snapshot on, and each offset
-    must be there, from snapshot to segment and from batch to batch. Every record on disk is applied, committed or not:
-    the folder does not say which are.
+    A folder is read from its newest snapshot on, and no offset may be missing between the snapshot, the segments and
+    their batches. Every record on disk is applied, even if it was not committed: the folder has no high watermark.
 
     Raises DecodeError with path and position for unreadable bytes, TableError for a record that contradicts earlier
-    ones. Raises StorageError for a damaged snapshot, or one that the log does not lead to. With `stop`, an older
-    snapshot replaces a damaged one, and reading ends at a damaged batch: `problem` describes it. Raises StorageError
-    for other files, for a replica of another topic, and for an empty log in a folder with another name.
+    records, StorageError for a damaged snapshot or a snapshot of another log. With `stop`, an older snapshot replaces a
+    damaged snapshot, and reading ends at a damaged batch: `problem` describes the damage. Raises StorageError for other
+    files, for a replica of another topic, and for an empty log in a folder with another name.
     """
     path = metadata_folder_in(checked_path(path))
     partition = partition_of((path if path.is_dir() else path.parent).resolve())
@@ -69,15 +68,15 @@ def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
 
 
 def metadata_folder_in(path: Path) -> Path:
-    """The folder of the metadata log where `path` is a log directory that has one; otherwise `path`."""
+    """The metadata log's folder in `path` if `path` is a log directory that has one; otherwise `path`."""
     folder = path / f"{METADATA_TOPIC}-0"
     return folder if folder.is_dir() and not segment_files(path) else path
 
 
 def _load(path: Path, stop: bool, *, is_careful: bool = False) -> tuple[LoadedMetadata, bool]:
-    """The image, and whether a snapshot is part of it.
+    """The image, and whether a snapshot is part of the image.
 
-    `is_careful`: a batch that does not fit is taken back, and ends the reading. It takes longer.
+    With `is_careful`, which is slower, a batch that cannot be applied is reverted, and reading ends before it.
     """
     image = LoadedMetadata()
     segments: list[Path] = []
@@ -99,7 +98,7 @@ def _load(path: Path, stop: bool, *, is_careful: bool = False) -> tuple[LoadedMe
     for snapshot in snapshots:
         _apply_snapshot(image, snapshot)
     while len(segments) > 1 and base_offset_of(segments[1]) <= image.end_offset:
-        del segments[0]  # The snapshot holds all of it.
+        del segments[0]  # The snapshot has all its records.
     for number, segment in enumerate(segments):
         base_offset = base_offset_of(segment)
         if path.is_dir() and (base_offset > image.end_offset or (number and base_offset < image.end_offset)):
@@ -127,7 +126,7 @@ def _load(path: Path, stop: bool, *, is_careful: bool = False) -> tuple[LoadedMe
 
 
 def _why_apart(batches: RecordBatches, image: LoadedMetadata) -> str:
-    """Why a segment does not lead to the snapshot that `image` has now; empty if it does."""
+    """The reason why a segment is not of the same log as the snapshot in `image`; empty if it is."""
     below = np.flatnonzero(batches.base_offset < image.end_offset)
     if not below.size:
         return ""
@@ -139,9 +138,9 @@ def _why_apart(batches: RecordBatches, image: LoadedMetadata) -> str:
 
 
 def _newest_whole(folder: Path, stop: bool) -> tuple[list[Path], str]:
-    """The newest snapshot that can be loaded, if there is one, and what is wrong with newer ones.
+    """The newest snapshot that can be loaded, as a list of at most one path, and the damage of newer snapshots.
 
-    StorageError for the newest one where it is damaged, unless `stop` lets an older one do.
+    Raises StorageError if the newest snapshot is damaged, unless `stop` allows an older snapshot instead.
     """
     damage: list[str] = []
     by_age = sorted(snapshots_in(folder), key=age)
@@ -164,7 +163,7 @@ def _newest_whole(folder: Path, stop: bool) -> tuple[list[Path], str]:
 
 
 def _segment_records(path: Path, base_offset: int, stop: bool) -> Records:
-    """Up to what cannot be read, and up to a gap: a metadata log is not compacted, so each offset must be there."""
+    """The records of a segment; with `stop`, those before the first damage or gap: a metadata log is not compacted."""
     try:
         data = map_file(path)
         batches = scan_batches(data, stop=stop)
@@ -187,7 +186,7 @@ def _apply_snapshot(image: LoadedMetadata, path: Path) -> None:
 
 
 def _apply_batches(image: LoadedMetadata, records: Records, path: Path) -> str:
-    """As `_apply`, up to the first batch that cannot be applied; returns the problem, or an empty text."""
+    """Applies records as `_apply` does, up to the first batch that cannot be applied; returns the problem, or ""."""
     journal, before = image.keep_journal(), image.end_offset
     try:
         _apply(image, records, path)
@@ -202,7 +201,7 @@ def _apply_batches(image: LoadedMetadata, records: Records, path: Path) -> str:
 
 
 def _apply(image: LoadedMetadata, records: Records, path: Path) -> None:
-    """Applies the records of data from `end_offset` on, in order."""
+    """Applies the metadata records from the image's end offset on, in order."""
     try:
         replay(image, records, image.end_offset)
     except DecodeError as error:

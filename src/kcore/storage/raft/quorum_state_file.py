@@ -1,6 +1,7 @@
-"""`quorum-state`, a voter's or an observer's: the JSON of QuorumStateData (FileQuorumStateStore).
+"""Reads and writes `quorum-state`, where a node stores epoch, leader and vote as JSON of QuorumStateData.
 
-Version 0 names the voters; from kraft.version 1 on the file is version 1 and has directories instead (KIP-853).
+Version 0 also has the voters. From kraft.version 1 on the file has version 1, with the id of the directory that was
+voted for instead (KIP-853). Source: FileQuorumStateStore.
 """
 
 import json
@@ -17,9 +18,9 @@ _VERSIONS: Final = (0, 1)
 
 
 def parse_quorum_state(data: bytes) -> tuple[QuorumStateData, int]:
-    """The state and its data version; StorageError names the field that is missing or wrong.
+    """The state and its data version; a StorageError names the field that is missing or wrong.
 
-    As in Kafka, the first line is the file.
+    As in Kafka, only the first line is read.
     """
     line = text_of(data).splitlines()[:1]
     try:
@@ -47,7 +48,7 @@ def parse_quorum_state(data: bytes) -> tuple[QuorumStateData, int]:
 
 
 def format_quorum_state(state: QuorumStateData, version: int) -> bytes:
-    """The file: one line of JSON with no end. StorageError for a state that the version cannot carry."""
+    """The file's content: one line of JSON without a line end. StorageError if the version cannot hold the state."""
     if version not in _VERSIONS:
         raise StorageError(f"{_VERSION} is {version!r:.60}, not one of 0, 1")
     try:
@@ -58,16 +59,16 @@ def format_quorum_state(state: QuorumStateData, version: int) -> bytes:
 
 
 def read_quorum_state(path: Path, files: FileSystem = OS) -> tuple[QuorumStateData, int]:
-    """As `parse_quorum_state`, of a file."""
+    """Reads a file as `parse_quorum_state` does."""
     with naming(path):
         return parse_quorum_state(read_bytes(path, files=files))
 
 
 def write_quorum_state(path: Path, state: QuorumStateData, version: int, files: FileSystem = OS) -> None:
-    """Replaces the file, atomically."""
+    """Replaces a quorum-state file atomically."""
     write_formatted(path, format_quorum_state(state, version), files)
 
 
 def write_formatted(path: Path, data: bytes, files: FileSystem = OS) -> None:
-    """As `write_quorum_state`, of what `format_quorum_state` made."""
+    """Replaces a quorum-state file atomically by `data`, the result of `format_quorum_state`."""
     write_atomically(path, data, files)

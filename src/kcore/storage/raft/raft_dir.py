@@ -1,6 +1,6 @@
-"""A node's metadata directory: whose it is, the election it must not forget, its log.
+"""A node's metadata directory (`metadata.log.dir`): meta.properties, the stored election and the metadata log.
 
-Source: KRaft's `metadata.log.dir`: MetaPropertiesEnsemble, FileQuorumStateStore, KafkaRaftManager.
+Source: MetaPropertiesEnsemble, FileQuorumStateStore, KafkaRaftManager.
 """
 
 import logging
@@ -32,7 +32,7 @@ _UNKNOWN: Final = -1
 
 
 def random_directory_id() -> Uuid:
-    """One that Kafka would give: none that it reserves, or that a command line takes for an option."""
+    """A random id that Kafka does not reserve. Never begins with "-", which a command line takes for an option."""
     while True:
         made = Uuid(secrets.token_bytes(16))
         if not is_reserved_directory(made) and not str(made).startswith("-"):
@@ -40,7 +40,7 @@ def random_directory_id() -> Uuid:
 
 
 class RaftDirectory:
-    """A formatted directory, held by one node. StorageError names the file and what is wrong with it."""
+    """A formatted metadata directory of one node. A StorageError names the file and its fault."""
 
     def __init__(
         self,
@@ -54,8 +54,8 @@ class RaftDirectory:
     ) -> None:
         """Reads meta.properties and checks `node_id` and `cluster_id`, if given.
 
-        `voters` are the static voters, for version 0 of quorum-state. With `is_broker`, meta.properties may be of
-        ZooKeeper mode, as the broker may have migrated (KIP-866).
+        `voters` are the static voters, which version 0 of quorum-state has. With `is_broker`, meta.properties may have
+        version 0, of ZooKeeper mode, as the broker may have migrated (KIP-866).
         """
         self.path, self._voters, self._is_broker, self._files = path, tuple(voters), is_broker, files
         self.folder = path_in(path, METADATA_FOLDER)
@@ -66,7 +66,7 @@ class RaftDirectory:
     def _read_meta(self, node_id: int | None, cluster_id: str | None) -> MetaProperties:
         path = path_in(self.path, META_PROPERTIES)
         if not is_there(path, self._files):
-            raise StorageError(f"{path}: there is none: the directory is not formatted")
+            raise StorageError(f"{path}: the file does not exist: the directory is not formatted")
         meta = read_meta_properties(path, needs_cluster_id=False, files=self._files)
         with naming(path):
             if meta.version != 1 and not self._is_broker:
@@ -75,7 +75,7 @@ class RaftDirectory:
                 raise StorageError(f"node.id is {meta.node_id}, not {node_id}")
             if cluster_id is not None and meta.cluster_id not in (None, cluster_id):
                 raise StorageError(f"cluster.id is {meta.cluster_id}, not {cluster_id}")
-        if meta.directory_id is None:  # Formatted by a release before KIP-858: it gets one, as in Kafka.
+        if meta.directory_id is None:  # Formatted by a release before KIP-858; as in Kafka, an id is generated.
             self._check_static(path)
             meta = replace(meta, directory_id=random_directory_id())
             logger.warning("%s: directory.id was not found: it is %s from now on", path, meta.directory_id)
@@ -83,7 +83,7 @@ class RaftDirectory:
         return meta
 
     def _check_static(self, meta_path: Path) -> None:
-        """StorageError in a dynamic quorum, whose voters are known by their directory.id (KIP-853)."""
+        """Raises StorageError in a dynamic quorum, which identifies voters by their directory.id (KIP-853)."""
         if not is_there(self._quorum_state, self._files):
             return
         with naming(self._quorum_state):
@@ -99,11 +99,11 @@ class RaftDirectory:
 
     @property
     def cluster_id(self) -> str | None:
-        """None before the first leader's has come (KIP-595)."""
+        """The cluster id; None after a format without an id, until the first leader's id is committed (KIP-595)."""
         return self.meta.cluster_id
 
     def store_cluster_id(self, cluster_id: str) -> None:
-        """Durable when it returns."""
+        """Writes the cluster id to meta.properties; durable on return."""
         self.meta = replace(self.meta, cluster_id=cluster_id)
         with Refusals(self.path):
             write_meta_properties(path_in(self.path, META_PROPERTIES), self.meta, self._files)
@@ -115,7 +115,7 @@ class RaftDirectory:
     def open(
         self, settings: Settings | None = None, *, level: Level = "4.1.2"
     ) -> tuple[DiskRaftLog, ElectionState | None]:
-        """The log, recovered, of `level`, and the last election that was stored; the caller closes the log."""
+        """The recovered log, with the rules of `level`, and the stored election; the caller closes the log."""
         log = self.open_log(settings, level)
         try:
             with Refusals(self.folder):
@@ -130,7 +130,7 @@ class RaftDirectory:
             raise
 
     def open_log(self, settings: Settings | None, level: Level) -> DiskRaftLog:
-        """The log alone, recovered."""
+        """The recovered log, with the rules of `level`; the caller closes it."""
         return DiskRaftLog(self.folder, settings, level=level, files=self._files)
 
     def _check_topic_id(self) -> None:
@@ -141,18 +141,18 @@ class RaftDirectory:
             raise StorageError(f"{path}: topic_id is {topic_id}, not the metadata's {METADATA_TOPIC_ID}")
 
     def read_election(self) -> ElectionState | None:
-        """The last one that was stored, None before there is one."""
+        """The election that was stored last; None if none was stored."""
         return read_election(self.folder, self._files)
 
     def store_election(self, election: ElectionState, kraft_version: int) -> None:
-        """Durable when it returns; after a crash in between, the one before is there."""
+        """Writes the election to quorum-state; durable on return. A crash leaves the old or the new content."""
         data = _bytes_of(election, min(kraft_version, 1), self._voters)
         with Refusals(self.folder):
             write_formatted(self._quorum_state, data, self._files)
 
 
 def read_election(folder: Path, files: FileSystem = OS) -> ElectionState | None:
-    """The stored election state of a log's folder; None without a file. StorageError names the file and the fault."""
+    """The election in a folder's quorum-state; None without the file. A StorageError names the file and its fault."""
     path = path_in(folder, QUORUM_STATE)
     if not is_there(path, files):
         return None
@@ -160,7 +160,7 @@ def read_election(folder: Path, files: FileSystem = OS) -> ElectionState | None:
         return _election_of(read_bytes(path, files=files))
 
 
-# Kept: a file is read as it was written or read before, and of one election many nodes' files say the same.
+# Both are cached: a file is read again after it was written or read, and many nodes store the same election.
 
 
 @lru_cache(maxsize=64)
@@ -172,7 +172,7 @@ def _election_of(data: bytes) -> ElectionState:
 
 @lru_cache(maxsize=64)
 def _bytes_of(election: ElectionState, version: int, voters: tuple[int, ...]) -> bytes:
-    """The content of quorum-state in that version; `voters` are the static voters, which version 0 names."""
+    """The content of quorum-state in `version`; `voters` are the static voters, which only version 0 has."""
     voted = election.voted or ReplicaKey(_UNKNOWN)
     state = QuorumStateData(leader_id=election.leader_id, leader_epoch=election.epoch, voted_id=voted.id)
     if version:
@@ -183,15 +183,15 @@ def _bytes_of(election: ElectionState, version: int, voters: tuple[int, ...]) ->
 
 
 class DirectoryElections(NamedTuple):
-    """The file `quorum-state`, where a node keeps its epoch and its vote."""
+    """Reads and writes a directory's quorum-state, where a node stores its epoch and its vote."""
 
     directory: RaftDirectory
     at_start: ElectionState | None
 
     def read(self) -> ElectionState | None:
-        """The one at the start."""
+        """The election that was stored when the node started."""
         return self.at_start
 
     def write(self, election: ElectionState, kraft_version: int) -> None:
-        """Durable when it returns."""
+        """Stores an election; durable on return."""
         self.directory.store_election(election, kraft_version)

@@ -1,4 +1,4 @@
-"""New metadata directories, as `kafka-storage format` makes them (Formatter, StorageTool)."""
+"""Formats metadata directories and brokers' log directories, as `kafka-storage format` (Formatter, StorageTool)."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -40,14 +40,14 @@ def format_directory(
     now_ms: int | None = None,
     files: FileSystem = OS,
 ) -> RaftDirectory:
-    """Makes a directory for a node that has none yet; the ids that are not given are drawn.
+    """Formats a metadata directory for a new node; generates the ids that are not given.
 
-    `without_cluster_id`: the first leader makes it (KIP-595), which Kafka's own nodes do not know how to do.
-    `now_ms`: the time stamp of what is written, the wall clock's if it is not given.
-    `features`: their levels, `metadata.version` among them; those of level 0 are left out. `initial_voters`: those of a
-    dynamic quorum, written as snapshot 0-0; if the node is one of them, the directory gets the id that is named there.
-    A node of static voters, and one that joins a dynamic quorum later, has none. `credentials`: the cluster's first
-    users. Raises StorageError for a directory that is formatted, and for invalid ids and levels.
+    `without_cluster_id`: the first leader generates the cluster id (KIP-595), which Kafka's own nodes cannot do.
+    `now_ms`: the timestamp of the written records; the present time if not given.
+    `features`: levels by name, with `metadata.version`; level 0 is left out. `initial_voters`: the voters of a dynamic
+    quorum, written as snapshot 0-0; if the node is among them, the directory gets the id that they name. Leave them
+    empty for static voters, and for a node that joins a dynamic quorum later. `credentials`: SCRAM users of the new
+    cluster. Raises StorageError for a directory that is already formatted, and for invalid ids and levels.
     """
     meta_path = path / META_PROPERTIES
     if node_id < 0:
@@ -72,17 +72,18 @@ def format_directory(
         write_bootstrap(path, [*_feature_records(features), *users], time_ms=time_ms, files=files)
         if initial_voters:
             _write_voters(path, initial_voters, time_ms, files)
-        write_meta_properties(meta_path, meta, files)  # Last: with it, the directory is formatted.
+        write_meta_properties(meta_path, meta, files)  # Written last: the directory counts as formatted from now on.
     return RaftDirectory(path, files=files)
 
 
 def format_log_directories(
     paths: Sequence[Path], *, node_id: int, cluster_id: str, passes_over_formatted: bool = False, files: FileSystem = OS
 ) -> dict[Path, Uuid]:
-    """Makes the directories of a broker: each gets a `meta.properties` with an id of its own (KIP-858).
+    """Formats the log directories of a broker: each gets a `meta.properties` with its own directory id (KIP-858).
 
-    Returns the ids of those that it made. `passes_over_formatted`: some may be this node's already, as after a disk was
-    replaced. StorageError for one that is formatted, or is another node's or cluster's; then none is made.
+    Returns the ids of the newly formatted directories. `passes_over_formatted`: skip directories that are already
+    formatted for this node, as after a disk was replaced. Otherwise a formatted directory raises StorageError, as does
+    always a directory of another node or cluster; then nothing is written.
     """
     formatted: dict[Path, MetaProperties] = {}
     for path in paths:
@@ -103,7 +104,7 @@ def format_log_directories(
 
 
 def _feature_records(features: Mapping[str, int]) -> list[bytes]:
-    """`metadata.version` before the others, which go by name (BootstrapMetadata.fromVersions)."""
+    """The FeatureLevelRecords: `metadata.version` first, then the others by name (BootstrapMetadata.fromVersions)."""
     names = [METADATA_VERSION, *sorted(name for name in features if name != METADATA_VERSION and features[name])]
     return [encode_metadata_record(FeatureLevelRecord(name=name, feature_level=features[name]), 0) for name in names]
 

@@ -1,10 +1,10 @@
-"""Recovers a metadata log after a crash: cuts it after the last whole batch, and rebuilds its indexes and epochs.
+"""Recovers a metadata log after a crash: truncates it after the last whole batch, rebuilds its indexes and epochs.
 
-Bytes after the recovery point are all checked, and the log ends at the first damaged batch. Bytes below that point
-were durable before it was written, so that no crash damages them. Cutting them off silently would lose what this
-replica has acknowledged. A whole batch after damage is never cut off (`holes.py`). A whole log that ends below the
-recovery point was cut by a process that keeps no such point, such as a Kafka controller that took the directory over.
-The recovery point then moves down, as Kafka's does.
+All bytes after the recovery point are checked, and the log ends before the first damaged batch. Bytes below the point
+were durable before the point was written, so no crash damages them. Truncating them would lose records that this
+replica has acknowledged, so such damage is an error. A whole batch after damage is never removed (`holes.py`). A log
+without damage that ends below the recovery point was truncated by a process that does not store the point, such as a
+Kafka controller that used the directory. The recovery point is then lowered, as in Kafka.
 
 Source: LogLoader (recoverLog), LogSegment.recover.
 """
@@ -29,19 +29,19 @@ from kcore.storage.log.segment import Segment, base_offset_of
 from kcore.storage.log.segmented_log import remove_indexes
 from kcore.wire.record_batch import Integer, RecordBatches, scan_batches, steps_of
 
-FEW_BYTES: Final = 1 << 12  # Up to this size, reading header by header is faster than columns.
+FEW_BYTES: Final = 1 << 12  # Up to this size of a segment, single headers are read faster than columns.
 LEFT_BEHIND: Final = (".deleted", ".part", ".tmp")  # Suffixes of files that a crash left unfinished or undeleted.
 
 
 def remove_left_behind(folder: Path, files: FileSystem = OS) -> None:
-    """Files that were being written or removed when the process ended."""
+    """Deletes files that were being written or deleted when the process ended."""
     for name in files.names(folder):
         if name.endswith(LEFT_BEHIND):
             files.unlink(folder / name)
 
 
 class Found(NamedTuple):
-    """In a segment: its indexes, if they can be believed, and its batches from the last one on that these know of."""
+    """The content of a recovered segment: its indexes, if valid, and its batches from the last indexed batch on."""
 
     offsets: OffsetIndex | None
     times: TimeIndex | None
@@ -49,20 +49,21 @@ class Found(NamedTuple):
 
 
 class Recovered(NamedTuple):
-    """Where a log ends, and its last segment, if it was found whole."""
+    """The result of a recovery: the log's end, the content of the last segment if it was whole, and the epochs."""
 
     end_offset: int
     last: Found | None
-    epochs: EpochCache  # As the file beside the segments has them now.
+    epochs: EpochCache  # The present content of leader-epoch-checkpoint.
 
 
 def recover(
     folder: Path, recovery_point: int, index_interval_bytes: int, files: FileSystem = OS, *, set_aside: bool = False
 ) -> Recovered | None:
-    """Makes a folder's log whole again, which may end below `recovery_point`; None without segments.
+    """Repairs a folder's log, which may then end below `recovery_point`; None without segments.
 
-    Segments that lie below `recovery_point` are looked at at their ends alone. StorageError names the file and the
-    position of damage below it, and of a hole, unless `set_aside`: then what follows the hole is renamed.
+    In segments below `recovery_point`, checks only the batches from the last index entry on. For damage below the
+    recovery point and for a hole, a StorageError names the file and the position. With `set_aside`, the files after a
+    hole are renamed instead.
     """
     paths = segment_files(folder, files)
     if not paths:
@@ -74,10 +75,10 @@ def recover(
 
 
 def sync_segments(folder: Path, recovery_point: int, files: FileSystem = OS) -> None:
-    """Makes all bytes after `recovery_point` durable, and the last segment in any case.
+    """Makes all segments with bytes after `recovery_point` durable, and always the last segment.
 
-    A killed process may have left unsynced batches with the operating system, where a power cut loses them. But the
-    node that starts now reports them as durable to its leader and to candidates.
+    A killed process may have left unsynced batches in the operating system's cache, where a power cut would lose them.
+    But the node that starts now reports these batches as durable to its leader and to candidates.
     """
     paths = segment_files(folder, files)
     for path, next_path in zip_longest(paths, paths[1:]):
@@ -86,7 +87,7 @@ def sync_segments(folder: Path, recovery_point: int, files: FileSystem = OS) -> 
 
 
 class _Recovery:
-    """Goes through the segments in order; `end_offset` is where the log ends so far."""
+    """Checks the segments in order; `end_offset` is the end of the batches that were checked so far."""
 
     def __init__(
         self, paths: list[Path], recovery_point: int, interval_bytes: int, files: FileSystem, *, set_aside: bool
@@ -96,7 +97,7 @@ class _Recovery:
         self._bases = [base_offset_of(path) for path in paths]
         self.end_offset, self._epoch = self._bases[0], -1
         self.last: Found | None = None
-        self.seen: list[tuple[int, int]] = []  # Offsets, and the epochs of the batches there.
+        self.seen: list[tuple[int, int]] = []  # Base offset and epoch of batches that begin an epoch or end a segment.
 
     def run(self) -> None:
         for at, path in enumerate(self._paths):
@@ -110,13 +111,13 @@ class _Recovery:
                 return
 
     def _mend(self, at: int, position: int, reason: str, *, is_lost: bool) -> None:
-        """Ends the log at this position of the segment in row `at` of the paths, unless there is a hole."""
+        """Ends the log at `position` in the segment `self._paths[at]`; raises StorageError as `holes.mend` does."""
         damage = Damage(self._paths[at], position, self.end_offset, reason, self._recovery_point)
         mend(damage, self._paths[at + 1 :], set_aside=self._set_aside, is_lost=is_lost, files=self._files)
         self.last = None
 
     def _recover_segment(self, at: int, path: Path) -> bool:
-        """False if the log ends in it."""
+        """Recovers the segment `self._paths[at]`; returns False if the log ends in this segment."""
         next_base = None if at + 1 == len(self._paths) else self._bases[at + 1]
         settled = self._recovery_point if next_base is None else min(self._recovery_point, next_base)
         with Segment(path, self._files) as segment:
@@ -124,7 +125,7 @@ class _Recovery:
             begin = int(index.positions[-1]) if index is not None and len(index.positions) else 0
             known = self.end_offset, self._epoch
             batches, position = self._go_through(segment, begin)
-            if position == begin > 0:  # The last batch in the index is damaged: the log ends before it.
+            if position == begin > 0:  # The batch of the last index entry is damaged: check the whole segment.
                 index, (self.end_offset, self._epoch) = None, known
                 batches, position = self._go_through(segment, 0)
             size = len(segment)
@@ -143,13 +144,13 @@ class _Recovery:
         return position == size
 
     def _is_lost(self, is_damaged: bool, settled: int, next_base: int | None) -> bool:
-        """Whether durable batches are lost; the last segment may end early, as long as it is whole."""
+        """Whether durable batches are lost. An undamaged last segment may end below the recovery point."""
         if self.end_offset < settled:
             return is_damaged or next_base is not None
         return settled == next_base and (is_damaged or self.end_offset > settled)
 
     def _go_through(self, segment: Segment, begin: int) -> tuple[RecordBatches | list[StoredBatch], int]:
-        """The whole batches from the one at `begin` on, and the position after them."""
+        """The batches from position `begin` on, and the position after the last valid batch."""
         if len(segment) - begin <= FEW_BYTES:
             return self._go_through_few(segment.data[begin:], begin)
         batches = scan_batches(segment.data, start=begin, stop=True)
@@ -177,14 +178,14 @@ class _Recovery:
 
 
 def _whole(batches: RecordBatches | list[StoredBatch], end_offset: int, epoch: int) -> int:
-    """How many batches are, from the first on: their CRC right, offsets and epochs going on."""
-    if isinstance(batches, list):  # Up to the first one whose CRC is wrong.
+    """How many leading batches are valid: the CRC matches, the offsets continue, and the epochs do not decrease."""
+    if isinstance(batches, list):  # `split_batches` has ended the list before the first wrong CRC.
         for row, batch in enumerate(batches):
             if batch.base_offset != end_offset or batch.epoch < epoch:
                 return row
             end_offset, epoch = batch.last_offset + 1, batch.epoch
         return len(batches)
-    epochs = batches.partition_leader_epoch  # The CRC is not about it.
+    epochs = batches.partition_leader_epoch  # The CRC does not cover the epoch.
     ends = batches.last_offset + 1
     goes_on = batches.base_offset == _behind(end_offset, ends)
     rises = epochs >= _behind(epoch, epochs)
@@ -193,7 +194,7 @@ def _whole(batches: RecordBatches | list[StoredBatch], end_offset: int, epoch: i
 
 
 def _reason(segment: Segment, position: int, end_offset: int) -> str:
-    """Why no batch of `end_offset` begins at that position."""
+    """The reason, in words, why no valid batch with base offset `end_offset` begins at `position`."""
     found = scan_batches(segment.data, start=position, limit=1, stop=True)
     if not len(found):
         return "the last batch is cut off or its length is damaged"
@@ -205,7 +206,7 @@ def _reason(segment: Segment, position: int, end_offset: int) -> str:
 
 
 def _behind(first: int, values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
-    """That number, and the values but the last: of a few, `np.concatenate` takes several times as long."""
+    """`first`, then all values but the last. For a few values, `np.concatenate` takes several times as long."""
     moved = np.empty_like(values)
     moved[:1] = first
     moved[1:] = values[:-1]
@@ -213,7 +214,7 @@ def _behind(first: int, values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
 
 
 def _right_index(segment: Segment, below: int) -> OffsetIndex | None:
-    """The segment's index if it can be believed: whole, only of batches below that offset, and its last one there."""
+    """The segment's index if it is valid: readable, without entries at `below` or above, and its last entry fits."""
     try:
         index = segment.offset_index
         times = segment.time_index if index is not None else None
@@ -229,10 +230,10 @@ def _right_index(segment: Segment, below: int) -> OffsetIndex | None:
 
 
 def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int, files: FileSystem) -> EpochCache:
-    """The leader epochs of the file below `end_offset`, or those of the batches if the file is missing or wrong.
+    """The leader epochs in leader-epoch-checkpoint below `end_offset`; read from the batches if the file is wrong.
 
-    Adds epochs of the first segment from before the log's start: the log begins with that segment now, and would have
-    no epoch after a truncation to the start.
+    Adds the epochs of the first segment's batches if it begins below the first epoch's start offset. The log begins
+    with that segment now, and would have no epoch after a truncation to its start.
     """
     path, segments = path_in(folder, LEADER_EPOCHS), segment_files(folder, files)
     try:

@@ -1,6 +1,6 @@
-"""The snapshots beside a metadata log: written under another name, whole and durable under their own (KIP-630).
+"""The snapshots in a metadata log's folder (KIP-630). An incomplete snapshot has another name than a complete one.
 
-A snapshot that is damaged when the folder is opened does not count: an older one and the log may do without it.
+A snapshot that is damaged when the folder is opened is ignored: an older snapshot and the log may have its records.
 """
 
 import logging
@@ -22,19 +22,19 @@ DELETED: Final = ".deleted"
 
 
 class RaftSnapshots:
-    """A folder's snapshots. OSError where the disk fails; RaftLogError for one that was not begun.
+    """A folder's snapshots. Raises OSError if the disk fails, RaftLogError for a snapshot that was not begun.
 
-    StorageError if two of them cannot be of one log.
+    Raises StorageError at the start if two snapshots cannot be of one log.
     """
 
     def __init__(self, folder: Path, files: FileSystem = OS) -> None:
         self._folder, self._files = folder, files
         found = [OffsetAndEpoch(*each) for each in snapshots_in(folder, files)]
         reasons = {each: why_damaged(self._path(each), files) for each in found}
-        self.damaged = {each: why for each, why in reasons.items() if why is not None}  # By snapshot: the fault.
+        self.damaged = {each: why for each, why in reasons.items() if why is not None}  # The fault by snapshot.
         self._set(sorted((each for each in found if each not in self.damaged), key=age))
         check_one_history(folder, self._by_age)
-        self._begun: dict[OffsetAndEpoch, int] = {}  # File descriptors.
+        self._begun: dict[OffsetAndEpoch, int] = {}  # The file descriptors of incomplete snapshots.
 
     def why_damaged(self, snapshot: OffsetAndEpoch) -> str:
         """The path of a damaged snapshot, and its fault."""
@@ -48,7 +48,7 @@ class RaftSnapshots:
             sync_folder(self._folder, self._files)
 
     def set_aside_older(self, latest: OffsetAndEpoch, segments: list[Path], end_offset: int) -> None:
-        """Keeps the segments of a log that gives way to `latest`, and older snapshots, under other names."""
+        """Renames the segments of a log that snapshot `latest` replaces, and older snapshots, so that none is lost."""
         if not any(map(self._files.size_of, segments)):
             return
         older = self.older_than(latest)
@@ -66,7 +66,7 @@ class RaftSnapshots:
 
     @property
     def by_age(self) -> list[OffsetAndEpoch]:
-        """The whole ones, oldest first."""
+        """The complete, undamaged snapshots, oldest first."""
         return self._by_age[:]
 
     def _set(self, by_age: list[OffsetAndEpoch]) -> None:
@@ -97,7 +97,7 @@ class RaftSnapshots:
         self._begun[snapshot] = self._files.open(self._path(snapshot, PARTIAL), flags, 0o644)
 
     def append(self, snapshot: OffsetAndEpoch, data: bytes) -> int:
-        """The size so far. After an error nothing of `data` is there."""
+        """Appends bytes to an incomplete snapshot; returns its size so far. After an error no byte is appended."""
         file = self._begun_file(snapshot)
         size = self._files.size(file)
         try:
@@ -108,11 +108,11 @@ class RaftSnapshots:
         return size + len(data)
 
     def duplicate(self, snapshot: OffsetAndEpoch) -> int:
-        """Another file descriptor of one that was begun, which the caller closes."""
+        """Another file descriptor of an incomplete snapshot; the caller closes it."""
         return self._files.dup(self._begun_file(snapshot))
 
     def freeze(self, snapshot: OffsetAndEpoch) -> None:
-        """Read only from here on, as Kafka has it, and durable, its name too."""
+        """Completes a snapshot: makes its bytes and its name durable and, as in Kafka, its file read-only."""
         file = self._begun_file(snapshot)
         self._files.fsync(file)
         self._files.protect(file)
@@ -128,7 +128,7 @@ class RaftSnapshots:
         return self._begun[snapshot]
 
     def drop(self, snapshot: OffsetAndEpoch) -> None:
-        """Closes and removes an incomplete snapshot; does nothing if there is none of that id."""
+        """Closes and removes an incomplete snapshot; no effect if there is no incomplete snapshot of that id."""
         if snapshot in self._begun:
             self._close(snapshot)
             remove(self._path(snapshot, PARTIAL), self._files)
@@ -138,7 +138,7 @@ class RaftSnapshots:
             self._files.close(file)
 
     def forget(self, gone: set[OffsetAndEpoch]) -> None:
-        """Removes these: first, of all of them, the name, so that none is offered that is half gone."""
+        """Deletes snapshots. Renames all of them first, so that a crash leaves no snapshot that is partly deleted."""
         if not gone:
             return
         self._set([each for each in self._by_age if each not in gone])
@@ -152,7 +152,7 @@ class RaftSnapshots:
         return {each for each in self._by_age if age(each) < age(snapshot)}
 
     def below(self, offset: int) -> set[OffsetAndEpoch]:
-        """The snapshots that end before that offset."""
+        """The snapshots that end before `offset`."""
         return {each for each in self._by_age if each.offset < offset}
 
     def close(self) -> None:

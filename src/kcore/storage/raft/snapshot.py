@@ -1,4 +1,7 @@
-"""Snapshots of a metadata log (KIP-630): `<end offset>-<epoch>.checkpoint`, batches between a header and a footer."""
+"""Reads and writes snapshots of a metadata log (KIP-630): `<end offset>-<epoch>.checkpoint`.
+
+The batches of a snapshot are between a header and a footer.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,13 +28,13 @@ BOOTSTRAP: Final = "bootstrap.checkpoint"
 SUFFIX: Final = ".checkpoint"
 HEADER: Final = "SNAPSHOT_HEADER"
 FOOTER: Final = "SNAPSHOT_FOOTER"
-BATCH_BYTES: Final = 1 << 20  # Values a batch; Kafka's batches hold at most 8 MiB.
+BATCH_BYTES: Final = 1 << 20  # Bytes of the values in a written batch; Kafka's batches have at most 8 MiB.
 _MOST_OFFSET, _MOST_EPOCH = 2**63 - 1, 2**31 - 1
 _NAME: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 
 
 class SnapshotId(NamedTuple):
-    """What a snapshot holds: all records below an offset, and the epoch of the last of them."""
+    """A snapshot's id: the snapshot has all records below `end_offset`, and `epoch` is the last record's epoch."""
 
     end_offset: int
     epoch: int
@@ -43,9 +46,9 @@ class SnapshotId(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def snapshot_id(name: str) -> SnapshotId | None:
-    """The id in a file's name; None for other files, unfinished snapshots among them, and for invalid ids.
+    """The id in a file's name; None for other files, as incomplete snapshots, and for invalid ids.
 
-    Kept: a start asks the same few names again.
+    Cached: a start parses the same few names several times.
     """
     match = _NAME.fullmatch(name)
     found = SnapshotId(int(match[1]), int(match[2])) if match else None
@@ -53,13 +56,13 @@ def snapshot_id(name: str) -> SnapshotId | None:
 
 
 def age(snapshot: tuple[int, int]) -> tuple[int, int]:
-    """Orders snapshots (offset, epoch): the epoch goes first (OffsetAndEpoch)."""
+    """The sort key of a snapshot (offset, epoch): the epoch comes before the offset (OffsetAndEpoch)."""
     offset, epoch = snapshot
     return epoch, offset
 
 
 def check_one_history(folder: Path, snapshots: Iterable[tuple[int, int]]) -> None:
-    """StorageError if two snapshots (offset, epoch) cannot be of one log: a later epoch has a later offset."""
+    """Raises StorageError if two snapshots (offset, epoch) cannot be of one log: a later epoch has a later offset."""
     for older, newer in pairwise(sorted(snapshots, key=age)):
         if older[0] >= newer[0]:
             names = f"{SnapshotId(*older).file_name} and {SnapshotId(*newer).file_name}"
@@ -67,15 +70,15 @@ def check_one_history(folder: Path, snapshots: Iterable[tuple[int, int]]) -> Non
 
 
 def snapshots_in(folder: Path, files: FileSystem = OS) -> list[SnapshotId]:
-    """The finished snapshots in a folder, by end offset and epoch."""
+    """The ids of the complete snapshots in a folder, sorted by end offset, then epoch."""
     return sorted(found for name in files.names(folder) if (found := snapshot_id(name)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """One snapshot: raft's own records apart, the state machine's as their bytes."""
+    """The content of one snapshot: raft's control records as messages, the state machine's records undecoded."""
 
-    id: SnapshotId | None  # None for bootstrap.checkpoint, and whatever else is named otherwise.
+    id: SnapshotId | None  # None if the file's name has no id, as bootstrap.checkpoint.
     header: SnapshotHeaderRecord
     kraft_version: KRaftVersionRecord | None
     voters: VotersRecord | None
@@ -87,7 +90,7 @@ class Snapshot:
 
 
 def read_snapshot(path: Path) -> Snapshot:
-    """A whole snapshot. StorageError if it lacks its header or, not finished, its footer; DecodeError if it is torn."""
+    """Reads a snapshot. Raises StorageError without a header or a footer, DecodeError for a torn file."""
     with naming(path):
         records = decode_records(map_file(path))
         found: dict[str, Any] = {
@@ -110,9 +113,10 @@ def read_snapshot(path: Path) -> Snapshot:
 
 
 def why_damaged(path: Path, files: FileSystem = OS) -> str | None:
-    """What keeps a snapshot from being loaded, in words; None for a whole one.
+    """The reason, in words, why a snapshot cannot be loaded; None if it can.
 
-    A snapshot begins with its header and ends with its footer, and each CRC is right. Kafka loads one without a footer.
+    A whole snapshot begins with a header, ends with a footer, and has only matching CRCs. Kafka does not require a
+    footer.
     """
     data = map_file(path, files)
     try:
@@ -135,7 +139,10 @@ def why_damaged(path: Path, files: FileSystem = OS) -> str | None:
 
 
 def _control_of(data: bytes | mmap, batches: RecordBatches, row: int) -> str | None:
-    """The type of the control record that begins the header's batch, or ends the footer's; None for data."""
+    """The type of the first control record of the first batch (row 0), or of the last one of the last batch (row -1).
+
+    None for a batch of data.
+    """
     if not batches.attributes[row] & CONTROL:
         return None
     begin = int(batches.position[row])
@@ -155,7 +162,7 @@ def write_snapshot(
     batch_bytes: int = BATCH_BYTES,
     files: FileSystem = OS,
 ) -> Path:
-    """Writes a snapshot of these records' values, whole or not at all; returns its path."""
+    """Writes a snapshot of records with these values atomically; returns its path. Times are in ms since 1970."""
     path = folder / snapshot.file_name
     header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_log_timestamp)
     begin = [("SNAPSHOT_HEADER", header), ("KRAFT_VERSION", kraft_version), ("KRAFT_VOTERS", voters)]
@@ -164,7 +171,7 @@ def write_snapshot(
 
 
 def write_bootstrap(directory: Path, values: Iterable[bytes], *, time_ms: int, files: FileSystem = OS) -> Path:
-    """Writes the records that a cluster begins with, as a snapshot of no log (BootstrapDirectory, BatchFileWriter)."""
+    """Writes bootstrap.checkpoint: a snapshot of a new cluster's records (BootstrapDirectory, BatchFileWriter)."""
     path = directory / BOOTSTRAP
     header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=0)
     data = _encode(0, [("SNAPSHOT_HEADER", header)], _batched(values, BATCH_BYTES), time_ms)
@@ -175,7 +182,7 @@ def write_bootstrap(directory: Path, values: Iterable[bytes], *, time_ms: int, f
 def _encode(
     epoch: int, begin: Sequence[tuple[str, Data | None]], batches: Iterable[list[bytes]], time_ms: int
 ) -> bytes:
-    """A snapshot's bytes: a batch of control records, those of the state machine, a batch of the footer."""
+    """A snapshot's bytes: a batch of control records, the state machine's batches, a batch with the footer."""
     offset, data = 0, bytearray()
 
     def add(records: list[tuple[bytes | None, bytes]], control: bool) -> None:
@@ -192,12 +199,12 @@ def _encode(
 
 
 def _control(name: str, message: Data) -> tuple[bytes, bytes]:
-    """Key and value; the key is a version, 0, and the type (ControlRecordTypeSchema)."""
+    """A control record's key and value; the key has version 0 and the type (ControlRecordTypeSchema)."""
     return CONTROL_TYPES.index(name).to_bytes(4), encode(message, 0)
 
 
 def _batched(values: Iterable[bytes], most: int) -> Iterator[list[bytes]]:
-    """The values in lists of about `most` bytes."""
+    """The values in lists of at most `most` bytes, or of one larger value."""
     batch: list[bytes] = []
     size = 0
     for value in values:

@@ -1,7 +1,7 @@
 """Records of `__consumer_offsets` and `__transaction_state` as JSON, as kafka-dump-log's decoders show them.
 
-A key is its type, an int16, and a message of version 0; a value is its version, an int16, and a message. A record
-without a value deletes what the key names (CoordinatorRecordSerde).
+A key has its type, an int16, and a message of version 0; a value has its version, an int16, and a message. A record
+without a value deletes the state of its key (CoordinatorRecordSerde).
 """
 
 from base64 import b64decode
@@ -45,18 +45,18 @@ OFFSETS: Final[Types] = {
     22: (group.MemberKey, streams.StreamsGroupCurrentMemberAssignmentValue),
     23: (group.GroupKey, streams.StreamsGroupTopologyValue),
 }
-_CONSUMER: Final = "consumer"  # The protocol type whose members' bytes are known.
+_CONSUMER: Final = "consumer"  # The protocol type whose member metadata and assignments can be decoded.
 
 
 class DecodedRecord(NamedTuple):
-    """A record's key and value as JSON; a value of None is a deletion."""
+    """A record's key and value as JSON; a value of None deletes the key's state."""
 
     key: dict[str, Any]
     value: dict[str, Any] | None
 
 
 def coordinator_json(record: Record, types: Types) -> DecodedRecord | int:
-    """The decoded record, or the number of its type where that is unknown here. DecodeError if it is none of them."""
+    """The decoded record, or the number of its type if `types` lacks it. Raises DecodeError for invalid bytes."""
     if record.key is None:
         raise DecodeError("a record without a key", 0)
     number = _number(record.key, "key")
@@ -75,7 +75,7 @@ def coordinator_json(record: Record, types: Types) -> DecodedRecord | int:
 
 
 def _more(value: Data, version: int) -> dict[str, Any]:
-    """Fields that the message's own JSON lacks: messages within members' bytes, and a struct in an unknown tag."""
+    """Fields that the message's own JSON lacks: messages inside bytes of members, and a struct in an unknown tag."""
     if isinstance(value, group.GroupMetadataValue) and value.protocol_type == _CONSUMER:
         members = to_json(value, version)["members"]
         for member in members:
@@ -102,7 +102,7 @@ def _number(data: bytes, what: str) -> int:
 
 
 def _protocol(base64: str, kind: type[Data]) -> Any:
-    """The decoded bytes of a member; undecodable bytes as they are."""
+    """A message inside a member's bytes as JSON; the unchanged text `base64` if it cannot be decoded."""
     data = b64decode(base64)
     try:
         version = _number(data, kind.__name__)

@@ -1,7 +1,7 @@
-"""Where two replicas of a partition differ on disk: found by leader epochs first, then by bytes.
+"""Finds the first difference between two replicas of a partition on disk, by leader epochs and by bytes.
 
-A follower stores its leader's batches as they are, so replicas are equal byte for byte, however their segments are cut.
-Compaction of one of them makes it differ.
+A follower stores its leader's batches unchanged, so replicas have equal bytes, even if their segments begin at other
+offsets. Compaction of one replica makes the bytes differ.
 """
 
 import os
@@ -27,7 +27,7 @@ from kcore.wire.records import decode_records
 
 @dataclass(slots=True)
 class Place:
-    """A place in the replica's log: the segment by number, and the position in it."""
+    """A position in a replica's log: the number of the segment, and the byte in the segment."""
 
     segment: int
     position: int
@@ -35,13 +35,13 @@ class Place:
 
 @lru_cache(64)
 def _epochs_of(data: bytes) -> tuple[EpochEntry, ...]:
-    """A checkpoint's entries, cached: most replicas have equal checkpoints."""
+    """The entries of a leader-epoch-checkpoint, cached: most replicas have equal files."""
     return tuple(parse_leader_epochs(text_of(data)))
 
 
 @dataclass(slots=True)
 class Replica:
-    """The files of one partition's folder: one pass over it, and no file opened early, since there may be thousands."""
+    """The files of one partition's folder. Lists it once, and opens segments when needed: it may have thousands."""
 
     folder: str
     files: list[str] = field(init=False)  # Paths of the segments.
@@ -63,7 +63,7 @@ class Replica:
             raise StorageError(f"{self.folder}: no segment there")
         found.sort()
         if found[-1][0] >> 63:
-            base_offset_of(Path(found[-1][1]))  # Marks an invalid entry: no offset is that large.
+            base_offset_of(Path(found[-1][1]))  # Raises StorageError: no offset is that large.
         self.base_offsets, self.files, self.sizes = (list(column) for column in zip(*found, strict=True))
         with naming(os.path.join(self.folder, LEADER_EPOCHS)):
             self.epochs = EpochCache()
@@ -71,7 +71,7 @@ class Replica:
         self.bytes_read += len(epochs)
 
     def place_of(self, offset: int) -> Place:
-        """The position of the first batch that reaches `offset` or is above it; the end if none does."""
+        """The place of the first batch whose last offset is at least `offset`; the log's end if there is none."""
         number = bisect_right(self.base_offsets, offset) - 1
         if number < 0 or offset == self.base_offsets[number]:
             return self.settled(Place(max(number, 0), 0))
@@ -83,17 +83,17 @@ class Replica:
         return self.settled(Place(number, begin + int([*batches.position, batches.end][at])))
 
     def settled(self, place: Place) -> Place:
-        """The same place, at the beginning of the next segment rather than at the end of one."""
+        """The same place, expressed as the start of the next segment if it is the end of a segment."""
         while place.position == self.sizes[place.segment] and place.segment + 1 < len(self.files):
             place = Place(place.segment + 1, 0)
         return place
 
     def rest(self, place: Place) -> int:
-        """Bytes from there to the segment's end."""
+        """The number of bytes from `place` to its segment's end."""
         return self.sizes[place.segment] - place.position
 
     def batch_begin(self, place: Place) -> int:
-        """Where the batch begins that holds that byte; if the bytes before are no batches, where they cease to be."""
+        """The position at which the batch with the byte at `place` begins, or at which damage before it begins."""
         with Segment(Path(self.files[place.segment])) as segment:
             index = self._index(segment)
             entry = index.entry_before(place.position) if index else -1
@@ -102,7 +102,7 @@ class Replica:
         return begin + batches.end
 
     def batch_at(self, place: Place) -> tuple[RecordBatches, bytes]:
-        """The one batch that begins there, with its bytes; none and nothing if there is no whole batch."""
+        """The batch that begins at `place` and its bytes; no row and no bytes if there is no whole batch."""
         with Segment(Path(self.files[place.segment])) as segment:
             begin = place.position
             length = int.from_bytes(segment.data[begin + 8 : begin + LENGTH_END], signed=True)
@@ -113,7 +113,7 @@ class Replica:
         return batches, data
 
     def _index(self, segment: Segment) -> OffsetIndex | None:
-        """The offset index; none if there is none that can be read, which costs time and no more."""
+        """The offset index; None if it is missing or unreadable; reads are then slower."""
         try:
             index = segment.offset_index
         except StorageError:
@@ -123,7 +123,7 @@ class Replica:
         return index
 
     def _window(self, segment: Segment, offset: int) -> tuple[int, int]:
-        """Between which positions the batch begins that reaches `offset`: two index entries, or the whole segment."""
+        """The range of positions in which the batch with `offset` begins: between index entries, or the segment."""
         begin: int | None = 0
         end: int | None = len(segment)
         if index := self._index(segment):
@@ -133,7 +133,7 @@ class Replica:
         return (0, len(segment)) if begin is None or end is None else (begin, end)
 
     def _indexed(self, segment: Segment, index: OffsetIndex, entry: int) -> int | None:
-        """Where the entry's batch begins; None if it is not the one that the index says (a crash may leave such)."""
+        """The position of an index entry's batch; None if the entry is wrong, as it may be after a crash."""
         position = int(index.positions[entry])
         header = segment.data[position : position + HEADER_END]
         self.bytes_read += len(header)
@@ -148,14 +148,14 @@ class Replica:
 
 Read = Literal["bytes", "headers", "epochs"]
 READS: Final[tuple[Read, ...]] = get_args(Read)
-_BATCHES: Final = 1 << 14  # Headers of each file at a time.
+_BATCHES: Final = 1 << 14  # Headers of each file that are compared per step.
 _COMPARED: Final = tuple(name for name, _ in BATCH_COLUMNS if name not in ("position", "crc_matches"))
-_CHUNK: Final = 1 << 18  # Bytes of each file at a time: both stay in the cache while they are compared.
+_CHUNK: Final = 1 << 18  # Bytes of each file that are compared per step; both files' bytes fit into the CPU's cache.
 
-# The fields of a batch that hold for all its records.
+# The fields of a batch that apply to all its records.
 _OF_THE_BATCH: Final = ("partition_leader_epoch", "attributes", "producer_id", "producer_epoch", "base_sequence")
 
-# How many of the next bytes are equal, of as many as both segments have: a, its place, b, its place, how many.
+# (replica a, place in a, replica b, place in b, length): how many of the next `length` bytes are equal.
 _EqualRun = Callable[[Replica, Place, Replica, Place, int], int]
 
 SAME, END, BATCH, MISSING = "same", "end", "batch", "missing"
@@ -172,25 +172,25 @@ class BatchPlace(NamedTuple):
 class Divergence:
     """How two replicas differ.
 
-    `reason` is "same", "end" (only one has records from `offset` on), "batch" (the record at `offset` is the first that
-    differs) or "missing" (only one side has the partition). `offset` is None if no record differs.
+    `reason` is "same", "end" (only one replica has records from `offset` on), "batch" (the first record that differs is
+    at `offset`) or "missing" (only one side has the partition). `offset` is None if no record differs.
     """
 
     offset: int | None
     reason: str
     detail: str = ""
-    epoch_offset: int | None = None  # Where the leader-epoch-checkpoints part, if they do.
+    epoch_offset: int | None = None  # The first offset for which the leader-epoch-checkpoints have other epochs.
     places: tuple[BatchPlace, BatchPlace] | None = None  # In the first and in the second replica.
-    bytes_read: int = 0  # Bytes that were read of both replicas, with checkpoints and indexes.
+    bytes_read: int = 0  # Bytes that were read from both replicas, including checkpoints and indexes.
 
 
 def diverge(folder_a: str | Path, folder_b: str | Path, *, read: Read = "bytes") -> Divergence:
-    """The first offset at which two replicas of a partition differ, from where both have begun.
+    """The first offset at which two replicas of a partition differ, from the higher of their start offsets on.
 
-    `read` says how much is read of what may be equal. "bytes": all of it. "headers": of every batch its header, whose
-    CRC stands for the records; bits that rotted under it stay unseen. "epochs": as headers, but only from where the
-    last epoch begins that both leader-epoch-checkpoints have alike (KIP-101 promises what is before).
-    StorageError for a folder that is no partition's, OSError if one cannot be read.
+    `read` decides what is compared. "bytes": all bytes. "headers": the headers of all batches; a header has the CRC of
+    its records, but records that changed on the disk after they were written are not found. "epochs": the headers from
+    the start of the last epoch that both leader-epoch-checkpoints have; by KIP-101 earlier batches are equal.
+    Raises StorageError for a folder that is no partition's, OSError for an unreadable folder.
     """
     if not isinstance(read, str) or read not in READS:
         raise StorageError(f"read={read!r:.60} is not one of {', '.join(READS)}")
@@ -205,7 +205,7 @@ def diverge(folder_a: str | Path, folder_b: str | Path, *, read: Read = "bytes")
 
 
 def epochs_part(a: EpochCache, b: EpochCache, start: int) -> int | None:
-    """The first offset from `start` on to which two leader-epoch-checkpoints give another epoch; None if none."""
+    """The first offset from `start` on for which two leader-epoch-checkpoints have different epochs, or None."""
     if not a.entries or not b.entries or a.entries == b.entries:
         return None
     begins = {entry.start_offset for entry in (*a.entries, *b.entries) if entry.start_offset > start}
@@ -214,13 +214,13 @@ def epochs_part(a: EpochCache, b: EpochCache, start: int) -> int | None:
 
 
 def _last_common_epoch(a: EpochCache, b: EpochCache, parted: int | None) -> int:
-    """The start offset of the last epoch that both have, before they part."""
+    """The start offset of the last epoch that both checkpoints have, below offset `parted`; 0 if there is none."""
     common = set(a.entries) & set(b.entries)
     return max((entry.start_offset for entry in common if parted is None or entry.start_offset < parted), default=0)
 
 
 def _equal(a: Replica, place_a: Place, b: Replica, place_b: Place, equal_run: _EqualRun) -> tuple[Place, Place]:
-    """The places where the replicas cease to be equal, or where the shorter one ends."""
+    """The places after the equal part of both replicas: at the first difference, or at the end of the shorter log."""
     while length := min(a.rest(place_a), b.rest(place_b)):
         equal = equal_run(a, place_a, b, place_b, length)
         place_a, place_b = (Place(at.segment, at.position + equal) for at in (place_a, place_b))
@@ -231,7 +231,7 @@ def _equal(a: Replica, place_a: Place, b: Replica, place_b: Place, equal_run: _E
 
 
 def _equal_bytes(a: Replica, place_a: Place, b: Replica, place_b: Place, length: int) -> int:
-    """How many of the next `length` bytes are equal. Read, not mapped: that is faster than so many page faults."""
+    """How many of the next `length` bytes are equal. Reads the files, as mapping would cause many page faults."""
     ours, theirs = bytearray(min(length, _CHUNK)), bytearray(min(length, _CHUNK))
     with (
         open_reader(a.files[place_a.segment]) as file_a,
@@ -254,7 +254,7 @@ def _equal_bytes(a: Replica, place_a: Place, b: Replica, place_b: Place, length:
 
 
 def _equal_headers(a: Replica, place_a: Place, b: Replica, place_b: Place, length: int) -> int:
-    """As `_equal_bytes`, of the headers of the batches alone: up to the first batch that differs in its header."""
+    """How many of the next `length` bytes precede the first batch whose header differs; compares only headers."""
     data_a, data_b = map_file(Path(a.files[place_a.segment])), map_file(Path(b.files[place_b.segment]))
     apart, end = place_b.position - place_a.position, place_a.position + length
     at = place_a.position
@@ -281,7 +281,7 @@ def _explained(a: Replica, b: Replica, place_a: Place, place_b: Place, start: in
     if not a.rest(place_a) and not b.rest(place_b):
         return Divergence(None, SAME)
     begin = a.batch_begin(place_a)
-    # Batches of the equal part have the same distances in both replicas.
+    # The equal part has the same length in both replicas, so the batch begins as many bytes earlier in both.
     place_b = Place(place_b.segment, place_b.position + begin - place_a.position)
     place_a = Place(place_a.segment, begin)
     (batch_a, data_a), (batch_b, data_b) = a.batch_at(place_a), b.batch_at(place_b)
@@ -306,9 +306,9 @@ def _explained(a: Replica, b: Replica, place_a: Place, place_b: Place, start: in
 
 
 def _first_other_record(data_a: bytes, data_b: bytes, base_offset: int) -> int:
-    """The offset of the first record that differs between two whole batches; the base offset if none alone does.
+    """The offset of the first record that differs between two whole batches.
 
-    Then it is the batches themselves that differ: their epoch, their producer, how they are compressed.
+    Returns the base offset if the batches' own fields differ, such as epoch or producer, or only their compression.
     """
     try:
         sides = [decode_records(data) for data in (data_a, data_b)]
@@ -324,14 +324,14 @@ def _first_other_record(data_a: bytes, data_b: bytes, base_offset: int) -> int:
 
 
 def _flaws(which: str, replica: Replica, place: Place, batch: RecordBatches) -> list[str]:
-    """The damage of the batch at a place, in words."""
+    """The damage of the batch at `place`, in words; `which` is "first" or "second"."""
     if len(batch):
         return [] if batch.crc_matches[0] else [f"the {which} one's CRC does not match"]
     return [f"the {which} log has {rest} bytes that are no batch"] if (rest := replica.rest(place)) else []
 
 
 def divergence_row(topic: str | None, partition: int | None, found: Divergence) -> dict[str, Any]:
-    """One partition as a row; its columns are `kcore.spark.divergence.SCHEMA`."""
+    """The divergence of one partition as a row of `kcore.spark.divergence.SCHEMA`."""
     return {
         "topic": topic,
         "partition": partition,

@@ -1,4 +1,4 @@
-"""Whole log directories compared: every partition of two brokers' disks, in parallel."""
+"""Compares the log directories of two brokers: all their partitions, in parallel."""
 
 import os
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ from kcore.storage.files import checked_path
 from kcore.storage.log.partition_folder import partition_of, segment_files
 from kcore.storage.tools.diverge import MISSING, Divergence, Read, diverge
 
-_AT_ONCE: Final = 64  # Partitions a thread takes: small ones take less time than handing them over.
+_AT_ONCE: Final = 64  # Partitions per task of a thread: comparing a small partition takes less time than a new task.
 
 
 class Pair(NamedTuple):
-    """A partition and its folder in each log directory; None where that lacks it."""
+    """A partition and its folder in each of two log directories; None if a directory lacks the partition."""
 
     topic: str
     partition: int
@@ -39,7 +39,7 @@ def pairs_in(
 ) -> list[Pair]:
     """The partitions to compare in two log directories: all partitions in order, or the requested ones in their order.
 
-    StorageError for one asked that neither holds.
+    Raises StorageError for a requested partition that neither directory has.
     """
     side_a, side_b = partitions_in(log_dir_a), partitions_in(log_dir_b)
     pairs = []
@@ -52,7 +52,7 @@ def pairs_in(
 
 
 def compare(pairs: Iterable[Pair], read: Read = "bytes") -> list[Divergence]:
-    """How each pair differs. StorageError or OSError, with its path, for a folder that cannot be compared."""
+    """The divergence of each pair. StorageError or OSError, with the path, for a folder that cannot be compared."""
     return [_compared(pair.folder_a, pair.folder_b, read) for pair in pairs]
 
 
@@ -64,7 +64,7 @@ def diverge_log_dirs(
     threads: int | None = None,
     partitions: Iterable[TopicPartition] | None = None,
 ) -> dict[TopicPartition, Divergence]:
-    """How the replicas in two log directories differ, by partition: of all that either holds, or of those asked.
+    """The divergences of replicas in two log directories, by partition: all partitions, or the given `partitions`.
 
     `read` as in `diverge`; `threads` is the number of cores by default. A partition of only one side is "missing".
     Raises StorageError or OSError with the path of a folder that cannot be compared.

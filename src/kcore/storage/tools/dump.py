@@ -1,4 +1,4 @@
-"""What kafka-dump-log prints of segments, snapshots and files beside them, line by line (DumpLogSegments of 4.3)."""
+"""The output of kafka-dump-log for segments, snapshots and files beside them, by line (DumpLogSegments of 4.3)."""
 
 import json
 import re
@@ -42,10 +42,10 @@ _CONTROL_NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much is shown: batches alone by default.
+    """How much of a log is shown: by default only batches.
 
-    Then records, their contents, and those as metadata records or as a coordinator's (OFFSETS or TRANSACTIONS of
-    coordinator_records).
+    `deep` adds records, `contents` their keys and values. `metadata` decodes values as metadata records, `coordinator`
+    keys and values by OFFSETS or TRANSACTIONS of `coordinator_records`.
     """
 
     deep: bool = False
@@ -67,9 +67,9 @@ def files_of(path: Path) -> list[Path]:
 
 
 def batches_of(path: Path, with_records: bool) -> Iterator[tuple[RecordBatches, int, list[Record]]]:
-    """Each batch of a segment or snapshot, as a row of its batches, with its records if they are wanted.
+    """Yields each batch of a segment or snapshot: all batches, the batch's row, and its records, if `with_records`.
 
-    Records whose CRC does not match are given all the same. DecodeError, at the end, for what cannot be read.
+    Also yields batches with a wrong CRC. Raises DecodeError after the last batch if bytes cannot be read.
     """
     data = map_file(path)
     batches = scan_batches(data, stop=True)
@@ -87,7 +87,7 @@ def batches_of(path: Path, with_records: bool) -> Iterator[tuple[RecordBatches, 
 
 
 def dump_lines(path: Path, detail: Detail) -> Iterator[str]:
-    """The lines of one file. Problems are raised after the lines that could be had: DecodeError, StorageError."""
+    """The lines of one file. Raises DecodeError or StorageError for damage, after the lines of the readable part."""
     if is_beside(path):
         yield from map(beside_line, beside_rows(path))
         return
@@ -120,7 +120,7 @@ def _first_line(path: Path) -> str:
 
 
 def batch_json(batches: RecordBatches, row: int) -> dict[str, Any]:
-    """One batch's header under Kafka's names, in the order of its dump."""
+    """The fields of one batch's header, with the names and in the order of Kafka's dump."""
     attributes, base = int(batches.attributes[row]), int(batches.base_sequence[row])
     delta = int(batches.last_offset_delta[row])
     last = base + delta if base + delta <= _MOST_SEQUENCE else base + delta - _MOST_SEQUENCE - 1
@@ -148,7 +148,7 @@ def batch_json(batches: RecordBatches, row: int) -> dict[str, Any]:
 
 
 def batch_line(batches: RecordBatches, row: int) -> str:
-    """One batch's header as Kafka's dump has it."""
+    """The line of one batch's header in Kafka's dump."""
     fields = batch_json(batches, row)
     time_type, horizon = fields.pop("timestampType"), fields["deleteHorizonMs"]
     fields["deleteHorizonMs"] = "OptionalLong.empty" if horizon is None else f"OptionalLong[{horizon}]"
@@ -157,7 +157,7 @@ def batch_line(batches: RecordBatches, row: int) -> str:
 
 
 def record_line(record: Record, log_append_time: bool, detail: Detail) -> str:
-    """One record as Kafka's dump has it: one line, empty where nothing was to be shown."""
+    """The line of one record in Kafka's dump; empty if `detail` shows nothing of the record."""
     shown = []
     if not detail.skip_record_metadata:
         time_type = "LogAppendTime" if log_append_time else "CreateTime"
@@ -174,12 +174,12 @@ def record_line(record: Record, log_append_time: bool, detail: Detail) -> str:
 
 
 def shown_name(name: str) -> str:
-    """A header's key or a file's name: bytes that are not UTF-8 are replaced, as Java's String does."""
+    """A header's key or a file's name, with bytes that are not UTF-8 replaced as in Java's String."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _contents(record: Record, detail: Detail) -> list[str]:
-    """Key and value, as they are or decoded."""
+    """The texts of a record's key and value, decoded as `detail` requires."""
     if detail.coordinator is not None:
         return coordinator_text(record, detail.coordinator)
     if detail.metadata:
@@ -189,13 +189,13 @@ def _contents(record: Record, detail: Detail) -> list[str]:
 
 
 def control_json(record: Record) -> dict[str, Any] | None:
-    """A control record's value as JSON; None for a type that is unknown here. DecodeError if it is none."""
+    """A control record's value as JSON; None for an unknown type. Raises DecodeError for invalid bytes."""
     message = control_message(record)
     return None if message is None else to_json(message, getattr(message, "version", 0))
 
 
 def control_text(record: Record) -> str:
-    """Kafka's dump of a control record; of an invalid one, the error."""
+    """The text of a control record in Kafka's dump; for an invalid record, the error."""
     try:
         decoded = control_json(record)
     except DecodeError as error:
@@ -208,14 +208,14 @@ def control_text(record: Record) -> str:
 
 
 def metadata_json(record: Record) -> dict[str, Any]:
-    """A record's value as a metadata record: type, version and data. DecodeError if it is none."""
+    """A record's value as a metadata record: type, version and data. Raises DecodeError for other values."""
     message, version = decode_metadata_record(record.value or b"")
     kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(message).__name__).upper()
     return {"type": kind, "version": version, "data": to_json(message, version)}
 
 
 def metadata_text(record: Record) -> str:
-    """As Kafka: undecodable parts are replaced by an error text."""
+    """The text of a metadata record in Kafka's dump; for an invalid record, an error text."""
     try:
         return compact(metadata_json(record))
     except DecodeError as error:
@@ -223,7 +223,7 @@ def metadata_text(record: Record) -> str:
 
 
 def coordinator_text(record: Record, types: Types) -> list[str]:
-    """As in Kafka's dump; undecodable parts are replaced by an error text."""
+    """The texts of a coordinator's record in Kafka's dump; for an invalid record, an error text."""
     try:
         decoded = coordinator_json(record, types)
     except DecodeError as error:
@@ -237,5 +237,5 @@ def coordinator_text(record: Record, types: Types) -> list[str]:
 
 
 def compact(value: Any) -> str:
-    """JSON as Kafka's tools print it, without blanks; only controls of a terminal become escapes."""
+    """JSON as Kafka's tools print it, without blanks; only a terminal's control characters are escaped."""
     return printable_json(json.dumps(value, separators=(",", ":"), ensure_ascii=False))

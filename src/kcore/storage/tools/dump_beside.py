@@ -1,4 +1,4 @@
-"""What kafka-dump-log prints of the files beside a segment: its indexes and its producer snapshots, a row an entry."""
+"""The output of kafka-dump-log for the files beside a segment, its indexes and producer snapshots: a row per entry."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,17 +13,17 @@ _OPTIONAL: Final = "currentTxnFirstOffset"
 
 
 def is_beside(path: Path) -> bool:
-    """Whether it is a file of those."""
+    """Whether the file is an index or a producer snapshot, by its suffix."""
     return path.suffix in _READERS
 
 
 def beside_rows(path: Path) -> list[Row]:
-    """The entries under Kafka's names; StorageError, with the path, for a file that is none."""
+    """The entries with Kafka's names of fields; a StorageError names the path of an invalid file."""
     return list(_READERS[path.suffix](path))
 
 
 def beside_line(row: Row) -> str:
-    """One entry as Kafka's dump has it."""
+    """The line of one entry in Kafka's dump."""
     return " ".join(f"{name}: {_optional(value) if name == _OPTIONAL else value}" for name, value in row.items())
 
 

@@ -1,4 +1,4 @@
-"""Files that are not Kafka's, or older than kcore reads: recognised by their first bytes, with what to do.
+"""Recognises files of ZooKeeper and of older Kafka releases by their first bytes, and says what to do with them.
 
 Source: FileSnap and FileTxnLog of ZooKeeper, LegacyRecord of Kafka.
 """
@@ -8,7 +8,7 @@ from typing import Final
 
 from kcore.errors import DecodeError
 
-HEAD_BYTES: Final = 4096  # Enough to recognise a file.
+HEAD_BYTES: Final = 4096  # The first bytes of a file that are enough to recognise it.
 _DUMP: Final = 'kcore reads the tree as text ("ZooKeeper dumps" in docs/guides/files.md)'
 _OF_ZOOKEEPER: Final = {
     b"ZKSN": f"a snapshot that ZooKeeper wrote for itself; {_DUMP}",
@@ -22,7 +22,7 @@ _AGAIN: Final = "kcore reads magic 2; have a newer Kafka write the records again
 
 
 def file_of_zookeeper(head: bytes) -> str | None:
-    """Which file of ZooKeeper this is, by its first bytes, and what to do; None for other files."""
+    """Describes a file of ZooKeeper by its first bytes, and says what to do; None for other files."""
     return _OF_ZOOKEEPER.get(head[:4])
 
 
@@ -35,12 +35,12 @@ def foreign_kind(head: bytes) -> str | None:
 
 
 def is_old(error: DecodeError) -> bool:
-    """Whether `explained` made the error: the data is whole, and of an older format."""
+    """Whether the error comes from `explained`: the data is whole, but in an older format."""
     return error.message.endswith(_AGAIN)
 
 
 def explained(error: DecodeError, data: mmap | memoryview | bytes) -> DecodeError:
-    """The error of reading record batches, or one that names an older message set, if that is the cause."""
+    """Returns `error`, from reading record batches, or an error that names an older format if that is the cause."""
     begin = error.offset - _MAGIC_PLACE
     magic = _old_magic(bytes(data[begin : begin + HEAD_BYTES])) if begin >= 0 else None
     if error.message != _OTHER_MAGIC or magic is None:
@@ -49,7 +49,7 @@ def explained(error: DecodeError, data: mmap | memoryview | bytes) -> DecodeErro
 
 
 def _old_magic(head: bytes) -> int | None:
-    """0 or 1 where a message of that magic begins."""
+    """The magic, 0 or 1, if the bytes begin with a message of an older format; otherwise None."""
     if len(head) < _MAGIC_PLACE + 2 or head[_MAGIC_PLACE] > 1:
         return None
     offset, size = (int.from_bytes(head[begin:end], signed=True) for begin, end in ((0, 8), (8, 12)))

@@ -1,4 +1,4 @@
-"""The records of a segment as Arrow, a batch of rows at a time: what `kcore dump --arrow` and Spark give."""
+"""The records of a segment as Arrow batches of rows, for `kcore dump --arrow` and Spark."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,13 +16,13 @@ from kcore.wire.records import Records, decode_records
 with needs("arrow"):
     import pyarrow as pa
 
-BYTES_AT_ONCE = 8 << 20  # Keys and values of so many bytes of the segment are copied at a time.
+BYTES_AT_ONCE = 8 << 20  # Bytes of the segment whose records are in one Arrow batch.
 
 SCHEMA = pa.schema([("file", pa.string()), ("topic", pa.string()), ("partition", pa.int32()), *RECORD_SCHEMA])
 
 
 def record_rows(path: Path) -> Iterator[pa.RecordBatch]:
-    """A row a record, of one segment or snapshot; DecodeError, with file and offset, for bytes that are no records."""
+    """One row per record of a segment or snapshot; a DecodeError names the file and the position of invalid bytes."""
     partition = partition_of(path.resolve().parent)
     data = map_file(path)
     try:
@@ -40,7 +40,7 @@ def record_rows(path: Path) -> Iterator[pa.RecordBatch]:
 def rows_of(
     records: Records, file: str, topic: str | None, partition: int | None, columns: Sequence[str] = tuple(SCHEMA.names)
 ) -> pa.RecordBatch:
-    """These columns of SCHEMA: what is not asked for is not copied either."""
+    """The records with these columns of SCHEMA; copies only these."""
     count = len(records)
     places = {"file": (file, pa.string()), "topic": (topic, pa.string()), "partition": (partition, pa.int32())}
     names = [name for name in columns if name not in places]
