@@ -1,7 +1,9 @@
 """SCRAM: mechanisms, the derivation of keys, the limits, and the checks of users and credentials (RFC 5802).
 
-The controllers of both modes, `format --add-scram` and the servers' SASL exchanges all use these rules. Source:
-ScramMechanism, ScramFormatter, ScramControlManager of 4.3.1, the AdminManager of 3.9.1.
+The controllers of both modes, `format --add-scram` and the servers' SASL exchanges use these rules, and no others.
+`net/security/sasl_mechanisms.py` checks the proof of a client that logs in.
+
+Source: ScramMechanism, ScramFormatter, ScramControlManager of 4.3.1, the AdminManager of 3.9.1.
 """
 
 import hashlib
@@ -61,7 +63,7 @@ def credential_flaw(salt: bytes, salted_password: bytes, iterations: int) -> Fla
         message = "Too few iterations"
     elif iterations > MOST_ITERATIONS:
         message = "Too many iterations"
-    elif not salted_password:  # Kafka answers -1: Java's SecretKeySpec takes no empty key.
+    elif not salted_password:  # Kafka answers -1, because Java's SecretKeySpec takes no empty key.
         message = "Salted password must not be empty"
     elif max(len(salt), len(salted_password)) > MOST_SALT:
         message = f"A salt or salted password must not have more than {MOST_SALT} bytes"

@@ -13,5 +13,7 @@ has every difference. Rules for one partition are stated in plain Python, the sa
 - `topic_settings`: the topics' settings that elections need.
 - `placement`, `kraft_placement`, `java_random`: where new partitions go, with Java's random numbers and hash order.
 - `policy`: election rules that users write.
-- `epochs`, `divergence`, `raft_log`: leader epochs, truncation, and the metadata log's answer to a fetch.
+- `epochs`, `divergence`: leader epochs and truncation.
+- `raft_log`: whether the end of a follower's metadata log is valid, has diverged, or needs a snapshot. The response to
+  the fetch is made in `raft/fetching.py`.
 """

@@ -86,7 +86,7 @@ class OffsetFetchRequestGroup(Struct):
 
 
 class OffsetFetchRequest(Message, api_key=9, versions="0-10", flexible="6+"):
-    """A member asks for the committed offsets of its group."""
+    """A member or an administrator asks for the committed offsets of groups; before version 8 of one group."""
 
     group_id: str = field(versions="0-7")
     # Null asks for all topics (since version 2).

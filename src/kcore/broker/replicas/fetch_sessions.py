@@ -149,9 +149,9 @@ class FetchSessionCache:
         self.now_ms = max(self.now_ms, now_ms)
 
     def new_context(self, request: FetchRequest, version: int) -> "FetchContext | Errors":
-        """The partitions to read and how to respond, or the response's error (FetchManager.newContext).
+        """The partitions to read and the way to respond, or the response's error (FetchManager.newContext).
 
-        Closes or updates the request's session, as its epoch requires.
+        Changes the session of an incremental request, and removes a session that ends or has no partition left.
         """
         wanted = _wanted(request, version)
         session = self.sessions.get(request.session_id)

@@ -147,11 +147,11 @@ async def _watch(watcher: Watcher, show: Callable[[Frame], None], interval_s: fl
     async with watcher.watching():
         while not stopped.is_set():
             _check(watcher)
-            has_changes = watcher.has_changes
-            if has_changes:
+            has_something = watcher.has_something_to_show
+            if has_something:
                 show(watcher.frame())
             with suppress(TimeoutError):
-                await asyncio.wait_for(stopped.wait(), interval_s if has_changes else LOOK_AGAIN_S)
+                await asyncio.wait_for(stopped.wait(), interval_s if has_something else LOOK_AGAIN_S)
 
 
 def _check(watcher: Watcher) -> None:

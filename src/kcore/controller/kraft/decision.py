@@ -43,7 +43,11 @@ class Decision:
 
 
 class Rest(NamedTuple):
-    """The rest of a decision, made on the state after its first records. `name` labels its time in metrics."""
+    """The rest of a decision.
+
+    The controller calls `decide` after the answer, on a state that has the decision's first records. `name`: the name
+    of this work in the metrics.
+    """
 
     name: str
     decide: Callable[[], "Decision | Steps"]
@@ -56,7 +60,10 @@ Steps: TypeAlias = Generator[None, None, Decision]
 
 
 def pause_if_many(count: int) -> Generator[None, None, None]:
-    """End the present part of a decision about `count` topics or partitions if these are AT_ONCE or more."""
+    """Ends the present part of a decision about `count` items if these are AT_ONCE or more.
+
+    The items are topics, partitions or resources. A decision about fewer items goes on without a pause.
+    """
     if count >= AT_ONCE:
         yield
 

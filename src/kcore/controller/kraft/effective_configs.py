@@ -15,7 +15,7 @@ from kcore.schema.configs import ConfigResourceType, ConfigSource
 from kcore.schema.topics import CreatableTopicConfigs
 
 _MINUTE: Final = 60_000
-_FURTHER: Final = {  # A topic setting's further synonyms, with the milliseconds of their unit; 0: no conversion.
+_FURTHER: Final = {  # A topic setting's further synonyms, each with the factor to milliseconds; 0: no conversion.
     "segment.ms": (("log.roll.hours", 60 * _MINUTE),),
     "segment.jitter.ms": (("log.roll.jitter.hours", 60 * _MINUTE),),
     "flush.ms": (("log.flush.scheduler.interval.ms", 0),),
@@ -31,9 +31,9 @@ class Effective(NamedTuple):
 
 
 def synonyms(config: TopicConfig) -> tuple[tuple[str, int], ...]:
-    """The broker's settings that are defaults of a topic's setting, each with the milliseconds of its unit.
+    """The broker's settings that give a topic's setting its default, in their order of precedence.
 
-    0 means that the value needs no conversion.
+    Each has the factor that converts its value to milliseconds, such as 3,600,000 for hours; 0: no conversion.
     """
     if config.server is None or config.name.startswith("remote."):
         return ()

@@ -106,7 +106,7 @@ class Design(ABC):
         return f"/brokers/topics/{table.topics.names[table.topic_row__p[row]]}/{table.partition_index__p[row]}"
 
     def parents(self) -> list[Operation]:
-        """Creates for the znodes above those of the partitions."""
+        """Operations that create the znodes above those of the partitions."""
         tops = ["/brokers", BROKER_IDS, "/brokers/topics"]
         return [Create(path) for path in [*tops, *(f"/brokers/topics/{name}" for name in self.table.topics.names)]]
 

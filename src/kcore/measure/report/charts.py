@@ -20,13 +20,13 @@ with needs("report"):
 _LANE: Final = 0.42  # Inches of a bar and the label above it.
 _FRAME: Final = 0.95  # Inches of the title, the axis and the label of the axis.
 _LEGEND: Final = 0.28  # Inches of a row of the legend.
-_FARTHEST: Final = 3.0  # A line of a box chart ends at so many medians; its note has the p99 even beyond.
+_FARTHEST: Final = 3.0  # A line of a box chart ends at this many medians at most; the note has the p99 itself.
 _MARKED_POINTS: Final = 32  # The most marks on a line of shares by time; more would hide the line.
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a timeline's lane: its length in ns, its colour, and the text that it shows at the pointer."""
+    """A part of a timeline's lane. `length`: in ns; `tip`: the text that the page shows at the pointer."""
 
     length: float
     color: str
@@ -35,7 +35,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar from zero to `value`. `label` is above it; `note` follows its end, or the label if `bound` is larger."""
+    """A bar from zero to `value`.
+
+    `label` is above the bar. `note` is beside the bar, or beside the label if `bound` is larger than `value`.
+    """
 
     label: str
     value: float
@@ -237,7 +240,7 @@ def timeline_chart(
 
 
 def lane_label(chart: Chart, lane: float, text: str) -> None:
-    """Writes a label above the lane, from the left edge: the bars keep the whole width even on a narrow screen."""
+    """Writes a label above the lane, from the left edge, so that bars have the whole width of a narrow screen."""
     place = blended_transform_factory(chart.axis.transAxes, chart.axis.transData)
     label = chart.axis.text(0.0, lane - 0.27, text, transform=place, va="bottom", ha="left", fontsize=9, color=FAINT)
     label.set_in_layout(False)  # Otherwise a long label would make the axis narrower.

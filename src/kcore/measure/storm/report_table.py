@@ -58,7 +58,7 @@ def _rate(row: Row) -> str:
 
 
 def _over_brokers(name: str, fewest: int) -> Callable[[Row], str]:
-    """A percentile over brokers; blank for fewer than `fewest` brokers: it would be the time of the last one."""
+    """A percentile over brokers; blank for fewer than `fewest` brokers, where it would be the last broker's time."""
     text = _ms(name)
     return lambda row: text(row) if row["wanted_brokers"] >= fewest else ""
 
@@ -87,7 +87,7 @@ COSTS: Final[Columns] = {
     "own lag": _ms("lag_max_ms"),
     "errors": lambda row: _errors(row["errors"]),
 }
-SPREAD: Final = "min to max"  # The title of the column after a median's.
+SPREAD: Final = "min to max"  # Ends a column's title, as in "work, min to max": the range over repetitions.
 _SPREADS: Final[Columns] = {
     "work": _spread("work_min_ms", "work_max_ms", _NS),
     "CPU": _spread("cpu_min_s", "cpu_max_s", 1e9),
@@ -170,9 +170,10 @@ def _mark(row: Row) -> str:
 
 
 def curve(rows: Sequence[Row]) -> tuple[list[str], list[tuple[list[str], bool]]]:
-    """A table of the work: a line per scenario, target and number of brokers, a column per number of partitions.
+    """A table of the time that each scenario's work took.
 
-    Head and lines are empty if all rows have the same size.
+    It has a line per scenario, target and number of brokers, and a column per number of partitions. Head and lines are
+    empty if all rows have the same size of cluster.
     """
     sizes = {(row["wanted_brokers"], row["wanted_partitions"]) for row in rows}
     if len(sizes) < 2:
@@ -211,7 +212,10 @@ def troubles(rows: Sequence[Row], missing: Sequence[str]) -> list[str]:
 
 
 def _failures(rows: Sequence[Row], is_repeated: bool) -> list[str]:
-    """A line for each error of a cluster, with the scenarios that it ended: all if the cluster did not start."""
+    """A line for each cluster and error. The line names the scenarios that have no result because of this error.
+
+    If the cluster did not start, these are all its scenarios.
+    """
     scenarios: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row["error"] is not None:
@@ -229,7 +233,7 @@ def _where(row: Row, is_repeated: bool) -> str:
 
 
 def expected(rows: Sequence[Row]) -> list[str]:
-    """Errors that scenarios provoke, a line each; they are not faults."""
+    """A line for each error that a scenario provokes; such errors are not faults."""
     lines = []
     for row in rows:
         for name, count in expected_of(row["scenario"], row["errors"]).items():

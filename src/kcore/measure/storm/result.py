@@ -45,7 +45,9 @@ class ScenarioResult:
     false_fencings: int = 0
     errors: dict[str, int] = field(default_factory=dict)
     requests: int = 0
-    controller_cpu_s: float = NOT_KNOWN  # if the process is visible
+    # The CPU time of the running controllers in the scenario, added up, and their peak memory so far. Both are unknown
+    # if the processes are not on this machine, or if the sum of the CPU times fell because a process was replaced.
+    controller_cpu_s: float = NOT_KNOWN
     controller_rss_mb: float = NOT_KNOWN
     own_cpu_s: float = 0.0
     end_state: str = ""  # In ZooKeeper mode: a digest of what the scenario left in ZooKeeper.

@@ -68,10 +68,10 @@ class StormPlan:
     lost_replicas: int = 0  # their number, if not 0
     repeat: int = 1
     seed: int = 1
-    master: str = ""  # of Spark; empty: the brokers run in this process
-    session_timeout_ms: int = 0  # of controllers that run already; 0: the storm asks them
-    pids: tuple[int, ...] = ()  # of controllers that run already; none: found by their ports
-    profile: bool = False  # Samplers take CPU time: not to be compared with a run without them.
+    master: str = ""  # The master of Spark. If it is empty, the brokers run in this process.
+    session_timeout_ms: int = 0  # The session time-out of running controllers. 0: the storm asks them for it.
+    pids: tuple[int, ...] = ()  # Process ids of running controllers. If empty, they are found by their ports.
+    profile: bool = False  # Samplers take CPU time, so compare only with runs that have them.
 
     def check(self) -> None:
         """Raises a PlanError or a TargetError for the first impossible option."""
@@ -142,12 +142,15 @@ class StormPlan:
         return list(dict.fromkeys(zip(*counts, strict=True) if self.paired else product(*counts)))
 
     def cells(self) -> list[Cell]:
-        """The cells in the order in which they run: at each size, one target after the other."""
+        """The cells in the order in which they run: by repetition, then by size, then by target."""
         each = product(range(self.repeat), self.sizes(), map(Target.parse, self.targets))
         return [Cell(target, brokers, partitions, nth) for nth, (brokers, partitions), target in each]
 
     def scenarios_of(self, target: Target) -> list[str]:
-        """The scenarios on that target: register and create precede the requested scenarios."""
+        """The scenarios that run on the target, in order: the requested ones that the target allows.
+
+        On a KRaft target register and create always come first.
+        """
         if target.in_zookeeper:
             return [name for name in ZK_SCENARIOS if name in (self.scenarios or ZK_SCENARIOS)]
         wanted = self.scenarios or tuple(SCENARIOS)

@@ -106,7 +106,8 @@ class Frame:
     brokers: list[Broker] = field(default_factory=list)
     partitions: Partitions | None = None
     rates: Rates | None = None
-    commit_seen_ms: float | None = None  # Recent mean: from a record's arrival in `kcore top` to its commit.
+    # The mean over the last 30 to 60 s: from the arrival of records in `kcore top` until it learns of their commit.
+    commit_seen_ms: float | None = None
     measured: Measured | None = None
     problems: list[str] = field(default_factory=list)
 

@@ -23,8 +23,8 @@ class MetricsSource(NamedTuple):
     """The URL of a leader's metrics page, and the function that reads it."""
 
     url_of: Callable[[Address], str]
-    scrape: Callable[[str], Samples]  # Takes long: not for the event loop.
-    is_guessed: bool  # The URL is a guess: a missing page is no problem.
+    scrape: Callable[[str], Samples]  # Takes long, and must not run in the event loop.
+    is_guessed: bool  # The URL is a guess, so a missing page is no problem.
 
 
 class Watcher:
@@ -72,8 +72,8 @@ class Watcher:
         return self._described is not None and (self.follower.is_current or "log" in self._problems)
 
     @property
-    def has_changes(self) -> bool:
-        """True if a frame would show a state or a problem."""
+    def has_something_to_show(self) -> bool:
+        """True if the quorum has answered once, or a source has a problem."""
         return self._described is not None or bool(self._problems)
 
     # The sources.

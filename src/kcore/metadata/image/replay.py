@@ -46,12 +46,10 @@ SETTINGS_AT_ONCE: Final = 1_024  # ConfigRecords in a part: some milliseconds.
 IN_TRANSACTION_AT_ONCE: Final = 2_048  # Records of a transaction in a part: some milliseconds.
 REMOVED_AT_ONCE: Final = 4_096  # Topics that a part removes; a part reads the lists of all brokers once.
 FEW_TOPICS: Final = 4  # Up to this many topics are added faster one by one.
-_APART: Final = (
-    *(RemoveTopicRecord, ClearElrRecord),
-    *(BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord),
-)
+_TRANSACTION_MARKS: Final = (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
+_APART: Final = (RemoveTopicRecord, ClearElrRecord, *_TRANSACTION_MARKS)
 _IN_BULK: Final = [each.api_key for each in (NoOpRecord, TopicRecord, PartitionRecord, PartitionChangeRecord)]
-_OF_TRANSACTIONS: Final = [each.api_key for each in _APART[2:]]
+_OF_TRANSACTIONS: Final = [each.api_key for each in _TRANSACTION_MARKS]
 _UNUSUAL: Final = -1  # The type of a record whose frame header is not three bytes long, valid or not.
 _APART_TYPES: Final = [_UNUSUAL, *(record.api_key for record in _APART)]  # These records depend on which topics exist.
 _READ_TOGETHER: Final = (TopicRecord, PartitionRecord, PartitionChangeRecord, RemoveTopicRecord, ConfigRecord)

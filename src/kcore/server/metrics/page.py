@@ -37,7 +37,7 @@ LEAST_S: Final = 0.3  # A connection keeps its thread at least this long if anot
 MOST_BYTES: Final = 8192  # The limit of a request: Python's parser makes hundreds of bytes of objects from three bytes.
 BACKLOG: Final = 128  # Connections that the kernel queues until they are accepted.
 READY_PATH: Final = "/ready"
-PAUSE_S: Final = 0.1  # From the beginning of one collection of figures to the next.
+LEAST_PERIOD_S: Final = 0.1  # The least time between the beginnings of two collections of figures.
 GIVES_WAY_S: Final = 0.0002
 LOOP_ANSWERS_S: Final = 2.0
 POLL_S: Final = 0.2
@@ -97,7 +97,7 @@ class _Pages:
         called_s = time.monotonic()
         with self._lock:
             if self._begun_s < called_s:
-                time.sleep(max(0.0, self._begun_s + PAUSE_S - time.monotonic()))
+                time.sleep(max(0.0, self._begun_s + LEAST_PERIOD_S - time.monotonic()))
                 self._begun_s = time.monotonic()
                 self._last = _Figures([*_GivesWay(self._registry).collect()])
             return self._last
@@ -268,7 +268,7 @@ class _Server(WSGIServer):
             self._drop(victim)
 
     def _drop(self, client: _Client) -> None:
-        """Ends a client: its thread closes the connection; without a thread this call does."""
+        """Ends a client. A thread of the client closes the connection; without a thread this call closes it."""
         if client.is_ended:
             return
         client.end()

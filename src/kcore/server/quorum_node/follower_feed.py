@@ -166,7 +166,7 @@ class FollowerFeed:
             self._loop.lead(leading.epoch, leading.epoch_start_offset)
 
     def _tell_soon(self) -> None:
-        """Passes the appends of several events to the loop together: the loop needs them at the next commit."""
+        """Passes the appends of several events to the loop together; the loop needs them only at the next commit."""
         self._tells_soon = False
         self._tell_written()
 
@@ -186,7 +186,7 @@ class FollowerFeed:
         self._end = log.end_offset
 
     def _make_template(self, version: int) -> None:
-        """Sets the loop's template of responses in this version, and the refusal."""
+        """Sets the loop's template of responses in this version; also makes the error response of a resigning node."""
         node = self._node
         self._refusals[version] = fetching.error_response(node, version, Errors.NOT_LEADER_OR_FOLLOWER)
         empty = fetching.fetch_response(node, version, Errors.NONE, b"", VALID)
@@ -248,7 +248,10 @@ class FollowerFeed:
         """See `Feed.before_left`."""
 
     def left(self, key: int, connection: AdoptedConnection, received: bytes, progress: Progress) -> None:
-        """See `Feed.left`. If the node is resigning, keeps the refusal of a fetch that still waits, for `owed_to`."""
+        """See `Feed.left`. If the node is resigning, keeps the error response to a fetch that still waits.
+
+        `owed_to` returns this response later, with the error NOT_LEADER_OR_FOLLOWER.
+        """
         replica = self._replicas.pop(key, None)
         if replica is None:
             return
@@ -259,7 +262,7 @@ class FollowerFeed:
                 self._owed[connection.identity.connection_id] = refusal
 
     def owed_to(self, connection_id: int, request: Message) -> FetchResponse | None:
-        """The refusal of a fetch that waited in the loop when the node resigned; None for other requests."""
+        """The error response to a fetch that waited in the loop when the node resigned; None for other requests."""
         if not self._owed:
             return None
         owed = self._owed.pop(connection_id, None)

@@ -1,6 +1,6 @@
 """Handles the requests to a node of a quorum: the node answers raft's requests; requests to a controller are refused.
 
-One controller request is handled, in `features.py`: UpdateFeatures of kraft.version.
+Two controller requests are handled: DescribeCluster here, and UpdateFeatures of kraft.version in `features.py`.
 
 The advertised APIs are those that Kafka advertises for a CONTROLLER listener (ApiMessageType).
 """
@@ -184,7 +184,7 @@ class QuorumRequestHandlers:
             self._followers.follow()
 
     def fold_progress(self) -> None:
-        """Updates the node with the progress of the loop's observers; called before a caller reads it from the node."""
+        """Updates the node with the progress of the loop's observers; called before this progress is read."""
         if self._followers is not None:
             self._followers.fold_progress()
 
@@ -233,7 +233,7 @@ class QuorumRequestHandlers:
                 asyncio.get_running_loop().call_soon(self._write_late)
 
     def _write_late(self) -> None:
-        """Writes some late responses: a record may answer thousands of fetches, and heartbeats must not wait long."""
+        """Writes some late responses, and leaves others to later calls, so that heartbeats do not wait long."""
         for _ in range(min(WRITTEN_AT_ONCE, len(self._late))):
             answer, response = self._late.popleft()
             answer(response)

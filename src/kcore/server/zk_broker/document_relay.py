@@ -1,4 +1,7 @@
-"""A broker's side of the document of KIP-590: sends older versions of mutations to the controller as the new one."""
+"""A broker's side of the document of KIP-590: it converts older versions of mutations to the new version.
+
+It sends the converted requests to the controller. `document_routing.py` says what a mutation and its new version are.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -30,7 +33,7 @@ MOST_PROXIED: Final = 64  # The limit of requests in flight, of all clients toge
 
 
 class DocumentRelay:
-    """Forwards mutations to the controller, and passes all other requests to another relay."""
+    """Forwards mutations to the controller, and passes all other requests to the relay `others`."""
 
     def __init__(
         self,
@@ -48,7 +51,10 @@ class DocumentRelay:
         self._proxying = asyncio.Semaphore(MOST_PROXIED)
 
     def takes(self, api_key: int, version: int) -> bool:
-        """True for mutations of every version, and for requests that the other relay takes."""
+        """True for mutations, and for the requests that the relay `others` takes.
+
+        A mutation of the new version is answered with NOT_CONTROLLER. An older one is sent to the controller.
+        """
         is_ours = is_mutation(api_key, version, bumped=True) or is_mutation(api_key, version, bumped=False)
         return is_ours or self._others.takes(api_key, version)
 
@@ -64,7 +70,7 @@ class DocumentRelay:
         return await self._others.ask(connection_id, frame)
 
     def forget(self, connection_id: int) -> None:
-        """Passes the end of the connection to the other relay."""
+        """Tells the relay `others` that the connection has ended."""
         self._others.forget(connection_id)
 
     def _refused(self, routed: RoutedRequest, error: Errors) -> bytes:

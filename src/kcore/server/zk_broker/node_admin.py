@@ -87,7 +87,11 @@ class NodeAdmin:
         return [Address(each.host, each.port) for each in endpoints if each.listener == self._listener]
 
     async def _registered(self) -> list[BrokerNode]:
-        """The registered brokers that coordinate groups and transactions: Kafka's own, not kcore's."""
+        """The registered brokers that coordinate groups and transactions.
+
+        These are Kafka's brokers; brokers of kcore register with `coordinates` False. The list is at most KNOWN_S
+        seconds old.
+        """
         if time.monotonic() - self._read_s >= KNOWN_S:
             [names] = await self._zookeeper.read_children([znodes.BROKER_IDS])
             nodes = await self._zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names or ()])

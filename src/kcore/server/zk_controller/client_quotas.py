@@ -79,10 +79,10 @@ class AddressQuotasFollower(NotificationFollower):
 
     def __init__(self, zookeeper: ZookeeperClient) -> None:
         super().__init__(zookeeper)
-        self._rates: dict[str, float] = {}  # Connections a second, by address and by DEFAULT.
+        self._rates: dict[str, float] = {}  # Connections a second, by address. The default quota has the key DEFAULT.
 
     def rate_of(self, address: str) -> float | None:
-        """The connections a second of an address, by its own or the default quota; None: unlimited."""
+        """The quota of an address in connections a second, or else the default quota; None: unlimited."""
         return self._rates.get(address, self._rates.get(DEFAULT))
 
     async def _read_all(self) -> None:

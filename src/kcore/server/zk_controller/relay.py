@@ -1,9 +1,12 @@
-"""Relays requests that the controller does not serve to a live broker, and relays the responses byte for byte.
+"""Relays to a live broker the requests that this node does not serve; the response's body reaches the client unchanged.
 
-Brokers find the controller only because UpdateMetadata lists it as a live broker. So clients take it for a broker, and
-may send it FindCoordinator or InitProducerId. Its ApiVersions response therefore has the APIs of a live broker, to
-which it relays these requests. (With a listener only for brokers, clients would not connect to the controller, but
-operators would have to configure it.)
+Brokers find the controller only because UpdateMetadata lists it as a live broker. So clients take the controller for a
+broker, and may send it FindCoordinator or InitProducerId. The controller's ApiVersions response therefore has the APIs
+of a live broker, and the controller relays these requests to that broker. (A listener that only brokers know would
+avoid this, but operators would have to configure that listener.)
+
+A ZooKeeper-mode broker of kcore uses only `forward`. It sends changes of all brokers' settings to a Kafka broker, which
+has more of these settings.
 """
 
 import asyncio
@@ -79,7 +82,7 @@ class BrokerRelay:
         self._log = BoundedLog(logger, burst=1, every_s=60.0)
 
     def takes(self, api_key: int, version: int) -> bool:
-        """True if a broker serves the API in this version, and the controller does not serve it."""
+        """True if a broker serves the API in this version, and this node does not serve the API."""
         return api_key not in self._owned() and version in self._versions.get(api_key, ())
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
@@ -99,7 +102,7 @@ class BrokerRelay:
             raise DisconnectedError(f"no broker responded: {error}") from error
 
     async def _ask_as_node(self, connection_id: int, frame: bytes) -> bytes:
-        """A broker's response to the request, which is sent with this node's principal."""
+        """A broker's response to the request. This node sends the request with its own principal."""
         kind, version = REQUESTS[int.from_bytes(frame[:2])], int.from_bytes(frame[2:4])
         header, at = decode_from(RequestHeader, kind.header_version(version), frame, most_values=HEADER_VALUES)
         connection = self._connections.get(connection_id)
@@ -142,7 +145,7 @@ class BrokerRelay:
         return None
 
     def forget(self, connection_id: int) -> None:
-        """Called when a client has disconnected: closes its connection to a broker."""
+        """Closes the connection to a broker that was opened for this client, which has disconnected."""
         _, writer = self._streams.pop(connection_id, (None, None))
         if writer is not None:
             writer.transport.abort()
@@ -167,7 +170,7 @@ class BrokerRelay:
         raise DisconnectedError("no live broker")
 
     async def learn(self, own: ApiVersionsResponse) -> ApiVersionsResponse | None:
-        """ApiVersions for clients: the controller's APIs, and those of a broker; None if no broker responds."""
+        """ApiVersions for clients: this node's APIs, and those of a live broker; None if no broker responds."""
         for address in await self._brokers():
             try:
                 async with await self._connect_to(address) as connection:
@@ -223,7 +226,7 @@ def refusal_of(rights: Rights, request: Message, version: int) -> Message | None
 
 
 def _no_coordinator(rights: Rights, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse | None:
-    """Needs DESCRIBE of each key. If some lack it, the client must ask again for the others, which are not relayed."""
+    """The refusal if the client lacks DESCRIBE on a key. The client must then ask again for its other keys."""
     is_group = request.key_type != _TRANSACTION
     kind = GROUP if is_group else TRANSACTIONAL_ID
     error = Errors.GROUP_AUTHORIZATION_FAILED if is_group else Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

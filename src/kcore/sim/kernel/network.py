@@ -37,7 +37,10 @@ class LinkOptions(Protocol):
 
 @dataclass(frozen=True)
 class Links:
-    """The options of a world in which only faults lose, delay, repeat or damage messages."""
+    """The settings of links as plain values.
+
+    By default every message arrives once and undamaged after the latency, unless a fault is injected.
+    """
 
     latency_us: int
     lost: float = 0.0

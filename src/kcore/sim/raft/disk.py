@@ -119,7 +119,8 @@ class WatchedLog(DiskRaftLog):
             self._files_of_batches += [file] * len(looked.ends)
             self._ends += looked.ends
         self._uncut = self.end_offset  # Below this offset the log has not been cut since it was opened.
-        # The file system's count of changes, the log's end, and the durable end then: of the log, and with snapshots.
+        # The file system's count of changes, and at this count: the log's end offset, its durable end offset, and the
+        # durable end offset of log and snapshots together.
         self._known = -1, 0, 0, 0
 
     def _find_segments(self) -> None:
@@ -202,7 +203,7 @@ class WatchedLog(DiskRaftLog):
         return self.batches[first : bisect_left(self.batches, end, first, key=_BASE_OFFSET)]
 
     def compared_to(self) -> int:
-        """Batches below this offset equal the committed ones: an earlier start compared them, and no cut followed."""
+        """Below this offset an earlier start compared the batches with the committed ones, and no cut followed."""
         return min(self.found[0].committed, self._uncut) if len(self.found) == 1 else 0
 
     def were_compared(self, begin: int, end: int) -> None:
@@ -360,5 +361,8 @@ def checksummed(batches: bytes) -> list[range]:
 
 
 def power_cut(files: SimFileSystem, random: Random) -> list[str]:
-    """Cuts the power; returns names for the coverage that say what happened to the unsynced files."""
+    """Cuts the power, and returns what happened to each file with unsynced changes, such as "torn write".
+
+    If there was no such file, it returns "nothing unflushed". A world counts these texts as events.
+    """
     return files.cut_power(random, flips_noticed) or ["nothing unflushed"]

@@ -135,7 +135,11 @@ class BrokerSettings:
     def entry(
         self, name: str, value: str | None, *, includes_synonyms: bool, only_of_all: bool
     ) -> DescribeConfigsResourceResult:
-        """The response's entry of a setting of this node. `only_of_all`: describe the resource of all nodes instead."""
+        """The response's entry of a setting of this node.
+
+        `only_of_all`: True for the BROKER resource with the empty name. The entry then has only the synonyms that are
+        set there (DYNAMIC_DEFAULT_BROKER_CONFIG).
+        """
         kind = type_of(self.release, name)
         default = DEFAULTS.get(name) if self.release == "4.3.1" else None
         found = self.synonyms(name, default)

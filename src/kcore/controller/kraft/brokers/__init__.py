@@ -8,9 +8,13 @@ unregistered, its registration is removed.
 The image has the broker state that is in the log; `heartbeats.py` has the rest. A record that was decided but not
 written does not influence later decisions through `heartbeats.py`.
 
-- `registration.py`: BrokerRegistration.
-- `heartbeat.py`: BrokerHeartbeat, and the states of a broker; `records.py`: the records of each transition.
-- `heartbeats.py`: sessions and last contacts.
+- `registration.py`: BrokerRegistration. A new incarnation is fenced at first.
+- `heartbeat.py` decides about one request, BrokerHeartbeat: the broker's next state. It fences a broker that asks for
+  this, and a broker at the end of its controlled shutdown.
+- `heartbeats.py` has the state between requests: the sessions of all brokers, and their last contacts.
 - `fencing.py`: the periodic task that fences brokers whose sessions have ended.
+- `records.py`: the records of each transition. `replication/kraft_events.py` decides the changes of the partitions.
 - `nodes.py`: UnregisterBroker, ControllerRegistration, AllocateProducerIds.
+
+`controller/kraft/log_lines.py` writes a line to the operator's log for each broker that is fenced, with the reason.
 """

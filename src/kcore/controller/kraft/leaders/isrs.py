@@ -169,7 +169,8 @@ def _check_members(table: PartitionTable, asked: _Asked, leader_row: int) -> Non
     width = table.replicas__ps.shape[1]
     mark(asked.errors, asked.sizes > width, Errors.INVALID_REQUEST)
     asked.isr__ri = np.full((len(asked.rows), max(width, 1)), NO_BROKER_ROW, np.int16)
-    kept = asked.errors[asked.owners] == 0  # An ISR with an error may be long, so its members are dropped.
+    # Leaves out the members of ISRs with an error: such an ISR may have more members than isr__ri has columns.
+    kept = asked.errors[asked.owners] == 0
     owners, ids = asked.owners[kept], asked.member_ids[kept]
     asked.owners, asked.member_ids, asked.member_epochs = owners, ids, asked.member_epochs[kept]
     replicas = table.replicas__ps[asked.rows[owners]]
