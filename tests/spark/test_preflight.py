@@ -60,7 +60,7 @@ def test_executors_without_kcore_or_with_another_version_are_refused() -> None:
         SparkError, match=r"executors without kcore: b \(No module named 'kcore'\): .*kcore spark archive"
     ):
         judge({("a", __version__, ""), ("b", "", "No module named 'kcore'")}, __version__)
-    with pytest.raises(SparkError, match=rf"than the driver's {__version__}: c has 0.0.9: "):
+    with pytest.raises(SparkError, match=rf"differs from the driver's {__version__}: c has 0.0.9: "):
         judge({("a", __version__, ""), ("c", "0.0.9", "")}, __version__)
 
 

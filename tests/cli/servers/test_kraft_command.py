@@ -188,7 +188,7 @@ def test_users_that_format_creates(tmp_path: Path) -> None:
         ("SCRAM-SHA-256=[password=swordfish]", "give a name, and a password"),
         ("SCRAM-SHA-256=[name=a]", "give a name, and a password"),
         ("SCRAM-SHA-256=[name=a,saltedpassword=swordfish]", "a saltedpassword with its salt"),
-        ("SCRAM-SHA-256=[name=a,password=sword,fish]", "it has name, salt"),
+        ("SCRAM-SHA-256=[name=a,password=sword,fish]", "give name, salt"),
         ("SCRAM-SHA-256=[name=a,password=swordfish,iterations=4095]", "give a number from 4,096 to 16,384"),
         ("SCRAM-SHA-256=[name=a,password=swordfish,iterations=16385]", "give a number from 4,096"),
         (f"SCRAM-SHA-256=[name=a,password=swordfish,iterations={'9' * 5000}]", "give a number from 4,096"),
