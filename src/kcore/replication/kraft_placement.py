@@ -30,7 +30,10 @@ class UsableBrokers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """The first state of partitions, brokers as ids padded with -1; epochs are 0, and all are recovered."""
+    """The first state of new partitions. Brokers are ids, padded with -1.
+
+    The epochs of new partitions are 0, and their LeaderRecoveryState is RECOVERED.
+    """
 
     replicas__ps: Int32s
     directories__ps: Int32s  # Rows of the DirectoryTable, 0 in unused slots.

@@ -160,7 +160,7 @@ def titled(target: str, facts: Mapping[str, Any]) -> str:
 
 
 def sentences(rows: Sequence[Row], facts: Mapping[str, Any]) -> list[tuple[str, list[Mark]]]:
-    """One sentence for each compared target, or one about the only target; each with its marks."""
+    """A sentence with its marks for each comparison of two targets; if there is none, one for each target."""
     found = measured(rows)
     scenario = asked(list(dict.fromkeys(each.scenario for each in found)))
     if scenario is None:

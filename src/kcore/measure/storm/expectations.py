@@ -14,7 +14,7 @@ from kcore.metadata.table.partition_table import PartitionTable
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The least and the most changes of a scenario, and the state that they follow from."""
+    """The least and the most changes of a scenario, and the state from which these numbers follow."""
 
     least: int
     most: int

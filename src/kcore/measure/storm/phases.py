@@ -16,7 +16,9 @@ from kcore.measure.hollow.histograms import NOT_KNOWN
 class Phases:
     """The consecutive phases of one scenario, in ms; their sum is `last_ms`."""
 
-    session: float  # until lost brokers' sessions ended, or while the controller refused registrations because of one
+    # Until the sessions of lost brokers ended, if this is known. Otherwise the total time of all brokers for which the
+    # controller refused registrations because the brokers' old sessions had not ended.
+    session: float
     noticed: float  # after a session: until the controller wrote the first change, by the time stamp of its batch
     decided: float  # without a session: until the controller wrote the first change
     first: float  # until the first broker knew that change

@@ -183,7 +183,7 @@ async def clear_away(quorum: Quorum, random: Random, prefix: str, broker_ids: Co
 
 
 async def _clear(quorum: Quorum, left: Left) -> list[str]:
-    """Sends the deletions; returns the refusals, in words."""
+    """Deletes the topics and unregisters the brokers of `left`; returns a text for each refusal."""
     problems = []
     for first in range(0, len(left.topics), _DELETED_AT_ONCE):
         names = left.topics[first : first + _DELETED_AT_ONCE]

@@ -152,7 +152,7 @@ class PartitionLookup:
         self._topics = max(self._topics, topics)
 
     def reserve(self, strays: int) -> None:
-        """Make room for that many more strays."""
+        """Make room for `strays` more strays."""
         if not strays:
             return
         if len(self._head__t) < len(self._first__t):

@@ -50,7 +50,7 @@ class Moves(Protocol):
     """The disk operations of moves; `ReplicaMoves` implements it."""
 
     def found_futures(self, topic_ids: Mapping[Key, Uuid]) -> dict[Key, list[FoundLog]]:
-        """The future logs of these partitions that the directories have at the start."""
+        """The future logs of these partitions that the directories have at the start. Deletes all other future logs."""
 
     def perform_output(self, output: Output) -> bool:
         """Performs an output about moves; False for other outputs."""

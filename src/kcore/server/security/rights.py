@@ -121,7 +121,10 @@ class Rights:
         return self.allows(operation, TOPIC, name)
 
     def _alter_configs(self, request: AlterConfigsRequest | IncrementalAlterConfigsRequest) -> Checked:
-        """Keeps the allowed resources: nodes need ALTER_CONFIGS of the cluster, topics and groups of themselves."""
+        """Keeps the resources whose settings the client may alter.
+
+        The client needs ALTER_CONFIGS on the topic or group itself, and for every other resource on the cluster.
+        """
         kept, refused = self._cut(request.resources, ALTER_CONFIGS)
         results = [
             AlterConfigsResourceResponse(
@@ -136,7 +139,10 @@ class Rights:
         return Checked(left, not kept, lambda response: response.responses.extend(results))
 
     def _describe_configs(self, request: DescribeConfigsRequest) -> Checked:
-        """Keeps the allowed resources: nodes need DESCRIBE_CONFIGS of the cluster, topics and groups of themselves."""
+        """Keeps the resources whose settings the client may describe.
+
+        The client needs DESCRIBE_CONFIGS on the topic or group itself, and for every other resource on the cluster.
+        """
         kept, refused = self._cut(request.resources, DESCRIBE_CONFIGS)
         results = [
             DescribeConfigsResult(

@@ -1,4 +1,4 @@
-"""Reads samples of stacks as the two profilers print them, as lines `thread;outermost;...;innermost count`."""
+"""Reads the stack samples of py-spy and async-profiler: lines of the form `thread;outermost;...;innermost count`."""
 
 import re
 from collections.abc import Iterable, Iterator
