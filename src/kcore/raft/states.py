@@ -236,8 +236,8 @@ class Leader(EpochState):
         self.local, self.most_observers = local, config.most_observers
         self._check_quorum_ms = config.fetch_timeout_ms * 3 // 2
         self.voters: dict[int, ReplicaProgress] = {}
-        # The observer that has been silent longest comes first. Not a dict: there each entry that was removed from the
-        # front makes finding the first entry slower.
+        # The observer that has been silent longest comes first. In a dict, finding the first entry would become slower
+        # with each entry that was removed from the front.
         self.observers: OrderedDict[ReplicaKey, ReplicaProgress] = OrderedDict()
         self.fetched_voters: set[int] = set()  # Voters that have fetched since `check_quorum_deadline_ms` was set.
         self.check_quorum_deadline_ms = NEVER_MS  # When the leader resigns, unless a majority fetches before.

@@ -46,8 +46,9 @@ def usable_brokers(
 ) -> UsableBrokers:
     """Registered brokers that are not shutting down; from 4.3.1 on, without brokers whose directories are all cordoned.
 
-    Kafka's controller learns from heartbeats which brokers are `shutting_down` (ids). None: the unfenced brokers that
-    are shutting down by the log; a broker that registers again after a shutdown is fenced. Source: KIP-841, KIP-1066.
+    Kafka's controller learns from heartbeats which brokers are `shutting_down` (ids). With None, these are
+    the unfenced brokers that are in controlled shutdown by the log. A broker that registers again is fenced. Source:
+    KIP-841, KIP-1066.
     """
     if shutting_down is None:
         going = brokers.in_controlled_shutdown__b & ~brokers.fenced__b
@@ -67,7 +68,7 @@ def usable_brokers(
 
 
 def new_partitions(brokers: BrokerTable, level: Level, replicas__ps: Int32s) -> NewPartitions:
-    """New partitions on these brokers (ids, padded): active brokers are in sync, and the first active one leads.
+    """New partitions on these brokers (ids, padded). Active brokers are in sync, and the first active broker leads.
 
     Raises PlacementError for a partition without an active replica, TableError for an unknown broker.
     """

@@ -464,7 +464,7 @@ class KraftController:
 
     @property
     def snapshot_image(self) -> ClusterImage:
-        """The image of which snapshots are written: the state, unless a switched-back departure changes it."""
+        """The image that snapshots are written from. It differs from `image` only if a departure is switched back."""
         return self._shadow.snapshot_image(self.image)
 
     def on_snapshot(self, reader: SnapshotReader) -> Outputs:

@@ -121,7 +121,10 @@ def measured(rows: Sequence[Row]) -> list[Measured]:
 
 
 def base_of(target: str, targets: Sequence[str]) -> str | None:
-    """The target to compare with: the first Kafka of the same mode, any Kafka, or any target; None for this one."""
+    """The target to compare `target` with; None if `target` itself is the one that the others are compared with.
+
+    It is the first Kafka of the same mode, or else the first Kafka, or else the first target.
+    """
     others = [each for each in targets if each.startswith("kafka")] or list(targets[:1])
     same_mode = [each for each in others if each.endswith("-zk") == target.endswith("-zk")]
     base = (same_mode or others)[0]

@@ -58,7 +58,7 @@ class Held:
 
 
 def leaving(found: Holdings, times: int = 1) -> Bounds:
-    """Bounds when brokers end: at least one change per partition that they lead, at most one per replica on them.
+    """Bounds when brokers end: one change or more for each partition that they lead, and at most one for each replica.
 
     A partition with one ISR member may change once more: the member stops leading, and stays in the ISR.
     `times`: 2 if the brokers also come back.

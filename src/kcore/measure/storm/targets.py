@@ -169,7 +169,7 @@ async def left_on(quorum: Quorum, random: Random, prefix: str, broker_ids: Colle
 async def clear_away(quorum: Quorum, random: Random, prefix: str, broker_ids: Collection[int]) -> list[str]:
     """Deletes the storm's topics, and unregisters its brokers; returns in words what could not be removed.
 
-    It checks several times: a request that Ctrl-C cut off may still arrive.
+    Checks several times, because a request that Ctrl-C interrupted may still arrive.
     """
     problems: list[str] = []
     for _ in range(_CLEARINGS):

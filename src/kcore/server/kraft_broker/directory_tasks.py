@@ -276,7 +276,7 @@ class DirectoryTasks:
             machine.on_created(partition, chosen, self._hooks.now_ms())
 
     def _drop(self, partition: TopicIdPartition, directory_id: Uuid) -> None:
-        """Deletes the partition's log in this directory: a log in another directory is the valid one."""
+        """Deletes the partition's log in this directory, because the valid log is in another directory."""
         directory, key = self._logs.directory(directory_id), TopicPartition(*self._keys[partition])
         if directory is not None:
             try:

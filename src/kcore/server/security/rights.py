@@ -185,7 +185,7 @@ class Rights:
             self._cut_description(response)
 
     def topic_filter(self, request: MetadataRequest, version: int, by_id: bool) -> TopicFilter:
-        """Filters topics by the right DESCRIBE: without it a requested topic is refused, and any other is left out."""
+        """Filters topics by the right DESCRIBE. Without it, requested topics are refused, and others left out."""
         requested = request.topics
         is_named = not (requested is None or (not requested and version == 0))
         by_id = by_id and version >= TOPIC_IDS_SINCE
