@@ -13,7 +13,10 @@ class ArgumentError(KcoreError, TypeError):
 
 
 class NotBytesError(KcoreError, TypeError, BufferError):
-    """Bytes are expected, but the given object has no buffer, or one of floats, not contiguous or not writable."""
+    """Bytes are expected, but the given object has no suitable buffer.
+
+    The object has no buffer at all, or its buffer has floats, is not contiguous, or is not writable.
+    """
 
 
 class MissingExtraError(KcoreError, ModuleNotFoundError):

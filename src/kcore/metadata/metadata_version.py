@@ -62,9 +62,10 @@ class MetadataVersion:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From `"3.7-IV2"` (of the newest release that has it), `"3.7-IV2@3.9.1"`, or a release (its default).
+        """Parses a metadata.version or the name of a release; LevelError for any other text.
 
-        LevelError for any other text.
+        `"3.7-IV2"` is as the newest release that has it defines it. `"3.7-IV2@3.9.1"` is as 3.9.1 defines it. `"3.9.1"`
+        stands for the default metadata.version of this release.
         """
         name, _, release = text.partition("@")
         if not release and name in RELEASES:

@@ -119,11 +119,12 @@ def handle_common(
 
 
 def maybe_transition(node: NodeContext, leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int) -> bool:
-    """Adopts the epoch of a message, which is at least the node's own, and the leader if the message names one.
+    """Adopts the epoch of a message, and the leader if the message names one that can be reached.
 
-    Returns False, and adopts nothing, if the epoch is too far ahead or the leader contradicts the node's state. It
-    contradicts if it is a second leader of the epoch, or this node, which does not lead. In both cases Kafka's process
-    exits (maybeTransition, hasConsistentLeader).
+    `epoch` is not older than the node's own. Returns False, and adopts nothing, if the epoch is too far ahead or the
+    named leader is impossible. A leader is impossible if the node's epoch has another leader, or if it is this node and
+    this node does not lead in `epoch`. Kafka's process exits for an impossible leader (maybeTransition,
+    hasConsistentLeader).
     """
     quorum = node.quorum
     state = quorum.state

@@ -160,7 +160,8 @@ class Candidate(EpochState):
         super().__init__(epoch, voted=local)
         self.election = election
         self.election_deadline_ms = election_deadline_ms
-        self.retries = retries  # The number of this election in a row; 3.9 backs off longer after each.
+        # The number of elections that this node has begun in a row, with this one. 3.9 backs off longer after each.
+        self.retries = retries
         self.backoff_deadline_ms: int | None = None  # In 3.9: when the node starts the next election after a lost one.
 
 
@@ -235,8 +236,8 @@ class Leader(EpochState):
         self.local, self.most_observers = local, config.most_observers
         self._check_quorum_ms = config.fetch_timeout_ms * 3 // 2
         self.voters: dict[int, ReplicaProgress] = {}
-        # The observer that has been silent longest comes first. Not a dict: there each entry that was removed from the
-        # front makes finding the first entry slower.
+        # The observer that has been silent longest comes first. In a dict, finding the first entry would become slower
+        # with each entry that was removed from the front.
         self.observers: OrderedDict[ReplicaKey, ReplicaProgress] = OrderedDict()
         self.fetched_voters: set[int] = set()  # Voters that have fetched since `check_quorum_deadline_ms` was set.
         self.check_quorum_deadline_ms = NEVER_MS  # When the leader resigns, unless a majority fetches before.
@@ -328,7 +329,10 @@ class Leader(EpochState):
         self.check_quorum_deadline_ms = NEVER_MS if self.is_alone else now_ms + self._check_quorum_ms
 
     def count_fetch(self, key: ReplicaKey, now_ms: int) -> None:
-        """Counts a voter's fetch: fetches of a majority, this voter included, prove the leadership (KAFKA-15489)."""
+        """Counts a voter's fetch. Once a majority has fetched, extends the deadline of check quorum (KAFKA-15489).
+
+        The node itself counts as a voter that has fetched, if it is a voter.
+        """
         if key.id == self.local.id or not self.voter(key):
             return
         self.fetched_voters.add(key.id)

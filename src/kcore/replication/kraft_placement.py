@@ -30,7 +30,10 @@ class UsableBrokers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """The first state of partitions, brokers as ids padded with -1; epochs are 0, and all are recovered."""
+    """The first state of new partitions. Brokers are ids, padded with -1.
+
+    The epochs of new partitions are 0, and their LeaderRecoveryState is RECOVERED.
+    """
 
     replicas__ps: Int32s
     directories__ps: Int32s  # Rows of the DirectoryTable, 0 in unused slots.
@@ -43,8 +46,9 @@ def usable_brokers(
 ) -> UsableBrokers:
     """Registered brokers that are not shutting down; from 4.3.1 on, without brokers whose directories are all cordoned.
 
-    Kafka's controller learns from heartbeats which brokers are `shutting_down` (ids). None: the unfenced brokers that
-    are shutting down by the log; a broker that registers again after a shutdown is fenced. Source: KIP-841, KIP-1066.
+    Kafka's controller learns from heartbeats which brokers are `shutting_down` (ids). With None, these are
+    the unfenced brokers that are in controlled shutdown by the log. A broker that registers again is fenced. Source:
+    KIP-841, KIP-1066.
     """
     if shutting_down is None:
         going = brokers.in_controlled_shutdown__b & ~brokers.fenced__b
@@ -64,7 +68,7 @@ def usable_brokers(
 
 
 def new_partitions(brokers: BrokerTable, level: Level, replicas__ps: Int32s) -> NewPartitions:
-    """New partitions on these brokers (ids, padded): active brokers are in sync, and the first active one leads.
+    """New partitions on these brokers (ids, padded). Active brokers are in sync, and the first active broker leads.
 
     Raises PlacementError for a partition without an active replica, TableError for an unknown broker.
     """

@@ -78,7 +78,9 @@ class RaftLog:
         return ValidOffsetAndEpoch("VALID", OffsetAndEpoch(offset, epoch))
 
     def truncation_offset(self, leader_end: OffsetAndEpoch) -> int:
-        """The offset to truncate to: below it, the log may equal the leader's. `leader_end`: of the requested epoch.
+        """The offset to truncate to. Below this offset the log may equal the leader's log.
+
+        `leader_end`: the end of the requested epoch, or of the last epoch before it, in the leader's log.
 
         Source: ReplicatedLog.truncateToEndOffset.
         """

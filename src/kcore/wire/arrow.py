@@ -1,7 +1,7 @@
 """Converts columns to Apache Arrow without copying the values.
 
-Arrow packs bools and null marks eight to a byte, so they are copied. So is a nullable struct, because the columns here
-leave out its null rows. Everything else shares its memory with the columns.
+Arrow packs bools and null marks eight to a byte, so they are copied. A nullable struct is also copied, because kcore's
+columns leave out its null rows. Everything else shares its memory with the columns.
 """
 
 from typing import Any

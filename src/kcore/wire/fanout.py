@@ -32,7 +32,7 @@ class Fanout:
         self._client_id = client_id
 
     def buffers(self, broker_epoch: int, correlation_id: int | None = None) -> list[bytes | memoryview]:
-        """The buffers to write to the broker: a few bytes of its own, then the shared body."""
+        """The buffers to write to a broker: a few bytes for this broker, then the part that all brokers share."""
         head = self.body[: self._begin]
         if self._end > self._begin:
             if not is_whole(broker_epoch) or not -(2**63) <= broker_epoch < 2**63:

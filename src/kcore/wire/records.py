@@ -113,8 +113,7 @@ def control_message(record: Record) -> Message | None:
         return None
     name, value = CONTROL_MESSAGES[record.control_type], record.value or b""
     version = int.from_bytes(value[:2], "big", signed=True)
-    # The version precedes the message, and a later version is read as version 0 (KIP-98).
-    if name == "EndTxnMarker":
+    if name == "EndTxnMarker":  # Here the version precedes the message; every version is read as version 0 (KIP-98).
         version, value = 0, value[2:6]
     kind = message_class(name)
     if version not in kind.versions:  # In other messages the version is the first field.

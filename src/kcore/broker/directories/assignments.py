@@ -2,7 +2,8 @@
 
 The queue has only the newest entry of each partition. One request is in flight, with at most 2,250 assignments. Entries
 into or out of a failed directory are sent first. Each entry is compared with the image before it is sent, and dropped
-if it is obsolete. An assignment that the image already has is still sent if another one was sent after it.
+if it is obsolete. An entry for the directory that the image already has is obsolete, unless the assignment that was
+sent last names another directory, or a move waits for the answer.
 
 Source: AssignmentsManager, Assignment and AssignmentsManagerDeadlineFunction of 4.3.1. Three departures. Entries of
 failed directories are sent first and at once, as KIP-858 describes. If the controller accepts no entry of a request,

@@ -227,7 +227,10 @@ class Moves:
         self._correct(move, LOST_UUID, "the move's source directory has failed", now_ms)
 
     def _correct(self, move: Move, directory: Uuid, reason: str, now_ms: int) -> None:
-        """Assigns `directory`, unless the target was never sent and the controller has the source."""
+        """Queues the assignment of the replica to `directory`.
+
+        Queues nothing if the target was never sent to the controller and the image still has the replica in the source.
+        """
         is_cancelled = not move.is_asked or self._queue.cancel(move.partition, move.target)
         if not is_cancelled or self._placements.directories_of([move.partition])[0] != move.source:
             self._queue.enqueue(move.partition, directory, reason, now_ms)

@@ -134,7 +134,7 @@ class FetchState:
     offset: int
     stage: Stage
     delayed_until_ms: int = 0
-    failed: bool = False  # The partition is in no request until the next order to follow.
+    failed: bool = False  # True: no request has the partition until the next order to follow a leader.
 
 
 class LeaderRequest(NamedTuple):

@@ -130,7 +130,7 @@ def _problems(frame: Frame) -> list[Text]:
 
 
 def _replicas(replicas: Sequence[Replica], most: int, *, is_wide: bool) -> Table:
-    """The table of replicas: the leader, the voters, then observers, those with the largest lag first."""
+    """The table of replicas: the leader, the other voters, then the observers, the one with the largest lag first."""
     table = _table("node", "role", "lag", "fetched", "caught up", *(("log end", "address") if is_wide else ()))
     observers = sorted((each for each in replicas if each.role == "observer"), key=lambda each: -each.lag)
     for each in [*(each for each in replicas if each.role != "observer"), *observers][:most]:

@@ -23,7 +23,7 @@ TAB: Final = 4
 
 
 def status(description: QuorumDescription, level: str = "4.3") -> list[str]:
-    """The lines of `--status`. For an unknown directory, `level` 3.9 prints null and 4.3 prints nothing."""
+    """The lines of `--status`. An unknown directory id is null at `level` 3.9, and empty at 4.3."""
     partition, endpoints = description.partition, _endpoints(description)
     lag, lag_time_ms = _max_follower_lag(description)
     voters = [_replica(each, endpoints, level) for each in partition.current_voters]

@@ -55,7 +55,7 @@ def use_all_descriptors() -> None:
 
 
 def begin_server(*, verbose: bool, shared_files: bool) -> None:
-    """Sets the modes of the process's files, starts its log, and raises its limit of descriptors."""
+    """Sets the permissions of files that the process creates, starts its log, and raises its limit of descriptors."""
     keep_private(shared_files)
     begin_log(verbose=verbose)
     use_all_descriptors()

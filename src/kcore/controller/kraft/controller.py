@@ -71,7 +71,7 @@ class KraftController:
         self.periodic = PeriodicTasks(tasks)
         self._notices = Notices()
         self._bootstrap, self._clocks, self._random, self._new_uuid = bootstrap, clocks, random, new_uuid
-        self._is_empty = True  # Only control records are committed.
+        self._is_empty = True  # True while only control records are committed.
         self._pending: deque[Pending] = deque()  # In the order of their offsets.
         self._uncommitted: deque[Uncommitted] = deque()
         self._deciding: Deciding | None = None
@@ -464,7 +464,7 @@ class KraftController:
 
     @property
     def snapshot_image(self) -> ClusterImage:
-        """The image of which snapshots are written: the state, unless a switched-back departure changes it."""
+        """The image that snapshots are written from. It differs from `image` only if a departure is switched back."""
         return self._shadow.snapshot_image(self.image)
 
     def on_snapshot(self, reader: SnapshotReader) -> Outputs:

@@ -171,10 +171,10 @@ class Observer:
             await self._fetch_snapshot(row, partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
 
     def _truncate(self, epoch: int, end_offset: int) -> None:
-        """Drops uncommitted records of the old leader: `epoch` ends at `end_offset` in the log of the new one.
+        """Drops uncommitted records of the old leader. In the new leader's log, `epoch` ends at `end_offset`.
 
-        Each broker gets the divergence with its own next Fetch. Batches of the new epoch stay: another broker has
-        truncated the log before and fetched them.
+        Each broker gets the divergence with its own next Fetch. Batches of the new epoch stay, because another broker
+        truncated the log earlier and has fetched them.
         """
         committed = self.committed_of(epoch)
         if end_offset < committed:

@@ -52,8 +52,8 @@ class _Reservations:
     """The ports that this process has reserved, each by a lock on one byte of a file that all of a user's processes
     share.
 
-    The system ends the locks with the process. A port without a listener looks free: before its server starts, and
-    while a killed server is down. The lock keeps other processes from taking it.
+    The system ends the locks with the process. Before a server starts, and while a killed server is down, the server's
+    port has no listener and looks free. The lock keeps other processes from taking the port.
     """
 
     def __init__(self) -> None:

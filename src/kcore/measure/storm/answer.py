@@ -121,7 +121,10 @@ def measured(rows: Sequence[Row]) -> list[Measured]:
 
 
 def base_of(target: str, targets: Sequence[str]) -> str | None:
-    """The target to compare with: the first Kafka of the same mode, any Kafka, or any target; None for this one."""
+    """The target to compare `target` with; None if `target` itself is the one that the others are compared with.
+
+    It is the first Kafka of the same mode, or else the first Kafka, or else the first target.
+    """
     others = [each for each in targets if each.startswith("kafka")] or list(targets[:1])
     same_mode = [each for each in others if each.endswith("-zk") == target.endswith("-zk")]
     base = (same_mode or others)[0]
@@ -160,7 +163,7 @@ def titled(target: str, facts: Mapping[str, Any]) -> str:
 
 
 def sentences(rows: Sequence[Row], facts: Mapping[str, Any]) -> list[tuple[str, list[Mark]]]:
-    """One sentence for each compared target, or one about the only target; each with its marks."""
+    """A sentence with its marks for each comparison of two targets; if there is none, one for each target."""
     found = measured(rows)
     scenario = asked(list(dict.fromkeys(each.scenario for each in found)))
     if scenario is None:

@@ -14,7 +14,7 @@ from kcore.metadata.table.partition_table import PartitionTable
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The least and the most changes of a scenario, and the state that they follow from."""
+    """The least and the most changes of a scenario, and the state from which these numbers follow."""
 
     least: int
     most: int
@@ -58,7 +58,7 @@ class Held:
 
 
 def leaving(found: Holdings, times: int = 1) -> Bounds:
-    """Bounds when brokers end: at least one change per partition that they lead, at most one per replica on them.
+    """Bounds when brokers end: one change or more for each partition that they lead, and at most one for each replica.
 
     A partition with one ISR member may change once more: the member stops leading, and stays in the ISR.
     `times`: 2 if the brokers also come back.

@@ -16,20 +16,28 @@ from kcore.measure.hollow.histograms import NOT_KNOWN
 class Phases:
     """The consecutive phases of one scenario, in ms; their sum is `last_ms`."""
 
-    session: float  # until lost brokers' sessions ended, or while the controller refused registrations because of one
+    # Until the sessions of lost brokers ended, if this is known. Otherwise the total time of all brokers for which the
+    # controller refused registrations because the brokers' old sessions had not ended.
+    session: float
     noticed: float  # after a session: until the controller wrote the first change, by the time stamp of its batch
     decided: float  # without a session: until the controller wrote the first change
-    first: float  # until the first broker knew that change
+    first: float  # until the first broker knew the first change
     spread: float  # until the last broker knew the last change
 
     @property
     def work(self) -> float:
-        """From the first record of a fencing, or the intended moment: the controller, the log and the fetches."""
+        """The time that the controller, the log and the fetches took.
+
+        It begins with the first record of a fencing, or at the intended moment if there was no session to wait for.
+        """
         return self.decided + self.first + self.spread
 
 
 def phases_of(row: Mapping[str, Any]) -> Phases | None:
-    """The phases of a row. None if nothing changed, or work and wait cannot be separated. Merged rows have theirs."""
+    """The phases of a row; None if nothing changed, or if work and wait cannot be separated.
+
+    A row of several repetitions has its phases already.
+    """
     if "phases" in row:
         known: Phases | None = row["phases"]
         return known

@@ -169,7 +169,7 @@ async def left_on(quorum: Quorum, random: Random, prefix: str, broker_ids: Colle
 async def clear_away(quorum: Quorum, random: Random, prefix: str, broker_ids: Collection[int]) -> list[str]:
     """Deletes the storm's topics, and unregisters its brokers; returns in words what could not be removed.
 
-    It checks several times: a request that Ctrl-C cut off may still arrive.
+    Checks several times, because a request that Ctrl-C interrupted may still arrive.
     """
     problems: list[str] = []
     for _ in range(_CLEARINGS):
@@ -183,7 +183,7 @@ async def clear_away(quorum: Quorum, random: Random, prefix: str, broker_ids: Co
 
 
 async def _clear(quorum: Quorum, left: Left) -> list[str]:
-    """Sends the deletions; returns the refusals, in words."""
+    """Deletes the topics and unregisters the brokers of `left`; returns a text for each refusal."""
     problems = []
     for first in range(0, len(left.topics), _DELETED_AT_ONCE):
         names = left.topics[first : first + _DELETED_AT_ONCE]

@@ -19,7 +19,7 @@ RESET_HIGH_WATER_MARK = "5"  # proc(5): resets VmHWM to the current VmRSS.
 def peak_growth(run: Callable[[], Any]) -> int | None:
     """The largest growth of resident memory in bytes while `run` runs; None if Linux does not report it.
 
-    None also without the right to reset the mark: growth below an earlier peak of the process would be invisible.
+    None also if this process may not reset its high-water mark, because growth below an earlier peak would not show.
     """
     _give_back_free_memory()
     try:

@@ -97,7 +97,7 @@ class Journal:
         self._entries.append((undo, *arguments))
 
     def save_rows(self, table: Columns, rows: Int32s) -> None:
-        """Save rows that are about to be written."""
+        """Save the present values of rows that are about to change."""
         self.images_of(table).save(table, rows)
 
     def images_of(self, table: Columns) -> RowImages:

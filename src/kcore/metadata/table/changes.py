@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False, repr=False)  # Not frozen: that would make a decision two microseconds slower.
 class ChangeColumns(Comparable):
-    """New state of the partitions in `rows`; c changes. Brokers are ids, not rows.
+    """The new state of the partitions in `rows`; c is the number of changes. Brokers are ids, not rows.
 
     The ISR of change k is `isr[isr_offsets[k]:isr_offsets[k + 1]]`, in Kafka's order.
     """

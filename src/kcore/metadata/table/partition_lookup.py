@@ -39,7 +39,7 @@ class PartitionLookup:
         regular = partition_index__p[begins] == 0
         self._first__t[owners[regular]] = begins[regular]
         self._count__t[owners[regular]] = lengths[regular]
-        # Two runs of one topic may begin at partition 0: only one can count; the check of strays finds the other.
+        # If two runs of one topic begin at partition 0, one of them becomes strays, which `_add_strays` refuses.
         regular &= self._first__t[owners] == begins
         strays = np.flatnonzero(np.repeat(~regular, lengths)).astype(np.int32)
         self._add_strays(topic_row__p[strays], partition_index__p[strays], strays)
@@ -152,7 +152,7 @@ class PartitionLookup:
         self._topics = max(self._topics, topics)
 
     def reserve(self, strays: int) -> None:
-        """Make room for that many more strays."""
+        """Make room for `strays` more strays."""
         if not strays:
             return
         if len(self._head__t) < len(self._first__t):
@@ -186,7 +186,7 @@ class PartitionLookup:
         assert count < end, f"topic row {topic_row} has no partition {count - 1}"
         self._count__t[topic_row] = count
         behind = np.arange(count, end, dtype=np.int32)
-        # From the last on: adding the first one would only lengthen the run again.
+        # The last partition is added first: the first partition after a run would become part of the run again.
         self.reserve(len(behind))
         self._count__t[topic_row] = 0
         for partition in behind[::-1].tolist():

@@ -1,8 +1,8 @@
-"""TLS handshakes of a server: AT_ONCE run at the same time; the other connections wait, and need only a socket each.
+"""TLS handshakes of a server: at most AT_ONCE run at the same time. Other connections wait, each with only a socket.
 
-A handshake needs memory in OpenSSL before the client is authenticated. When AT_ONCE handshakes are running, the oldest
-handshake of the address with the most running handshakes is closed for an address with fewer. For a connection of the
-same address, it is closed only after LEAST_S.
+A handshake needs memory in OpenSSL before the client is authenticated. When AT_ONCE handshakes are running and another
+connection waits, the server closes the oldest handshake of the address that has the most. It does so at once if the
+waiting connection's address has at least two fewer, otherwise when that handshake has run for LEAST_S.
 """
 
 import asyncio

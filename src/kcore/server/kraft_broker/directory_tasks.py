@@ -50,7 +50,7 @@ class Moves(Protocol):
     """The disk operations of moves; `ReplicaMoves` implements it."""
 
     def found_futures(self, topic_ids: Mapping[Key, Uuid]) -> dict[Key, list[FoundLog]]:
-        """The future logs of these partitions that the directories have at the start."""
+        """The future logs of these partitions that the directories have at the start. Deletes all other future logs."""
 
     def perform_output(self, output: Output) -> bool:
         """Performs an output about moves; False for other outputs."""
@@ -276,7 +276,7 @@ class DirectoryTasks:
             machine.on_created(partition, chosen, self._hooks.now_ms())
 
     def _drop(self, partition: TopicIdPartition, directory_id: Uuid) -> None:
-        """Deletes the partition's log in this directory: a log in another directory is the valid one."""
+        """Deletes the partition's log in this directory, because the valid log is in another directory."""
         directory, key = self._logs.directory(directory_id), TopicPartition(*self._keys[partition])
         if directory is not None:
             try:

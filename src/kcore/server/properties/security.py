@@ -59,7 +59,7 @@ class _Given:
         return self._given.get(self.prefix + name, self._given.get(name))
 
     def shown(self, name: str) -> str:
-        """The setting's name in the file: with the listener's prefix, if it is given so."""
+        """The setting's name in the file; it has the listener's prefix if the file has the setting with this prefix."""
         return self.prefix + name if self.prefix + name in self._given else name
 
     def check_names(self) -> None:

@@ -112,7 +112,7 @@ class FollowerFeed:
         self._end = self._high_watermark = -1
         self._written = Place(-1, 0)  # The end of the last batch that the feed has passed to the loop.
         self._said: Hashable = None  # The quorum state and log start that the templates have.
-        self._voters: object = None  # The leader's voters: the loop has none of their connections.
+        self._voters: object = None  # The leader's voters. The loop has none of their connections.
         self._refusals: dict[int, FetchResponse] = {}  # By version of Fetch.
         self._owed: dict[int, FetchResponse] = {}  # The refusals to send, by connection.
         self._replicas: dict[int, ReplicaKey] = {}  # The observers by the loop's key of their connection.

@@ -31,7 +31,8 @@ LIMITS: Final = Limits(connect_s=2.0, request_s=2.0, close_s=0.2)
 RECONNECT: Final = Backoff(first_s=0.05, highest_s=0.5)
 MOST_WAITING: Final = 1_000  # Requests that wait for one connection to open.
 MOST_LANES: Final = 128  # Connections; bounded, as the node connects to any endpoint that claims to be the leader.
-LONG: Final = (FetchRequest, FetchSnapshotRequest)  # Leaders may delay their answers; a vote must not wait behind one.
+# Requests whose answers a leader may delay. A vote must not wait behind a delayed answer.
+LONG: Final = (FetchRequest, FetchSnapshotRequest)
 
 # The newest version of each request that the nodes of a release send each other.
 NEWEST: Final[Mapping[str, Mapping[type[Message], int]]] = {

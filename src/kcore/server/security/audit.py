@@ -1,8 +1,8 @@
 """Writes an audit log with a line of JSON per request: principal, API, address, forwarding broker and result.
 
 All servers write the same lines. A line names the API and counts its items. No line has a field of a request or a
-response, so no line has a secret. Requests that only describe, fetch, produce or send heartbeats have a line
-only if authorization failed. Files are bounded in size and number, as those of log4j's RollingFileAppender.
+response, so no line has a secret. Requests of the APIs in QUIET, which are frequent or only read, have a line only if
+authorization failed. Files are bounded in size and number, as those of log4j's RollingFileAppender.
 """
 
 import json

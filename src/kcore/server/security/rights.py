@@ -121,7 +121,10 @@ class Rights:
         return self.allows(operation, TOPIC, name)
 
     def _alter_configs(self, request: AlterConfigsRequest | IncrementalAlterConfigsRequest) -> Checked:
-        """Keeps the allowed resources: nodes need ALTER_CONFIGS of the cluster, topics and groups of themselves."""
+        """Keeps the resources whose settings the client may alter.
+
+        The client needs ALTER_CONFIGS on the topic or group itself, and for every other resource on the cluster.
+        """
         kept, refused = self._cut(request.resources, ALTER_CONFIGS)
         results = [
             AlterConfigsResourceResponse(
@@ -136,7 +139,10 @@ class Rights:
         return Checked(left, not kept, lambda response: response.responses.extend(results))
 
     def _describe_configs(self, request: DescribeConfigsRequest) -> Checked:
-        """Keeps the allowed resources: nodes need DESCRIBE_CONFIGS of the cluster, topics and groups of themselves."""
+        """Keeps the resources whose settings the client may describe.
+
+        The client needs DESCRIBE_CONFIGS on the topic or group itself, and for every other resource on the cluster.
+        """
         kept, refused = self._cut(request.resources, DESCRIBE_CONFIGS)
         results = [
             DescribeConfigsResult(
@@ -179,7 +185,7 @@ class Rights:
             self._cut_description(response)
 
     def topic_filter(self, request: MetadataRequest, version: int, by_id: bool) -> TopicFilter:
-        """Filters topics by the right DESCRIBE: without it a requested topic is refused, and any other is left out."""
+        """Filters topics by the right DESCRIBE. Without it, requested topics are refused, and others left out."""
         requested = request.topics
         is_named = not (requested is None or (not requested and version == 0))
         by_id = by_id and version >= TOPIC_IDS_SINCE

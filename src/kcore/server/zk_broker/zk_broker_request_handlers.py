@@ -54,7 +54,7 @@ def with_apis(own: ApiVersionsResponse, apis: Mapping[str, tuple[int, int]]) -> 
 
 
 class ControlPath:
-    """Passes LeaderAndIsr, StopReplica and UpdateMetadata on undecoded: `answer` decodes them into columns."""
+    """Passes LeaderAndIsr, StopReplica and UpdateMetadata undecoded to `answer`, which decodes them into columns."""
 
     def __init__(self, answer: Callable[[type[Message], int, memoryview], Awaitable[bytes]]) -> None:
         self._answer = answer

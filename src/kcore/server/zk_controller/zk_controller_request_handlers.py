@@ -100,7 +100,7 @@ EMPTY: Final = {"ListGroups": (0, 5), "ListTransactions": (0, 1), "DescribeLogDi
 # `net/security/sasl_server.py` handles these before a client is authenticated; afterwards they are errors.
 OF_SASL: Final = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
 ALREADY: Final = "SaslAuthenticate request received after successful authentication"
-NO_LOG_DIR: Final = "none"  # An empty directory: for Kafka's client a response without directories is an error.
+NO_LOG_DIR: Final = "none"  # A directory without partitions. Kafka's client refuses a response without directories.
 APIS: Final = {**OWNED, **ANY_NODE, **OF_TOKENS, **VIEWS, **EMPTY, **OF_SASL}
 
 

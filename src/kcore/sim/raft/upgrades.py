@@ -16,7 +16,11 @@ def begin(world: RunningWorld) -> None:
 
 
 def upgrade(world: RunningWorld) -> None:
-    """Asks a leader for the upgrade, unless the new voter set would name a disk that is lost."""
+    """Asks a leader to write kraft.version 1.
+
+    Does not ask if a voter that has described itself to the leader has got another disk since. The new voter set would
+    then contain the directory id of the old disk.
+    """
     machines = [machine for machine in clients.leaders(world) if machine.node.high_watermark is not None]
     if not machines or world.is_healing:
         return

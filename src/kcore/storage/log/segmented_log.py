@@ -27,7 +27,8 @@ class Settings(NamedTuple):
 
     segment_bytes: int = SEGMENT_BYTES
     index_interval_bytes: int = INDEX_INTERVAL_BYTES
-    segment_ms: int | None = None  # An append starts a new segment if the last one's first batch is so much older.
+    # An append starts a new segment if the first batch of the last segment is older by more than this. None: no limit.
+    segment_ms: int | None = None
     set_aside: bool = False  # True: rename the files after a hole and open the log; False: refuse to open it.
 
 

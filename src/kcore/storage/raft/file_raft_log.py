@@ -358,7 +358,7 @@ class DiskRaftLog:
         return self._rules().end_offset_for_epoch(epoch)
 
     def validate_offset_and_epoch(self, offset: int, epoch: int) -> ValidOffsetAndEpoch:
-        if epoch == self.last_epoch and self.start_offset < offset <= self.end_offset:  # As `Rules`, for most fetches.
+        if epoch == self.last_epoch and self.start_offset < offset <= self.end_offset:  # For most fetches; as `Rules`.
             if self._valid.offset_and_epoch != (offset, epoch):
                 self._valid = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(offset, epoch))
             return self._valid

@@ -232,8 +232,8 @@ def _right_index(segment: Segment, below: int) -> OffsetIndex | None:
 def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int, files: FileSystem) -> EpochCache:
     """The leader epochs in leader-epoch-checkpoint below `end_offset`; read from the batches if the file is wrong.
 
-    Adds the epochs of the first segment's batches if it begins below the first epoch's start offset. The log begins
-    with that segment now, and would have no epoch after a truncation to its start.
+    Adds the epochs of the first segment's batches if the segment begins below the first epoch's start offset. The log
+    begins with this segment now, and would have no epoch after a truncation to the log's start.
     """
     path, segments = path_in(folder, LEADER_EPOCHS), segment_files(folder, files)
     try:

@@ -231,7 +231,10 @@ def _equal(a: Replica, place_a: Place, b: Replica, place_b: Place, equal_run: _E
 
 
 def _equal_bytes(a: Replica, place_a: Place, b: Replica, place_b: Place, length: int) -> int:
-    """How many of the next `length` bytes are equal. Reads the files, as mapping would cause many page faults."""
+    """How many of the next `length` bytes precede the first difference.
+
+    Reads the files instead of mapping them, because mapping would cause many page faults.
+    """
     ours, theirs = bytearray(min(length, _CHUNK)), bytearray(min(length, _CHUNK))
     with (
         open_reader(a.files[place_a.segment]) as file_a,

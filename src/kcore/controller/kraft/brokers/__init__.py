@@ -16,5 +16,7 @@ written does not influence later decisions through `heartbeats.py`.
 - `records.py`: the records of each transition. `replication/kraft_events.py` decides the changes of the partitions.
 - `nodes.py`: UnregisterBroker, ControllerRegistration, AllocateProducerIds.
 
-`controller/kraft/log_lines.py` writes a line to the operator's log for each broker that is fenced, with the reason.
+`controller/kraft/log_lines.py` writes a line to the operator's log for each broker that is fenced, with the reason. The
+image applies the records (`metadata/image/image_brokers.py`). Brokers learn of them from the metadata log
+(`broker/metadata_delta/publisher.py`).
 """

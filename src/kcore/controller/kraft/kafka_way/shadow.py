@@ -66,7 +66,7 @@ class PublishedImage:
         self.begin(0)
 
     def begin(self, offset: int) -> None:
-        """Begin to follow the log at `offset`, where the snapshot ends that `image` was loaded from."""
+        """Begin to follow the log at `offset`, the end of the snapshot that `image` was loaded from."""
         self.image.end_offset = offset
         self.image.keep_journal()
 
@@ -271,7 +271,7 @@ class Shadow:
         """The whole snapshot, which ends at `offset`, has been read."""
 
     def snapshot_image(self, image: ClusterImage) -> ClusterImage:
-        """The image of which snapshots are written. `image`: the controller's state."""
+        """The image that snapshots are written from. `image`: the controller's state."""
         return image
 
     def hold(self, offset: int | None) -> None:

@@ -43,7 +43,8 @@ class ConfigNode(NamedTuple):
     is_broker: bool  # A controller has no replicas, and so no throttles.
     has_topic: Callable[[str], bool]
     settings: Mapping[str, str]  # The node's own settings, by Kafka's names.
-    answers_for: Callable[[str], bool] = lambda name: False  # True for ids of other brokers whose settings it serves.
+    # True for ids of other brokers whose settings this node serves.
+    answers_for: Callable[[str], bool] = lambda name: False
 
 
 def entity_of(node: ConfigNode, name: str) -> str | None:

@@ -117,7 +117,7 @@ def _ordered_to_delete(context: ControllerContext, names: list[str], rows: Int32
 
 
 def _remove(context: ControllerContext) -> Steps[None]:
-    """Deletes znodes of partitions, then the other znodes of topics without any left, the deletion request last.
+    """Deletes znodes of partitions, then other znodes of topics that have no partition left; the deletion request last.
 
     The settings are deleted before the topic: settings that are left behind would apply to the next topic of that name.
     """

@@ -1,4 +1,4 @@
-"""Reads samples of stacks as the two profilers print them, as lines `thread;outermost;...;innermost count`."""
+"""Reads the stack samples of py-spy and async-profiler: lines of the form `thread;outermost;...;innermost count`."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -48,7 +48,7 @@ def _stacks(text: str) -> Iterator[tuple[list[str], int]]:
 
 
 def _shortened(frame: str) -> str:
-    """The frame without this machine's folders: its path from `kcore/` on, or the last two parts of it."""
+    """The frame without this machine's folders: the path begins at `kcore/`, or has only its last two parts."""
     name, _, place = frame.rpartition(" (")
     parts = place.rstrip(")").split("/")
     if "kcore" in parts:

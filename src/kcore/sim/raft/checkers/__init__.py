@@ -132,7 +132,7 @@ class Checkers:
             machine.checked = quorum.state, quorum.high_watermark, machine.storing
 
     def audit(self) -> None:
-        """Runs all audits; after the next event of each machine its checks run, even if nothing has changed."""
+        """Runs all audits. After the next event of a machine, the machine's checks run even if nothing has changed."""
         for machine in self._machines:
             machine.checked, machine.checked_files = None, UNCHECKED
         self._audit()

@@ -213,7 +213,7 @@ impl Engine {
         self.enqueue(key);
     }
 
-    /// Reads once and answers a whole request; true if another read may follow.
+    /// Reads once, and answers the request if it is complete now; false if nothing was read.
     fn serve_one(&mut self, key: usize, now: i64) -> bool {
         let Some(connection) = self.connections.get_mut(&key) else { return false };
         if connection.wait().is_some() && connection.ends {

@@ -61,7 +61,7 @@ pub struct Decoded {
 struct Batch<'a> {
     row: usize,
     header: Header<'a>,
-    /// Added to a position in the batch's records, this gives the position in the input followed by `decompressed`.
+    /// A position in the batch's records plus `origin` is the position in the input followed by `decompressed`.
     origin: usize,
 }
 

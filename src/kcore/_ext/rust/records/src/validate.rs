@@ -120,7 +120,8 @@ impl Source for Plain<'_> {
     }
 }
 
-/// Reads a record's length from the stream. At the end of the stream, the varint is too long.
+/// Reads a record's length from the stream. Kafka takes the end of the stream for bytes of 0xFF, so the varint is then
+/// too long.
 fn stream_size(stream: &mut Chunked) -> Result<i32, Failure> {
     stream_varint(stream).map_err(|thrown| match thrown {
         Thrown::IllegalArgument => invalid("fewer records than the batch counts"),
