@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.rules.error_responses import refused
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.framed_connection import Encoded
@@ -27,6 +28,7 @@ from kcore.schema.topics import (
 )
 from kcore.schema.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from kcore.server.kraft_controller import envelopes
+from kcore.server.kraft_controller.apis import APIS
 from kcore.server.kraft_controller.envelopes import FORWARDABLE, Forwarded, unwrapped, wrapped
 from kcore.wire.codec import decode, encode
 from server.kraft.test_kraft_server import enveloped
@@ -105,6 +107,12 @@ def test_only_what_may_be_forwarded_is_taken_from_an_envelope(kind: type[Message
         assert isinstance(found, Forwarded) and kind in FORWARDABLE
     else:
         assert found is Errors.INVALID_REQUEST and kind not in FORWARDABLE
+
+
+@pytest.mark.parametrize("release", APIS)
+def test_every_request_with_a_handler_is_announced(release: str) -> None:
+    """ApiVersions names it: otherwise no client would send it."""
+    assert not {kind.__name__.removesuffix("Request") for kind in HANDLERS} - APIS[release].keys()
 
 
 WHOLE, NO_ACL = enveloped(CREATION, 7), enveloped(CreateAclsRequest(creations=[AclCreation()]), 3)
