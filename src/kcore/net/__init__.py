@@ -10,5 +10,5 @@ byte on, before the client has authenticated. Modules in reading order:
 - `silent_connections.py`, `direct_connections.py`, `idle_connections.py`: connections without a transport or a task.
 - `adoption.py`: hands connections to the answer loop, and takes them back.
 - `connection_metrics.py`, `durations.py`: metrics for an operator.
-- `limits/`: bounds on connections, bytes and time. `security/`: TLS and SASL.
+- `limits/`: bounds on connections, bytes and time. `security/`: TLS and SASL (PLAIN, SCRAM, tokens).
 """

@@ -77,7 +77,7 @@ class DirectConnection:
         self._connections, self.socket, self.session, self.connection_id = direct_connections, accepted, session, number
         self.peer = _peer(accepted)
         self.rank = Rank.SILENT
-        self.received = bytearray()  # Received bytes of requests that have not begun.
+        self.received = bytearray()  # Received bytes that `_take` has not yet removed as a request's frame.
         self.is_here = True  # False once it has ended, or the adopter or the server's own protocol serves it.
         self.is_readable = False  # The socket may have bytes, or its end, to read.
         self.ends = False  # The client will send no more bytes.

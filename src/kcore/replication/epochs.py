@@ -98,7 +98,7 @@ class EpochCache:
         return EpochEndOffset(floor.epoch if floor else requested_epoch, above.start_offset)
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """The epoch of the record at `offset`, also if there is no such record yet."""
+        """The epoch of the last entry at or below `offset`, even above the log's end; None without such an entry."""
         entries = self.entries
         if entries and entries[-1].start_offset <= offset:  # The usual case.
             return entries[-1].epoch

@@ -124,7 +124,7 @@ class Stripes(NamedTuple):
     unfenced: int
 
     def drawn(self, random: JavaRandom) -> tuple[Int32s, int]:
-        """Draw where each list of brokers begins, and the list of racks (StripedReplicaPlacer.RackList)."""
+        """Draw where each list of brokers and the list of racks begin (StripedReplicaPlacer.RackList)."""
         racks, sizes = len(self.rack_order__r), np.diff(self.starts__l).tolist()
         offsets = [0] * len(sizes)
         for rack in self.shuffle_order__r.tolist():

@@ -10,7 +10,7 @@ class InitializeShareGroupStateRequestPartitionData(Struct, kafka_name="Partitio
 
     partition: int32
     state_epoch: int32  # Rises with each initialization; the coordinator refuses writes of an older epoch.
-    start_offset: int64  # -1 for the group's configuration.
+    start_offset: int64  # -1: not initialized; the group's share.auto.offset.reset then decides.
 
 
 class InitializeStateData(Struct):

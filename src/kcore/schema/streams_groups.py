@@ -75,7 +75,7 @@ class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0", flexible="
     group_id: str
     member_id: str  # The member chooses it.
     member_epoch: int32  # 0 joins, -1 leaves, -2 leaves as a static member that will come back.
-    endpoint_information_epoch: int32  # The newest endpoints that the member has received.
+    endpoint_information_epoch: int32  # The epoch of the newest endpoints that the member has received.
     instance_id: str | None = field(nullable="0+", default=None)  # Only for a static member.
     rack_id: str | None = field(nullable="0+", default=None)
     rebalance_timeout_ms: int32 = field(default=-1)  # The time that the member has to revoke tasks.

@@ -18,9 +18,11 @@ def choose(
     rows__r: npt.NDArray[np.int32],
     choices__r: npt.NDArray[np.int8],
 ) -> int:
-    """Call the policy for each candidate that needs a leader, and write the chosen slots to `choices__r`.
+    """Call the policy for each partition of `rows__r` whose leader has a flag of `calls` in `brokers__b`.
 
-    Returns -1, or the index in `rows__r` of the first candidate for which the policy's answer is invalid.
+    Entry 0 of `brokers__b` has the flags for partitions without a leader. Writes to `choices__r` the slot of the chosen
+    replica, which is its place in the partition's list; -1 for none. Returns -1, or the index in `rows__r` of the first
+    partition for which the policy's answer is neither -1 nor the slot of an online replica.
     """
     slots = replicas__ps.shape[1]
     for r in range(len(rows__r)):

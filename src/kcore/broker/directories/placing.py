@@ -140,7 +140,7 @@ TABLE: Final[dict[Case, Row]] = {case: row for row in ROWS for case in row.cases
 
 
 def decide(case: Case) -> Row:
-    """The row for the case; AssertionError for an impossible case, as two logs of a partition in one directory."""
+    """The row for the case; AssertionError for an impossible case, such as two logs of a partition in one directory."""
     row = TABLE.get(case)
     assert row is not None, f"no such case: {case}"
     return row

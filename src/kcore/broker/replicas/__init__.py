@@ -7,7 +7,7 @@ of requests read and append; some requests wait. `take_outputs` returns the oper
 - `log.py`, `appending.py`: the interface of a log, and appends of leaders and followers.
 - `log_validator.py`, `producers.py`, `transactions.py`: checks of records, producers' sequences, transactions.
 - `producing.py`, `markers.py`: Produce, the check of its transaction, and WriteTxnMarkers.
-- `fetching.py`, `fetch_sessions.py`: the leader's side of Fetch, and incremental sessions.
+- `fetching.py`: the leader's side of Fetch. `fetch_sessions.py`: incremental sessions, and the response's partitions.
 - `offsets.py`, `deleting.py`, `describing.py`: ListOffsets, OffsetForLeaderEpoch, DeleteRecords, DescribeProducers.
 - `waiting.py`: requests that wait, and the interfaces to the replicas that handlers use.
 - `fetcher.py`: the follower's side of Fetch.

@@ -36,10 +36,11 @@ class Logs(Protocol):
         """The topic id of the log on disk; ZERO_UUID if there is no log, or if the log has no id."""
 
     def hold(self, key: Key, topic_id: Uuid, *, is_new: bool) -> ReplicaLog:
-        """The partition's log, which is created if needed; stores the topic id, unless it is ZERO_UUID.
+        """The partition's log; stores the topic id, unless it is ZERO_UUID.
 
-        If `is_new` is false and a directory has failed, the log may be in that directory, and is not created. In KRaft
-        mode the log exists already, unless it must not be created.
+        In ZooKeeper mode a missing log is created. But if `is_new` is false and a directory has failed, which may have
+        the log, no log is created. In KRaft mode `broker/directories/` decides before this call whether to create the
+        log. KafkaStorageException if the log is missing and is not created.
         """
 
     def delete(self, key: Key) -> None:

@@ -278,7 +278,7 @@ class KraftController:
         return [*outputs, *self._work_on_waiting()]
 
     def _work_on_waiting(self) -> list[Output]:
-        """A WorkOn for the oldest waiting request; empty if a decision is in parts or no request waits."""
+        """A WorkOn for the oldest waiting request; empty if none waits, or while a decision is unfinished."""
         return [] if self._is_in_parts or not self._waiting else [WorkOn(self._waiting[0].name)]
 
     def _write_on(self, writing: Writing, outputs: list[Output]) -> None:

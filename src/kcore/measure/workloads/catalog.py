@@ -23,7 +23,7 @@ class Workload:
 
 
 def operations_of(workload: Workload) -> dict[str, list[str]]:
-    """The actions of a workload by group, from its operations on a small cluster."""
+    """The names of a workload's operations ("group: action"), as actions by group; sets up a small cluster."""
     groups: dict[str, list[str]] = {}
     for operation in workload.setup(Cell(workload.name, 100, 3, 1, 0), None):
         group, _, action = operation.name.partition(": ")

@@ -112,7 +112,7 @@ class Journal:
         return images
 
     def commit(self, offset: int) -> None:
-        """Commit all records below `offset`, where a batch ends."""
+        """Commit all records below `offset`, where a batch ends, and drop their undo entries."""
         self._committed = max(self._committed, offset)
         batches = bisect_left(self._offsets, offset)
         end = self._begins[batches] if batches < len(self._begins) else self._dropped + len(self._entries)

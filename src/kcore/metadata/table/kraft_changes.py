@@ -107,7 +107,7 @@ def _one_more(name: str, epochs: Int32s, rises: Bools | bool) -> Int32s:
 
 
 def _moves(table: PartitionRows, rows: Int32s, lists: Vectors | None) -> dict[int, tuple[int, ...]]:
-    """The given brokers as rows, by partition row; an empty tuple ends the move."""
+    """The broker rows of `lists` (adding or removing replicas) by partition row; () if a partition now has none."""
     if lists is None:
         return {}
     valid = _valid(lists, len(rows))

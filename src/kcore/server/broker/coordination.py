@@ -108,7 +108,7 @@ def _of_commit(
 
 
 def _offset_fetch(request: schema.OffsetFetchRequest, version: int, error_of: ErrorOf) -> Message:
-    """Versions 8 and newer have the error in each group, older ones at the top; 0 and 1 also in each partition."""
+    """The error is in each group from version 8 on, at the top in 2 to 7, and in each partition in 0 and 1."""
     if version >= 8:
         ids = [each.group_id for each in request.groups]
         groups = [OffsetFetchResponseGroup(group_id=each, topics=[], error_code=error_of(each, GROUPS)) for each in ids]

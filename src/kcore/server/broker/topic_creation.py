@@ -45,7 +45,7 @@ class OrdinaryTopics(NamedTuple):
 
 
 def ordinary_topics_of(given: Mapping[str, str]) -> OrdinaryTopics:
-    """Reads the settings from server.properties; SettingsError."""
+    """Reads the settings from server.properties; SettingsError for an invalid value."""
     return OrdinaryTopics(value_of(AUTO_CREATE, given.get(AUTO_CREATE, "true")), **read_all(given, _OF_ORDINARY))
 
 

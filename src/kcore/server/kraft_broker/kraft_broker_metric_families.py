@@ -83,7 +83,7 @@ async def _of_replicas(server: KraftBrokerServer) -> Iterable[Family]:
 
 
 def _counted(partition: Partition, image: ClusterImage | None) -> Iterable[str]:
-    """The keys in `counts` of `_of_replicas` for the counts that include the partition."""
+    """The counts of `_of_replicas` that include this partition, by their keys in `counts`."""
     if partition.role is Role.OFFLINE:
         yield "offline"
     if partition.role is not Role.LEADER or partition.received is None:

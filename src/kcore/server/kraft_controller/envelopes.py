@@ -131,10 +131,11 @@ async def wrapped(forwarded: Forwarded, response: Message) -> Message | Encoded:
 
 
 def is_refused_change_of_voters(response: Message) -> bool:
-    """True for the refusal of a change of voters by a node that does not lead.
+    """True if the response refuses AddRaftVoter or RemoveRaftVoter because this node does not lead.
 
-    Unless the envelope has NOT_CONTROLLER, a broker passes this refusal on and stays with this node: its client asks
-    this node again until its time-out. Kafka's standby lets this happen ("standbys-name-no-leader").
+    If the envelope has NOT_CONTROLLER, a broker looks for another controller. Otherwise it passes the refusal to its
+    client and keeps forwarding to this node, so that the client's retries are refused too. Kafka's standby does not set
+    NOT_CONTROLLER here; kcore's omits it only in Kafka's way ("standbys-name-no-leader").
     """
     if isinstance(response, AddRaftVoterResponse | RemoveRaftVoterResponse):
         return bool(response.error_code == Errors.NOT_LEADER_OR_FOLLOWER)

@@ -179,7 +179,8 @@ class SimFileSystem:
         self.is_full = False
         self.has_refused = False  # Whether an operation has failed for lack of space since this was last reset.
         self._crash_at = NEVER
-        self._folders_by_path: dict[str | Path, SimFolder] = {}  # A cache; emptied if a power cut may remove folders.
+        # A cache; `cut_power` empties it if the cut may remove or restore a folder.
+        self._folders_by_path: dict[str | Path, SimFolder] = {}
         self._parents: dict[
             str | Path, tuple[SimFolder, str]
         ] = {}  # A cache by path: the folder with the path's last name, and that name.

@@ -1,4 +1,4 @@
-"""Caches of a log's last reads and last appends, as many followers read the same bytes."""
+"""Caches of a log's last reads and last appends, because many followers read the same bytes."""
 
 from typing import Final
 

@@ -29,7 +29,8 @@ from kcore.storage.log.segment import Segment, base_offset_of
 from kcore.storage.log.segmented_log import remove_indexes
 from kcore.wire.record_batch import Integer, RecordBatches, scan_batches, steps_of
 
-FEW_BYTES: Final = 1 << 12  # Up to this size of a segment, single headers are read faster than columns.
+# Up to this many bytes, it is faster to read batch headers one by one than all at once as columns.
+FEW_BYTES: Final = 1 << 12
 LEFT_BEHIND: Final = (".deleted", ".part", ".tmp")  # Suffixes of files that a crash left unfinished or undeleted.
 
 

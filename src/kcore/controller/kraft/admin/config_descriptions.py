@@ -1,7 +1,8 @@
 """DescribeConfigs (ConfigHelper.handleDescribeConfigsRequest).
 
-A controller describes the settings of its own node. In 4.3.1 it describes all settings, in other releases only settings
-that have a value. It has no documentation of settings, and none of Kafka's loggers.
+A controller describes the settings of its own node. A controller of release 4.3.1 describes all of these settings, one
+of another release only those that have a value. Its responses contain no documentation of settings. They have no
+entries for BROKER_LOGGER, because the node has none of Kafka's loggers.
 """
 
 import re

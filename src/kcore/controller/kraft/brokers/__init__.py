@@ -11,12 +11,14 @@ written does not influence later decisions through `heartbeats.py`.
 - `registration.py`: BrokerRegistration. A new incarnation is fenced at first.
 - `heartbeat.py` decides about one request, BrokerHeartbeat: the broker's next state. It fences a broker that asks for
   this, and a broker at the end of its controlled shutdown.
-- `heartbeats.py` has the state between requests: the sessions of all brokers, and their last contacts.
-- `fencing.py`: the periodic task that fences brokers whose sessions have ended.
+- `heartbeats.py` has the state between requests: the sessions of all brokers, and their last contacts. When the active
+  controller writes records of brokers, `controller/kraft/writing.py` updates this state.
+- `fencing.py`: the task that fences brokers whose sessions have ended; `controller/kraft/periodic.py` schedules it.
 - `records.py`: the records of each transition. `replication/kraft_events.py` decides the changes of the partitions.
 - `nodes.py`: UnregisterBroker, ControllerRegistration, AllocateProducerIds.
 
 `controller/kraft/log_lines.py` writes a line to the operator's log for each broker that is fenced, with the reason. The
 image applies the records (`metadata/image/image_brokers.py`). Brokers learn of them from the metadata log
-(`broker/metadata_delta/publisher.py`).
+(`broker/metadata_delta/publisher.py`). `server/kraft_controller/heartbeat_feed.py` takes the heartbeats of a changed
+broker back from the answer loop.
 """

@@ -105,7 +105,7 @@ pub fn heartbeat(frame: &[u8]) -> Option<Heartbeat> {
 const DIVERGING_EPOCH: usize = 0;
 const SNAPSHOT_ID: usize = 2;
 
-/// The beginning of a fetch answer; None if the bytes end before the records begin, or are not a fetch answer.
+/// The beginning of a fetch answer; None if the bytes end or are malformed before the records begin.
 pub fn head(frame: &[u8]) -> Option<Head> {
     let mut fields = Fields(frame.get(4..)?);
     fields.tags(&[])?; // Tags of the header.
