@@ -50,12 +50,12 @@ def run(seeds: range, events: int, processes: int, out: Path | None, as_json: bo
             _tell(console, each)
             if as_json:
                 say(json.dumps(asdict(each)))
-    told = summary(found, seeds, events)
-    console.print(told, soft_wrap=True)
+    summary_text = summary(found, seeds, events)
+    console.print(summary_text, soft_wrap=True)
     if found:
         about = facts(before) | {"events": events, "planted": "all"}
         with kept_whole(directory):
-            _keep(found, told, about, directory)
+            _keep(found, summary_text, about, directory)
         console.print(f"Results in {directory}: results.parquet, results.jsonl, report.html", soft_wrap=True)
     if len(found) < len(PLANTED):
         return Exit.INVALID
@@ -95,13 +95,13 @@ def _others(each: Hunt) -> str:
     return ", ".join(f"{name} in {count}" for name, count in each.others.items())
 
 
-def _keep(found: list[Hunt], told: str, about: dict[str, Any], directory: Path) -> None:
+def _keep(found: list[Hunt], summary_text: str, about: dict[str, Any], directory: Path) -> None:
     rows = [asdict(each) | {"others": [*each.others.items()]} for each in found]
     result_files.write(result_files.with_facts(pa.Table.from_pylist(rows, schema=SCHEMA), about), directory)
-    result_files.write_text(directory / "report.html", render(found, told, about, directory))
+    result_files.write_text(directory / "report.html", render(found, summary_text, about, directory))
 
 
-def render(found: list[Hunt], told: str, about: dict[str, Any], directory: Path | None = None) -> str:
+def render(found: list[Hunt], summary_text: str, about: dict[str, Any], directory: Path | None = None) -> str:
     """The report as HTML; bugs that were not caught come first. Earlier runs are in the folders beside `directory`."""
     ordered = sorted(found, key=lambda each: (each.verdict == CAUGHT, each.name))
     lines = [
@@ -116,7 +116,7 @@ def render(found: list[Hunt], told: str, about: dict[str, Any], directory: Path 
     body = [
         "<h1>ci/sim: planted bugs</h1>",
         paragraphs([about.get("when", "")], "lead"),
-        paragraphs([told], "good" if good else "bad"),
+        paragraphs([summary_text], "good" if good else "bad"),
         "<h2>Planted bugs</h2>",
         html_table(_HEAD, lines, _TEXT, ["" if each.verdict == CAUGHT else "bad" for each in ordered]),
         _history(found, about, directory),
@@ -129,8 +129,8 @@ def _history(found: list[Hunt], about: dict[str, Any], directory: Path | None) -
     """A section with the seed that caught each bug, in this run and in earlier runs."""
     earlier = earlier_runs(directory, about, _KIND)
     now = _seeds([asdict(each) for each in found], about)
-    told = "The seed that caught each bug, of runs with as many events a seed: other code may need another one."
-    return history_section(("planted bug", "worlds"), now, earlier, _read, lambda seed: f"{seed:,.0f}", told)
+    note = "The seed that caught each bug, of runs with as many events a seed: other code may need another one."
+    return history_section(("planted bug", "worlds"), now, earlier, _read, lambda seed: f"{seed:,.0f}", note)
 
 
 def _read(run: EarlierRun) -> Figures:

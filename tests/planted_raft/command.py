@@ -112,8 +112,8 @@ def search(
         verdict = f"caught by seed {last['seed']}: {last['invariant']}" if is_catch(last) else "not caught"
         if is_broken(last["invariant"]):
             verdict = f"broken: {last['invariant']} is no invariant"
-        told = f"planted bug {name}, which {PLANTED[name].invariant} must catch: {verdict}"
-        wide_console(stderr=as_json).print(told, soft_wrap=True)
+        line = f"planted bug {name}, which {PLANTED[name].invariant} must catch: {verdict}"
+        wide_console(stderr=as_json).print(line, soft_wrap=True)
     if found.is_partial:
         return Exit.INVALID
     return Exit.GOOD if any(map(is_catch, found.rows)) else Exit.FAILED

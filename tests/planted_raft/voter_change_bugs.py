@@ -43,11 +43,11 @@ def snapshot_has_the_voters_behind_its_end(patches: Patches) -> None:
 def change_before_the_own_epoch_is_committed(patches: Patches) -> None:
     """A new leader changes the voters before a record of its own epoch is committed."""
 
-    def broken(may_change_now: Any, node: Any, *told: Any) -> Any:
+    def broken(may_change_now: Any, node: Any, *arguments: Any) -> Any:
         known = node.quorum.high_watermark
         node.quorum.high_watermark = node.log.high_watermark if known is None else known
         try:
-            return may_change_now(node, *told)
+            return may_change_now(node, *arguments)
         finally:
             node.quorum.high_watermark = known
 

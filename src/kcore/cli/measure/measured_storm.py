@@ -69,8 +69,8 @@ class MeasuredStorm:
         """
         result_files.write(result_files.with_facts(table_of(self.rows), self.facts), directory)
         result_files.write_text(directory / "plan.toml", self.plan.to_toml())
-        told = json.dumps({"facts": self.facts, "medians": medians(self.rows)}, indent=1)
-        result_files.write_text(directory / "medians.json", f"{told}\n")
+        text = json.dumps({"facts": self.facts, "medians": medians(self.rows)}, indent=1)
+        result_files.write_text(directory / "medians.json", f"{text}\n")
         found = profile_files.write(self.profiles, directory) if self.plan.profile else profile_files.Written()
         section = profile_page.section(found.rows, found.drawn, found.costs)
         text = report.render(self.rows, self.facts, self.lacking, directory, section, is_part=is_part)
