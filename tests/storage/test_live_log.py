@@ -147,6 +147,19 @@ def test_old_segments_go_when_they_are_committed(tmp_path: Path, high_watermark:
     log.close()
 
 
+def test_a_follower_deletes_the_last_old_segment_whose_end_is_the_leader_s_start(tmp_path: Path) -> None:
+    """The leader's start offset may arrive before the follower's own check of retention."""
+    folder = tmp_path / "t-0"
+    log, _ = filled(folder)
+    log.high_watermark = 50
+    log.raise_start_offset(50)
+    assert len([*folder.glob("*.log")]) == 1
+    assert log.delete_old(END, None) and not log.delete_old(END, None)
+    assert [path.name for path in folder.glob("*.log")] == [f"{50:020}.log"]
+    assert (log.start_offset, log.end_offset) == (50, 50)
+    log.close()
+
+
 def test_the_last_segment_goes_too(tmp_path: Path) -> None:
     """An empty one is left, with the log's end, its epoch and its producers, and is not made again and again."""
     folder = tmp_path / "t-0"

@@ -105,10 +105,16 @@ class LiveLog:
             self._start_offset = min(offset, self.end_offset)
             self.high_watermark = max(self.high_watermark, self._start_offset)
             with disk_failures(self.folder):
-                if self._log.remove_before(self._start_offset):
-                    for path in self._snapshots():
-                        if int(path.stem) < self._log.first_offset:
-                            path.unlink()
+                self._remove_before_start()
+
+    def _remove_before_start(self) -> bool:
+        """Deletes segments wholly below the start offset, and their producer snapshots; returns whether it did."""
+        is_gone = self._log.remove_before(self._start_offset) > 0
+        if is_gone:
+            for path in self._snapshots():
+                if int(path.stem) < self._log.first_offset:
+                    path.unlink()
+        return is_gone
 
     @property
     def segment_bytes(self) -> int:
@@ -126,17 +132,16 @@ class LiveLog:
     def delete_old(self, oldest_ms: int | None, most_bytes: int | None) -> bool:
         """Deletes committed segments by age and size (`SegmentedLog.kept_from`); returns whether any was deleted.
 
-        If all segments are to be deleted, starts a new segment first (UnifiedLog.deleteSegments).
+        If all segments are to be deleted, starts a new segment first (UnifiedLog.deleteSegments). A follower that knows
+        the leader's start offset already may have the log's end as its own: the last segment still goes.
         """
         with disk_failures(self.folder):
             kept = self._log.kept_from(self.high_watermark, oldest_ms, most_bytes)
             if kept == self.end_offset and self._log.base_offsets[-1] < kept:
                 self._log.roll()
                 self._write_producers(kept)
-        is_more = kept > self._start_offset
-        if is_more:
-            self.raise_start_offset(kept)
-        return is_more
+            self._start_offset = max(kept, self._start_offset)
+            return self._remove_before_start()
 
     # Truncation.
 
