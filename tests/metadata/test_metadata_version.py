@@ -11,7 +11,7 @@ from kcore.errors import LevelError
 from kcore.metadata.metadata_version import RELEASES, VERSIONS, MetadataVersion
 
 DATA = Path(__file__).parents[1] / "data"
-FACTS = DATA / "metadata_versions"  # Printed by oracle/MetadataVersionFacts.java.
+FACTS = DATA / "metadata_versions"  # Printed by recorder/ReleaseFacts.java.
 NAMES = {
     "featureLevel": "feature_level",
     "isProduction": "is_production",

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from oracle.recorder.walk_known import FAR_MS, KnownState
+from recorder.walk_known import FAR_MS, KnownState
 
 REGISTER_KINDS: Final = [
     *("fresh", "same", "new", "new", "new", "cluster", "no metadata.version", "low feature", "no dirs"),

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from controller.kraft.recorded.story_wire import Json
-from oracle.recorder.real_controller import Jvm, LogFile, emptied
-from oracle.recorder.settings import Setup
-from oracle.recorder.story import formatted, log_of, write_properties
+from recorder.real_controller import Jvm, LogFile, emptied
+from recorder.settings import Setup
+from recorder.story import formatted, log_of, write_properties
 
 IDS: Final = (3000, 3010, 3020)
 

@@ -1,4 +1,4 @@
-"""New stories of a real controller, and kcore beside them: `python -m oracle.recorder.compared`, in tests.
+"""New stories of a real controller, and kcore beside them: `python -m recorder.compared`, in tests.
 
 A line for each story; exit code 1 where a step differs that no departure explains.
 """
@@ -19,10 +19,10 @@ from controller.kraft.recorded.story_wire import Json
 from controller.kraft.stories import Follower
 from kcore.controller.kraft.departures import KAFKA_WAY
 from kcore.measure.processes.local_process import free_ports
-from oracle.recorder.real_controller import Jvm
-from oracle.recorder.settings import LEVELS, Setup
-from oracle.recorder.story import Story
-from oracle.recorder.turns import recorded_turns
+from recorder.real_controller import Jvm
+from recorder.settings import LEVELS, Setup
+from recorder.story import Story
+from recorder.turns import recorded_turns
 
 FIRST_SEED: Final = 20_001  # Lower ones are recorded already, or kept for other checks.
 

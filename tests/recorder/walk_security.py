@@ -3,7 +3,7 @@
 import base64
 from typing import Any
 
-from oracle.recorder.walk_settings import Settings
+from recorder.walk_settings import Settings
 
 
 class Security(Settings):

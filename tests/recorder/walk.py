@@ -3,8 +3,8 @@
 import base64
 from typing import Any
 
-from oracle.recorder.themes import THEMES
-from oracle.recorder.walk_security import Security
+from recorder.themes import THEMES
+from recorder.walk_security import Security
 
 
 class Walk(Security):

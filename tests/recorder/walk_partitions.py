@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from oracle.recorder.walk_known import UNKNOWN_UUID
-from oracle.recorder.walk_topics import Topics
+from recorder.walk_known import UNKNOWN_UUID
+from recorder.walk_topics import Topics
 
 ALTER_KINDS: Final = [
     *("shrink", "shrink", "expand", "expand", "expand", "one", "same", "leader epoch", "partition epoch"),

@@ -10,13 +10,13 @@ import kcore
 from controller.kraft.recorded.story_wire import NAMES, Json, request_bytes, response_json
 from kcore.schema.index import REQUESTS
 from kcore.types import Uuid
-from oracle.recorder.free_paths import free_paths, unordered
-from oracle.recorder.known_records import KnownRecords
-from oracle.recorder.real_controller import Connection, Jvm, LogFile, emptied
-from oracle.recorder.requests import envelope_bytes, envelope_of, filled, principal_bytes
-from oracle.recorder.settings import NODE, SESSION_MS, Setup
-from oracle.recorder.walk import Walk
-from oracle.recorder.wrong_requests import bad_envelope, wrong_request
+from recorder.free_paths import free_paths, unordered
+from recorder.known_records import KnownRecords
+from recorder.real_controller import Connection, Jvm, LogFile, emptied
+from recorder.requests import envelope_bytes, envelope_of, filled, principal_bytes
+from recorder.settings import NODE, SESSION_MS, Setup
+from recorder.walk import Walk
+from recorder.wrong_requests import bad_envelope, wrong_request
 
 REGISTERS_FROM: Final = 15  # metadata.version 3.7-IV0: a controller registers itself.
 QUIET_STEPS: Final = 5  # So often 100 ms more bring nothing: then an advance has ended.

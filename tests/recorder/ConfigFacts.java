@@ -38,7 +38,7 @@ public class ConfigFacts {
         groups.put("server", (ConfigDef) constant("org.apache.kafka.server.config.AbstractKafkaConfig", "CONFIG_DEF"));
         groups.put("topic", called("org.apache.kafka.storage.internals.log.LogConfig", "configDefCopy"));
         groups.put("metrics", called("org.apache.kafka.server.metrics.ClientMetricsConfigs", "configDef"));
-        if (!isOld()) groups.put("group", (ConfigDef) constant("org.apache.kafka.coordinator.group.GroupConfig", "CONFIG_DEF"));
+        if (!isOld()) groups.put("group", ofGroups());
         for (String quotas : new String[] {"QuotaConfig", "QuotaConfigs"}) {
             String owner = "org.apache.kafka.server.config." + quotas;
             groups.putIfAbsent("quotas of brokers", called(owner, "brokerQuotaConfigs"));
@@ -112,6 +112,12 @@ public class ConfigFacts {
         }
     }
 
+    static ConfigDef ofGroups() throws Exception {
+        String owner = "org.apache.kafka.coordinator.group.GroupConfig";
+        ConfigDef found = called(owner, "configDef");  // Until 4.2.
+        return found != null ? found : (ConfigDef) constant(owner, "CONFIG_DEF");
+    }
+
     /** Whether it is the last release that knows ZooKeeper. */
     static boolean isOld() {
         try {
@@ -124,7 +130,9 @@ public class ConfigFacts {
 
     /** The names of settings that a running broker takes changes of. */
     static Collection<String> dynamic() throws Exception {
-        if (!isOld()) return new TreeSet<>((Set<String>) constant("org.apache.kafka.server.config.DynamicBrokerConfig", "ALL_DYNAMIC_CONFIGS"));
+        try {
+            return new TreeSet<>((Set<String>) constant("org.apache.kafka.server.config.DynamicBrokerConfig", "ALL_DYNAMIC_CONFIGS"));
+        } catch (ClassNotFoundException older) { }  // Until 4.2.
         Object names = Class.forName("kafka.server.DynamicBrokerConfig").getMethod("AllDynamicConfigs").invoke(null);
         Class<?> converters = Class.forName("scala.jdk.javaapi.CollectionConverters");
         Method asJava = converters.getMethod("asJava", Class.forName("scala.collection.Set"));

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from controller.kraft.recorded.story_wire import NAMES, Json
-from oracle.recorder.walk import Walk
+from recorder.walk import Walk
 
 OFTEN: Final = {1: 0.09, 3: 0.14}  # By how many controllers there are.
 STANDBYS: Final = 0.1  # So often a standby is asked.

@@ -28,11 +28,11 @@ from kcore.schema.metadata_records_topics import TopicRecord
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_building import encode_values
-from oracle.recorder.machines import IDS, Machine
-from oracle.recorder.real_controller import Connection
-from oracle.recorder.settings import Setup
-from oracle.recorder.story import LATEST_S, Story
-from oracle.recorder.walk_turns import Turns
+from recorder.machines import IDS, Machine
+from recorder.real_controller import Connection
+from recorder.settings import Setup
+from recorder.story import LATEST_S, Story
+from recorder.walk_turns import Turns
 
 ELECTED_S: Final = 60.0
 

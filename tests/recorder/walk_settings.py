@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from oracle.recorder.walk_known import BROKER, TOPIC
-from oracle.recorder.walk_partitions import Partitions
+from recorder.walk_known import BROKER, TOPIC
+from recorder.walk_partitions import Partitions
 
 
 class Settings(Partitions):

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from controller.kraft.recorded.story_wire import NAMES, Json, request_bytes
-from oracle.recorder.requests import CLIENT_ADDRESS, envelope_bytes, envelope_of, filled, principal_bytes
+from recorder.requests import CLIENT_ADDRESS, envelope_bytes, envelope_of, filled, principal_bytes
 
 Made = tuple[Json, bytes]
 APIS_OF_BROKERS: Final = [

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from oracle.recorder.walk_brokers import Brokers
-from oracle.recorder.walk_known import BAD_NAMES, UNKNOWN_UUID
+from recorder.walk_brokers import Brokers
+from recorder.walk_known import BAD_NAMES, UNKNOWN_UUID
 
 BAD_TOPIC_KINDS: Final = [
     *("name", "exists", "rf0", "rf", "rf many", "p0", "pneg", "both", "dup", "unknown", "gap", "uneven"),
