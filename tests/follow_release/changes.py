@@ -1,4 +1,4 @@
-"""What a release changed: the facts of two releases, compared by kind."""
+"""The changes of a release: the facts of two releases, compared by kind."""
 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -9,8 +9,9 @@ KINDS: Final = (
     *("messages", "versions", "fields", "tags", "apis", "errors", "levels", "features", "settings", "defaults"),
     *("formatted", "code"),
 )
+GONE_OR_NEW: Final = ("new", "removed", "line new", "line removed")  # What a change of the whole subject says.
 _TAGS: Final = ("tag", "taggedVersions")
-_DEFAULTS: Final = ("type", "default", "validator", "range", "takes", "internal")
+_DEFAULTS: Final = ("type", "default", "validator", "range", "internal")
 
 
 class Change(NamedTuple):
@@ -23,18 +24,15 @@ class Change(NamedTuple):
     new: Any = None
 
     def __str__(self) -> str:
-        if self.old is None and self.new is None:
-            return f"{self.subject}: {self.what}"
-        if self.old is None:
-            return f"{self.subject}: {self.what} {short(self.new)}"
-        if self.new is None:
-            return f"{self.subject}: {self.what} (was {short(self.old)})"
+        if self.what in GONE_OR_NEW or self.old is self.new is None:
+            value = self.new if self.old is None else self.old
+            return f"{self.subject}: {self.what}" + ("" if value is None else f" {short(value)}")
         return f"{self.subject}: {self.what} {short(self.old)} -> {short(self.new)}"
 
 
 def short(value: Any, most: int = 160) -> str:
     """A value on one line of a report."""
-    text = str(value)
+    text = "none" if value is None else str(value)
     return text if len(text) <= most else f"{text[:most]}..."
 
 
@@ -42,7 +40,7 @@ def changes(old: Json, new: Json) -> list[Change]:
     """All changes between the facts of two releases, in the order of KINDS."""
     found = [
         *_messages(old["messages"], new["messages"]),
-        *_members("apis", old["apis"], new["apis"]),
+        *_members("apis", _apis(old), _apis(new)),
         *_errors(old["errors"], new["errors"]),
         *_levels(old, new),
         *_members("features", old["features"], new["features"]),
@@ -71,7 +69,9 @@ def _messages(old: Json, new: Json) -> Iterator[Change]:
         if left is None or right is None:
             there = left or right
             said = {key: there[key] for key in ("type", "apiKey", "validVersions") if there and key in there}
-            yield Change("messages", name, "removed" if right is None else "new", *((said, None) if left else (None, said)))
+            yield Change(
+                "messages", name, "removed" if right is None else "new", *((said, None) if left else (None, said))
+            )
             continue
         for what in ("validVersions", "flexibleVersions", "latestVersionUnstable", "listeners", "apiKey"):
             if left.get(what) != right.get(what):
@@ -84,11 +84,21 @@ def _fields(message: str, old: Json, new: Json) -> Iterator[Change]:
         left, right, subject = old.get(path), new.get(path), f"{message}.{path}"
         if left is None or right is None:
             said = {key: str(value) for key, value in (left or right or {}).items() if key != "name"}
-            yield Change("fields", subject, "removed" if right is None else "new", *((said, None) if left else (None, said)))
+            yield Change(
+                "fields", subject, "removed" if right is None else "new", *((said, None) if left else (None, said))
+            )
             continue
         for what in sorted({*left, *right}):
             if str(left.get(what, "")).lower() != str(right.get(what, "")).lower():
                 yield Change("tags" if what in _TAGS else "fields", subject, what, left.get(what), right.get(what))
+
+
+def _apis(facts: Json) -> Json:
+    """Without the unstable versions where they are those that the release announces."""
+    return {
+        name: {key: value for key, value in api.items() if key != "unstable" or value != api["versions"]}
+        for name, api in facts["apis"].items()
+    }
 
 
 def _errors(old: Json, new: Json) -> Iterator[Change]:
@@ -106,9 +116,15 @@ def _levels(old: Json, new: Json) -> Iterator[Change]:
         levels = [level for level, facts in there["levels"].items() if facts.get(name)]
         yield Change("levels", name, f"{'removed' if name in left else 'new'}, true for {levels}")
     both = left & right
-    rows = ({level: {k: v for k, v in facts.items() if k in both} for level, facts in each["levels"].items()} for each in (old, new))
-    yield from _members("levels", *rows)
+    yield from _members("levels", _levels_with(old, both), _levels_with(new, both))
     yield from _members("levels", {"metadata.version": old["defaults"]}, {"metadata.version": new["defaults"]})
+
+
+def _levels_with(facts: Json, names: set[str]) -> Json:
+    """The levels of a release, with these of their facts."""
+    return {
+        level: {name: value for name, value in row.items() if name in names} for level, row in facts["levels"].items()
+    }
 
 
 def _settings(old: Json, new: Json) -> Iterator[Change]:
@@ -118,39 +134,49 @@ def _settings(old: Json, new: Json) -> Iterator[Change]:
             subject = f"{group} {name}"
             if name not in left or name not in right:
                 facts, what = (right[name], "new") if name in right else (left[name], "removed")
-                yield Change("settings", subject, f"{what} ({facts['type']}, default {facts['default']})")
+                said = f"{facts['type']}, default {facts['default']}"
+                yield Change("settings", subject, what, *((None, said) if name in right else (said, None)))
                 continue
             yield from _of_setting(subject, left[name], right[name], old, new)
     gone, come = {*old["dynamic"]} - {*new["dynamic"]}, {*new["dynamic"]} - {*old["dynamic"]}
-    yield from (Change("settings", name, "no longer dynamic") for name in sorted(gone))
-    yield from (Change("settings", name, "dynamic from now on") for name in sorted(come))
+    yield from (Change("settings", name, "dynamic", True, False) for name in sorted(gone))
+    yield from (Change("settings", name, "dynamic", False, True) for name in sorted(come))
 
 
 def _of_setting(subject: str, left: Json, right: Json, old: Json, new: Json) -> Iterator[Change]:
     for what in _DEFAULTS:
-        one, other = left.get(what), right.get(what)
-        if what == "takes":  # A digit for each probe: the probes that the two releases have in common are compared.
-            taken = dict(zip(new["probes"], right["takes"], strict=True))
-            known = dict(zip(old["probes"], left["takes"], strict=True))
-            one = [probe for probe in known if known[probe] > taken.get(probe, known[probe])] or None
-            other = [probe for probe in known if known[probe] < taken.get(probe, known[probe])] or None
-        if one != other:
-            yield Change("defaults", subject, what, one, other)
+        if (left.get(what) or "") != (right.get(what) or ""):
+            yield Change("defaults", subject, what, left.get(what), right.get(what))
+    # A digit for each probe, a text: the probes that the two releases have in common are compared.
+    known = dict(zip(old["probes"], left["takes"], strict=True))
+    taken = dict(zip(new["probes"], right["takes"], strict=True))
+    refused = [probe for probe, digit in known.items() if digit > taken.get(probe, digit)]
+    allowed = [probe for probe, digit in known.items() if digit < taken.get(probe, digit)]
+    if refused:
+        yield Change("defaults", subject, f"now refuses {refused}")
+    if allowed:
+        yield Change("defaults", subject, f"now takes {allowed}")
 
 
 def formatted_changes(old: Json, new: Json) -> Iterator[Change]:
-    """Files that `kafka-storage format` writes, and their lines."""
-    for how in sorted({*old, *new}):
-        left, right = old.get(how, {}), new.get(how, {})
-        for path in sorted({*left, *right}):
-            if path not in left or path not in right:
-                what = "no longer written" if path in left else "new file"
-                yield Change("formatted", f"{how}: {path}", what, left.get(path), right.get(path))
-                continue
-            for line in [each for each in left[path] if each not in right[path]]:
-                yield Change("formatted", f"{how}: {path}", "line removed", line)
-            for line in [each for each in right[path] if each not in left[path]]:
-                yield Change("formatted", f"{how}: {path}", "line new", None, line)
+    """Files that `kafka-storage format` writes, and their lines; each with the ways of formatting that it concerns."""
+    ways: dict[tuple[str, str, str | None, str | None], list[str]] = {}
+    for way in sorted({*old, *new}):
+        for change in _of_way(old.get(way, {}), new.get(way, {})):
+            ways.setdefault(change, []).append(way)
+    for (path, what, left, right), concerned in ways.items():
+        yield Change("formatted", f"{path} ({', '.join(concerned)})", what, left, right)
+
+
+def _of_way(old: Json, new: Json) -> Iterator[tuple[str, str, str | None, str | None]]:
+    for path in sorted({*old, *new}):
+        if path not in new:
+            yield path, "removed", "; ".join(old[path]), None
+        elif path not in old:
+            yield path, "new", None, "; ".join(new[path])
+        else:
+            yield from ((path, "line removed", line, None) for line in old[path] if line not in new[path])
+            yield from ((path, "line new", None, line) for line in new[path] if line not in old[path])
 
 
 def _code(old: Json, new: Json) -> Iterator[Change]:
@@ -160,4 +186,4 @@ def _code(old: Json, new: Json) -> Iterator[Change]:
         if left is None or right is None:
             yield Change("code", name, "removed" if right is None else "new")
         elif methods := sorted(each for each in {*left, *right} if left.get(each) != right.get(each)):
-            yield Change("code", name, f"{len(methods)} of {len({*left, *right})} methods", None, ", ".join(methods))
+            yield Change("code", name, f"{len(methods)} of {len({*left, *right})} methods: {', '.join(methods)}")

@@ -1,4 +1,4 @@
-"""What the jars of a release say: messages, errors, APIs, metadata versions, features and settings."""
+"""The facts in the jars of a release: messages, errors, APIs, metadata versions, features and settings."""
 
 import json
 import re
@@ -22,7 +22,7 @@ def facts_of(jars: list[Path], class_path: str) -> Json:
 
 
 def messages_in(jars: list[Path]) -> Json:
-    """The schemas in the jars by name, without texts for people, each with the `class` that the generator made of it."""
+    """The schemas in the jars by name, without texts for people. `class` names the class that the generator made."""
     schemas: Json = {}
     classes: dict[str, str] = {}
     for path in sorted(jars):

@@ -7,7 +7,7 @@ import argparse
 import gzip
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -19,7 +19,7 @@ from controller.kraft.recorded.story_wire import Json
 from controller.kraft.stories import Follower
 from kcore.controller.kraft.departures import KAFKA_WAY
 from kcore.measure.processes.local_process import free_ports
-from recorder.real_controller import Jvm
+from recorder.real_controller import Jvm, class_path
 from recorder.settings import LEVELS, Setup
 from recorder.story import Story
 from recorder.turns import recorded_turns
@@ -27,12 +27,17 @@ from recorder.turns import recorded_turns
 FIRST_SEED: Final = 20_001  # Lower ones are recorded already, or kept for other checks.
 
 
-def recorded(release: str, first_seed: int, count: int) -> Iterator[Json]:
-    """Stories with these seeds, one after the other, of one JVM."""
-    with TemporaryDirectory(prefix="stories-") as name, Jvm(release, Path(name)) as jvm:
+def recorded(
+    release: str, first_seed: int, count: int, jars: str | None = None, levels: Sequence[str] = ()
+) -> Iterator[Json]:
+    """Stories with these seeds, one after the other, of one JVM.
+
+    `jars`: the class path of a release without lock file; `levels`: the names of its metadata versions, oldest first.
+    """
+    with TemporaryDirectory(prefix="stories-") as name, Jvm(jars or class_path(release), Path(name)) as jvm:
         for seed in range(first_seed, first_seed + count):
             [port] = free_ports(1)
-            story = Story(Setup(release, seed), port, jvm, Path(name) / "node").recorded()
+            story = Story(Setup(release, seed, levels), port, jvm, Path(name) / "node").recorded()
             yield json.loads(json.dumps(story))
 
 

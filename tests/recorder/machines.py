@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from controller.kraft.recorded.story_wire import Json
-from recorder.real_controller import Jvm, LogFile, emptied
+from recorder.real_controller import Jvm, LogFile, class_path, emptied
 from recorder.settings import Setup
 from recorder.story import formatted, log_of, write_properties
 
@@ -25,7 +25,7 @@ class Machine:
         """The one that runs, or a new one."""
         if self._jvm is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._jvm = Jvm(self.release, self._folder).__enter__()
+            self._jvm = Jvm(class_path(self.release), self._folder).__enter__()
         return self._jvm
 
     def __enter__(self) -> Self:

@@ -12,22 +12,33 @@ from kcore.measure.processes.jars import fetch, kafka_jars
 from kcore.spark.java import cache_directory, java_home
 
 HERE = Path(__file__).parent
+ORACLE = HERE.parent / "oracle"  # It has the lock files of the tools.
 OPTIONS = ("-Xmx700m", "-XX:-UsePerfData", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8")
 QUIET = "status = error\nrootLogger.level = off\n"
 OLD_QUIET = "log4j.rootLogger=OFF\n"
 
 
-def class_path(release: str) -> str:
-    """The jars of a release and its storage tool."""
+def has_locks(release: str) -> bool:
+    """True if the tests have lock files of the release's jars."""
+    return (ORACLE / f"kafka-tools-{release}.lock").exists() or (ORACLE / f"kafka-{release}.lock").exists()
+
+
+def folders_of(release: str) -> tuple[Path, ...]:
+    """The folders with the jars of a release and its storage tool."""
     folders = [] if release == "4.1.2" else [kafka_jars(release)]
-    lock = Path(__file__).parents[1] / ("kafka-4.1.2.lock" if release == "4.1.2" else f"kafka-tools-{release}.lock")
-    return ":".join(f"{folder}/*" for folder in [*folders, fetch(lock.read_text(), cache_directory() / lock.stem)])
+    lock = ORACLE / ("kafka-4.1.2.lock" if release == "4.1.2" else f"kafka-tools-{release}.lock")
+    return *folders, fetch(lock.read_text(), cache_directory() / lock.stem)
+
+
+def class_path(release: str) -> str:
+    """All jars of a release."""
+    return ":".join(f"{folder}/*" for folder in folders_of(release))
 
 
 class Jvm:
-    """`with` it: a line is a command, and so is the answer."""
+    """`with` it: a line is a command, and so is the answer. `jars`: the class path of the release."""
 
-    def __init__(self, release: str, folder: Path) -> None:
+    def __init__(self, jars: str, folder: Path) -> None:
         quiet, old_quiet = folder / "log4j2.properties", folder / "log4j.properties"
         quiet.write_text(QUIET)
         old_quiet.write_text(OLD_QUIET)
@@ -35,7 +46,7 @@ class Jvm:
         java, program = java_home() / "bin" / "java", HERE / "ControllerHarness.java"
         self._log: IO[bytes] = (folder / "jvm.log").open("wb")
         self._process = subprocess.Popen(
-            [str(java), *OPTIONS, *logs, "-cp", class_path(release), str(program)],
+            [str(java), *OPTIONS, *logs, "-cp", jars, str(program)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

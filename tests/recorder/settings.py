@@ -1,7 +1,7 @@
 """How the controller of a story is set up: drawn from its seed."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from controller.kraft.recorded.story_wire import Json
@@ -14,7 +14,8 @@ _LEVELS: Final = {
     "3.9.1": "3.3-IV3 3.4-IV0 3.5-IV2 3.6-IV2 3.7-IV2 3.7-IV4 3.8-IV0 3.9-IV0",
 }
 LEVELS: Final = {release: levels.split() for release, levels in _LEVELS.items()}
-DYNAMIC_FROM: Final = ("3.9-IV0", "4.")  # kraft.version 1 needs that metadata.version.
+DYNAMIC_FROM: Final = "3.9-IV0"  # kraft.version 1 needs that metadata.version.
+OLD: Final = "3."
 THEMES: Final = [
     *(["general"] * 5 + ["elr"] * 4 + ["reassign"] * 2 + ["jbod"] * 2 + ["config"] * 2),
     *(["security"] * 3 + ["features"] * 3 + ["lifecycle"] * 2),
@@ -23,9 +24,9 @@ LONG_MS: Final = "2000000000"
 
 
 class Setup:
-    """The random settings of one story."""
+    """The random settings of one story. `levels`: of a release that LEVELS lacks."""
 
-    def __init__(self, release: str, seed: int | str) -> None:
+    def __init__(self, release: str, seed: int | str, levels: Sequence[str] = ()) -> None:
         self.release, self.seed = release, seed
         self.random = r = random.Random(f"{release}/{seed}")
         self.theme = r.choice(THEMES)
@@ -35,19 +36,19 @@ class Setup:
         self.racks: list[str | None] = r.choice([[None], [None], ["a", "b"], ["a", "b", "c"], ["a", "b", None]])
         self.dir_counts = r.choice([[1], [1], [1, 2], [2, 3]]) if self.theme != "jbod" else [1, 2, 3]
         self.placement_seed = r.getrandbits(31)
-        levels = LEVELS[release]
+        levels = levels or LEVELS[release]
         if self.theme == "features":
             self.level = r.choice(levels)
         else:
             self.level = levels[-1] if r.random() < 0.6 else r.choice(levels[len(levels) // 3 :])
         self.authorizer = self.theme == "security" or r.random() < 0.3
         self.tokens = self.theme == "security" or (self.authorizer and r.random() < 0.5)
-        self.dynamic = self.level.startswith(DYNAMIC_FROM) and r.random() < 0.6
+        self.dynamic = (self.level == DYNAMIC_FROM or not self.level.startswith(OLD)) and r.random() < 0.6
         self.format_features = list(self._features(r))
         self.balance = r.random() < 0.12
 
     def _features(self, r: random.Random) -> Any:
-        if not (self.level.startswith("4.") and self.release.startswith("4.")):
+        if self.level.startswith(OLD) or self.release.startswith(OLD):
             return
         if self.level != "4.0-IV0":
             elr = 1 if self.theme == "elr" and r.random() < 0.8 else r.choice([0, 1, None])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import kcore
-from controller.kraft.recorded.story_wire import NAMES, Json, request_bytes, response_json
+from controller.kraft.recorded.story_wire import NAMES, UNKNOWN, Json, request_bytes, response_json
 from kcore.schema.index import REQUESTS
 from kcore.types import Uuid
 from recorder.free_paths import free_paths, unordered
@@ -99,7 +99,9 @@ class Story:
         versions, _ = response_json("ApiVersions", 4, data)
         names = {key: cls.__name__.removesuffix("Request") for key, cls in REQUESTS.items()}
         rows = [each for each in versions["apiKeys"] if each["apiKey"] in names]
-        self.api_versions = {names[each["apiKey"]]: (each["minVersion"], each["maxVersion"]) for each in rows}
+        self.announced = {names[each["apiKey"]]: (each["minVersion"], each["maxVersion"]) for each in rows}
+        newest = {name: min(highest, NAMES[name].versions.highest) for name, (_, highest) in self.announced.items()}
+        self.api_versions = {name: (lowest, newest[name]) for name, (lowest, _) in self.announced.items()}
         features = versions.get("supportedFeatures", [])
         self.supported = {each["name"]: (each["minVersion"], each["maxVersion"]) for each in features}
         if self.theme == "features" and self.random.random() < 0.4:
@@ -114,7 +116,7 @@ class Story:
                 **{"releaseVersion": setup.level, "features": setup.format_features},
                 "voters": "dynamic" if setup.dynamic else "static",
             },
-            **{"config": properties, "apiVersions": {name: [*self.api_versions[name]] for name in self.api_versions}},
+            **{"config": properties, "apiVersions": {name: [*bounds] for name, bounds in self.announced.items()}},
             "supportedFeatures": {name: [*bounds] for name, bounds in sorted(self.supported.items())},
             "bootstrap": batches,
             **self._head(),
@@ -159,6 +161,8 @@ class Story:
     def _read(self) -> list[Json]:
         batches = self.log.read()
         for each in (record for batch in batches if not batch.get("control") for record in batch["records"]):
+            if each["type"] == UNKNOWN:
+                continue
             self.state.apply(kcore.from_json(each["type"], each["version"], each["json"]))
         return batches
 

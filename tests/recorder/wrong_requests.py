@@ -77,8 +77,9 @@ def wrong_request(story: Any, kind: str) -> Made | None:
         if api == "ApiVersions":
             return None
         data = request_bytes(api, version, filled(api, version, {}), 0)
-        data = data[:2] + (version + 1).to_bytes(2) + data[4:]
-        return _step(api, version + 1, "a version that it does not have", data)
+        unknown = story.announced[api][1] + 1
+        data = data[:2] + unknown.to_bytes(2) + data[4:]
+        return _step(api, unknown, "a version that it does not have", data)
     if kind == "api":
         api = story.random.choice(APIS_OF_BROKERS)
         version = NAMES[api].versions.highest
