@@ -10,12 +10,12 @@ from typing import Final
 
 from follow_release.follow import STEPS, Follow
 from kcore.errors import KcoreError
-from kcore.replication.levels import RELEASES
+from kcore.releases.known import RELEASES
 
 NO_DIFFERENCE, DIFFERENCES, USAGE = 0, 1, 2
 _RELEASE: Final = re.compile(r"\d+\.\d+\.\d+")
 _STORIES: Final = 150
-_RULES: Final = "the release whose rules kcore follows; by default X.Y.Z if kcore has it, or that of --against"
+_RULES: Final = "kcore follows the rules of this release; by default those of X.Y.Z: kcore's own, or the skeleton"
 
 DESCRIPTION: Final = """\
 Fetches the jars of a Kafka release, writes what it changed against the newest older release that kcore has, records
@@ -71,8 +71,7 @@ def follow_of(arguments: Sequence[str], say: Callable[[str], None]) -> tuple[Fol
     if given.stories < 1:
         options.error(f"--stories: {given.stories} is less than 1")
     out = given.out or Path("out") / f"follow-{given.release}"
-    rules = given.rules or (given.release if given.release in RELEASES else against)
-    return Follow(given.release, against, rules, out, given.stories, given.again, say), only
+    return Follow(given.release, against, given.rules or given.release, out, given.stories, given.again, say), only
 
 
 def main() -> int:

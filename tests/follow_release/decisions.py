@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final
 
 import cases
@@ -20,6 +21,11 @@ PLACEMENT: Final = "placement_striped"
 _INPUTS: Final = "4.1.2"  # The newest release whose decisions tests/data has.
 _UNASSIGNED: Final = Uuid("AAAAAAAAAAAAAAAAAAAAAQ")
 _RESULTS: Final = ("record_version", "out", "merged", "error")
+
+
+def stem_of(path: Path) -> str:
+    """The decisions that a file such as `kraft_pcb_4.3.1.jsonl.gz` has."""
+    return path.name.rpartition("_")[0]
 
 
 def inputs(stem: str, default_level: str) -> list[Json]:

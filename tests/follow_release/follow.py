@@ -9,14 +9,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from follow_release import decisions, golden, report, skeleton, stories
+from follow_release import beside, decisions, golden, report, skeleton, stories
 from follow_release.changes import changes
 from follow_release.code import code_of
+from follow_release.differences import Difference
 from follow_release.facts import Json, facts_of
 from follow_release.formatted import formatted
 from follow_release.jars import Jars, jars_of, known_jars
 from follow_release.report import StepResult
 from kcore.measure.processes.jars import Say
+from kcore.releases.known import RELEASES
 from recorder.real_controller import has_locks
 
 OF_FACTS: Final = {  # Steps that compare facts of two releases, and the kinds of changes that each reports.
@@ -28,7 +30,7 @@ OF_FACTS: Final = {  # Steps that compare facts of two releases, and the kinds o
     "formatted": ("formatted",),
     "code": ("code",),
 }
-STEPS: Final = (*OF_FACTS, "golden", "decisions", "stories", "skeleton")
+STEPS: Final = (*OF_FACTS, "skeleton", "golden", "decisions", "stories")
 _OWN_FACTS: Final = ("formatted", "code")  # Extracted by their own step, since they take longer.
 
 
@@ -138,7 +140,7 @@ class Follow:
             self._write(f"{stem}_{self.release}", found)
             result.notes.append(f"{len(found)} of {stem}")
             result.differences += decisions.changed(stem, before, found)
-            result.differences += decisions.differences(stem, found, self.rules)
+            result.differences += self._beside(beside.DECISIONS, self.out / f"{stem}_{self.release}.jsonl.gz")
 
     def _stories(self, result: StepResult) -> None:
         path = self.out / f"controller_stories_{self.release}.jsonl.gz"
@@ -146,16 +148,27 @@ class Follow:
         for k, name in enumerate(stories.record(path, self.release, self.count, self.new.class_path, levels), 1):
             if k % 10 == 0 or k == self.count:
                 self.say(f"stories: recorded {name}")
-        found = stories.read(path)[: self.count]
-        result.differences = list(stories.differences(found, self.rules))
+        found = stories.read(path)
+        result.differences = self._beside(beside.STORIES, path)
         differ = {each.what.partition("/")[0].partition(" at ")[0] for each in result.differences}
         steps = sum(len(story["steps"]) for story in found)
         result.notes.append(f"{len(found) - len(differ)} of {len(found)} stories equal, {steps} steps")
 
+    def _beside(self, recordings: str, path: Path) -> list[Difference]:
+        """kcore beside recordings, with the rules that the run asks for."""
+        if self.rules not in RELEASES and not self._module.exists():
+            self._run("skeleton")
+        return beside.differences(recordings, path, self.rules, self._module)
+
+    @property
+    def _module(self) -> Path:
+        """The skeleton of the release's module."""
+        return self.out / f"{skeleton.module_name(self.release)}.py"
+
     def _skeleton(self, result: StepResult) -> None:
         old, new = self.facts(self.old), self.facts(self.new)
         code = [change.subject for change in changes(old, new) if change.kind == "code"]
-        path = self.out / f"{skeleton.module_name(self.release)}.py"
+        path = self._module
         path.write_text(skeleton.skeleton(self.release, self.against, old, new, code), encoding="utf-8")
         result.notes.append(f"wrote {path.name}")
 
