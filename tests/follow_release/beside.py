@@ -1,4 +1,4 @@
-"""kcore beside recordings of a release, in a process of its own: `python -m follow_release.beside`, which `follow` runs.
+"""kcore beside recordings of a release, in a process of its own, which `follow` starts.
 
 The process first adds the skeleton of the release to kcore's releases. All other modules read the releases when they
 are imported, so they are imported after that.

@@ -13,7 +13,7 @@ from kcore.schema import MESSAGES
 from kcore.wire.codec import decode, encode
 from kcore.wire.metadata_frames import decode_metadata_record
 from recorder.java_program import printed
-from wire.golden import dropped_by_json, name_of, newest_names, put_back
+from wire.golden import dropped_by_json, name_of, present_names, put_back, renamed
 
 TYPES: Final = ("request", "response", "header", "metadata", "data")
 
@@ -55,7 +55,7 @@ def _differences(vector: Json) -> Iterator[Difference]:
     if sorted(tags) != sorted(vector.get("unknownTags", [])):
         yield Difference("unknown tags differ", subject, f"kcore {tags}")
         return
-    found, wanted = plain(kcore.to_json(message, version)), newest_names(name, vector["json"])
+    found, wanted = plain(kcore.to_json(message, version)), renamed(vector["json"], present_names(name, version))
     for path, left, right in parting(wanted, found):
         yield Difference("JSON differs", subject, f"at {path}: Kafka {left!r}, kcore {right!r}")
     if [bytes(each).hex() for each in records] != vector.get("records", []):
