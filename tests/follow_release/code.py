@@ -30,6 +30,7 @@ _NUMBERS: Final = re.compile(
 )  # Places in the constant pool, and places of instructions.
 _JUMPS: Final = re.compile(r"\b(if\w*|goto\w*)( +)\d+")
 _LAMBDAS: Final = re.compile(r"(?:lambda|\$anonfun)\$(\w+?)(?:\$\d+)+(?:\$adapted)?|(\$\d+)(?=[.:])|InvokeDynamic #\d+")
+_MOVED: Final = re.compile(r"\binternals?[./]")  # A class that moves into such a package is no change.
 _HEAD: Final = re.compile(r"^(?:.*\b)?(?:class|interface|enum) ([\w.$]+)", re.MULTILINE)
 _METHOD: Final = re.compile(r"^  \S.*?([\w$<>]+)\(.*\).*;$|^  (static \{\});$")
 _AT_ONCE: Final = 250
@@ -81,7 +82,7 @@ def methods_of(text: str) -> Json:
 
 
 def _normal(line: str) -> str:
-    return _LAMBDAS.sub(r"\1", _JUMPS.sub(r"\1", _NUMBERS.sub("", line)))
+    return _MOVED.sub("", _LAMBDAS.sub(r"\1", _JUMPS.sub(r"\1", _NUMBERS.sub("", line))))
 
 
 def _digest(lines: list[str]) -> str:

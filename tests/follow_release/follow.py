@@ -67,8 +67,7 @@ class Follow:
             path = self.out / "steps" / f"{step}.json"
             done = StepResult.read(path)
             if step in only and (done is None or self.again or done.asked != self._asked(step)):
-                done = self._run(step)
-                done.write(path)
+                done = self._tried(step, path)
             elif step in only:
                 self.say(f"{step}: done by an earlier run ({done.count if done else 0} found); --again repeats it")
             if done is not None:
@@ -82,6 +81,16 @@ class Follow:
             count = f"{self.count} stories, " if step == "stories" else ""
             return f"against {self.against}, {count}kcore with the rules of {self.rules}"
         return f"against {self.against}"
+
+    def _tried(self, step: str, path: Path) -> StepResult:
+        """Runs a step and writes its result. A step that fails is a difference, and the next run repeats it."""
+        try:
+            done = self._run(step)
+        except RuntimeError as error:
+            self.say(f"{step}: failed: {error}")
+            return StepResult(step, differences=[Difference("the step failed", step, str(error))])
+        done.write(path)
+        return done
 
     def _run(self, step: str) -> StepResult:
         self.say(f"{step}: begins")
@@ -109,6 +118,8 @@ class Follow:
         path = self.out / f"facts-{jars.release}.json"
         if jars.release not in self._facts:
             kept: Json = json.loads(path.read_text(encoding="utf-8")) if path.exists() and not self.again else {}
+            if not kept:
+                self.say(f"facts: of {jars.release}")
             self._facts[jars.release] = kept or facts_of(jars.kafka, jars.class_path)
         found = self._facts[jars.release]
         if own and own not in found:

@@ -87,6 +87,18 @@ def test_a_second_run_keeps_what_the_first_has_done(monkeypatch: pytest.MonkeyPa
     assert "| golden |" in (tmp_path / "report.md").read_text()
 
 
+def test_a_step_that_fails_is_a_difference_and_is_repeated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fails(_: Follow, result: StepResult) -> None:
+        raise RuntimeError("GoldenBytes.java: no class BaseRecords")
+
+    monkeypatch.setattr(Follow, "_golden", fails)
+    made = Follow("4.2.1", "4.1.2", "4.1.2", tmp_path, 1, False, lambda _: None)
+    for _ in range(2):
+        [result] = made.run(["golden"])
+        assert [str(each.what) for each in result.differences] == ["GoldenBytes.java: no class BaseRecords"]
+    assert "the step failed: 1" in (tmp_path / "report.md").read_text()
+
+
 def test_every_step_that_compares_facts_reports_its_own_kinds() -> None:
     kinds = [kind for each in follow.OF_FACTS.values() for kind in each]
     assert sorted(kinds) == sorted(KINDS)

@@ -5,12 +5,12 @@ import java.io.PrintStream;
 import java.io.ByteArrayOutputStream;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Properties;
 import java.util.Random;
 
-import org.apache.kafka.common.utils.Exit;
 import org.apache.kafka.common.utils.Time;
 
 /** One JVM in which real controllers are formatted, started and stopped, one after the other, as stdin says.
@@ -25,8 +25,8 @@ public class ControllerHarness {
     public static void main(String[] args) throws Exception {
         out = System.out;
         System.setOut(System.err);
-        Exit.setExitProcedure((code, message) -> { exits += "exit " + code + " " + message + ";"; throw new ExitError("exit " + code); });
-        Exit.setHaltProcedure((code, message) -> { exits += "halt " + code + " " + message + ";"; throw new ExitError("halt " + code); });
+        catchExits("exit", "setExitProcedure");
+        catchExits("halt", "setHaltProcedure");
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         say("ready");
         String line;
@@ -54,6 +54,23 @@ public class ControllerHarness {
             }
         }
         System.exit(0);
+    }
+
+    /** Kafka's Exit, which 4.4.0 moved to another package, says what ended the process, and does not end it. */
+    static void catchExits(String name, String setter) throws Exception {
+        Class<?> exit;
+        try {
+            exit = Class.forName("org.apache.kafka.common.utils.Exit");
+        } catch (ClassNotFoundException moved) {
+            exit = Class.forName("org.apache.kafka.common.utils.internals.Exit");
+        }
+        Class<?> procedure = Class.forName(exit.getName() + "$Procedure");
+        Object caught = Proxy.newProxyInstance(exit.getClassLoader(), new Class<?>[] {procedure}, (proxy, method, given) -> {
+            if (!method.getName().equals("execute")) return method.getName().equals("hashCode") ? (Object) 0 : null;
+            exits += name + " " + given[0] + " " + given[1] + ";";
+            throw new ExitError(name + " " + given[0]);
+        });
+        exit.getMethod(setter, procedure).invoke(null, caught);
     }
 
     static class ExitError extends Error { ExitError(String why) { super(why); } }

@@ -22,9 +22,6 @@ import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.MessageUtil;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.common.protocol.types.RawTaggedField;
-import org.apache.kafka.common.record.BaseRecords;
-import org.apache.kafka.common.record.MemoryRecords;
-import org.apache.kafka.common.utils.ImplicitLinkedHashCollection;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 
 /**
@@ -170,8 +167,8 @@ public class GoldenBytes {
             case "records": {
                 byte[] data = bytes(20);
                 records.add(HexFormat.of().formatHex(data));
-                MemoryRecords made = MemoryRecords.readableRecords(ByteBuffer.wrap(data));
-                return (BaseRecords) made;
+                Class<?> made = Class.forName(((Class<?>) java).getPackageName() + ".MemoryRecords");  // 4.4 moved it.
+                return made.getMethod("readableRecords", ByteBuffer.class).invoke(null, ByteBuffer.wrap(data));
             }
             default: return struct(type, field, (Class<?>) java, depth + 1);
         }
@@ -196,9 +193,17 @@ public class GoldenBytes {
         for (int k = 0; k < count; k++) {
             Object value = value(element, field, inner, depth);
             if (isList) made.add(value);
-            else ((ImplicitLinkedHashCollection<?>) made).getClass().getMethod("add", ImplicitLinkedHashCollection.Element.class).invoke(made, value);
+            else adder(made).invoke(made, value);
         }
         return made;
+    }
+
+    /** ImplicitLinkedHashCollection.add, whose package 4.4 changed. */
+    static Method adder(Object collection) {
+        for (Method method : collection.getClass().getMethods()) {
+            if (method.getName().equals("add") && method.getParameterTypes()[0].getSimpleName().equals("Element")) return method;
+        }
+        throw new AssertionError(collection.getClass());
     }
 
     /** A number of any size that is not the default; now and then one at a border. */

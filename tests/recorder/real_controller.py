@@ -44,7 +44,7 @@ class Jvm:
         old_quiet.write_text(OLD_QUIET)
         logs = (f"-Dlog4j2.configurationFile={quiet}", f"-Dlog4j.configuration=file:{old_quiet}")
         java, program = java_home() / "bin" / "java", HERE / "ControllerHarness.java"
-        self._log: IO[bytes] = (folder / "jvm.log").open("wb")
+        self._log: IO[bytes] = (folder / "jvm.log").open("w+b")
         self._process = subprocess.Popen(
             [str(java), *OPTIONS, *logs, "-cp", jars, str(program)],
             stdin=subprocess.PIPE,
@@ -68,7 +68,8 @@ class Jvm:
         for line in self._process.stdout:
             if line.startswith("@"):
                 return line[1:].rstrip("\n").split("\t")
-        raise RuntimeError("the JVM has ended")
+        self._log.seek(0)
+        raise RuntimeError(f"the JVM has ended: {self._log.read().decode(errors='replace').strip()[-2000:]}")
 
     def tell(self, *words: object) -> None:
         """Begins a command; `answer` waits for its end."""
