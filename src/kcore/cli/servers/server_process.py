@@ -20,7 +20,6 @@ from kcore.printable import printable, printable_lines
 if TYPE_CHECKING:
     from kcore.server.metrics.page import MetricsPage
 
-LOG_LINE = "[%(asctime)s] %(levelname)s %(message)s"
 Work: TypeAlias = Iterable[Coroutine[Any, Any, object]]
 
 
@@ -64,7 +63,7 @@ def begin_server(*, verbose: bool, shared_files: bool) -> None:
 def begin_log(*, verbose: bool) -> None:
     """Starts to log to stderr; from kazoo, only warnings and errors."""
     lines = logging.StreamHandler()
-    lines.setFormatter(_Printable(LOG_LINE))
+    lines.setFormatter(_Printable("[%(asctime)s] %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[lines])
     logging.getLogger("kazoo").setLevel(logging.WARNING)
 

@@ -332,7 +332,7 @@ class QuorumServer:
         """Records how long an event that began at `begin_s` blocked the event loop."""
         end_s, loop = time.monotonic(), self._watched_loop
         self.metrics.took(kind, begin_s, machine_s or end_s, end_s, None if loop is None else loop.turn_begin_s)
-        self.metrics.look_at(self.node, end_s)
+        self.metrics.parsed_file(self.node, end_s)
 
     def _fail(self, error: Exception) -> None:
         """Ends the node with an error. kcore's own errors explain themselves; others are logged with a traceback."""

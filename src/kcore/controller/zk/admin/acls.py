@@ -180,7 +180,8 @@ def _update(acls: ZkAcls, changes: Mapping[Resource, Change]) -> Steps[dict[Reso
         for resource, node in zip(left, nodes, strict=True):
             outcome = outcomes[resource] = _changed(resource, node, changes[resource])
             if outcome.error is Errors.NONE and outcome.after != outcome.before:
-                note = Create(_change_path(resource), encode_acl_change(resource), sequential=True)
+                path = f"{CHANGES[resource[1]]}/{CHANGE_PREFIX}"
+                note = Create(path, encode_acl_change(resource), sequential=True)
                 operations += [_operation(resource, node, outcome.after), note]
                 tried.append(resource)
             elif outcome.error is Errors.NONE:
@@ -217,10 +218,6 @@ def _operation(resource: Resource, node: Node | None, after: Bindings) -> Operat
     if node is None:
         return Create(path, encode_acls(after))
     return SetData(path, encode_acls(after), node.version) if after else Delete(path, node.version)
-
-
-def _change_path(resource: Resource) -> str:
-    return f"{CHANGES[resource[1]]}/{CHANGE_PREFIX}"
 
 
 def _log_changed(resource: Resource, outcome: Outcome) -> Steps[None]:
