@@ -19,9 +19,9 @@ from kcore.constants import (
     STREAMS_VERSION,
     TRANSACTION_VERSION,
 )
-from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE
 from kcore.errors import LevelError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
+from kcore.releases.known import DEFAULT_RELEASE
 from kcore.server.kraft_controller.apis import FEATURES
 from kcore.storage.raft.raft_dir import random_directory_id
 from kcore.storage.raft.raft_format import format_directory
