@@ -330,10 +330,6 @@ def _has(peer: Peer, case: str) -> bool:
     return operation not in ONLY or peer.name in ONLY[operation]
 
 
-def _has_java(report: Report) -> bool:
-    return any(row["peer"] in ("java", NEWEST_JAVA) for row in report.rows)
-
-
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
@@ -407,7 +403,8 @@ def main(
         show(report, console)
         if options.out is not None:
             out = options.out if options.runs == 1 else options.out / f"run-{number}"
-            about = facts(before) | ({"jvm": jvm_name(Path(java_tool("java")))} if _has_java(report) else {})
+            has_java = any(row["peer"] in ("java", NEWEST_JAVA) for row in report.rows)
+            about = facts(before) | ({"jvm": jvm_name(Path(java_tool("java")))} if has_java else {})
             with guard(out):
                 write(report, out, about)
             console.print(f"written to {out}: rivals.jsonl, targets.jsonl, report.html", markup=False)
