@@ -8,8 +8,7 @@ from kcore.storage import files
 from kcore.storage.files import OS, sync_folder, write_file
 from kcore.storage.log import log_writer
 from kcore.storage.log.log_writer import LogWriter
-from kcore.storage.raft import quorum_state_file as quorum_state
-from kcore.storage.raft import raft_recovery
+from kcore.storage.raft import raft_dir, raft_recovery
 from kcore.storage.raft.raft_snapshots import PARTIAL, RaftSnapshots
 from planted_raft.patches import Patches, planted_bug
 
@@ -25,7 +24,7 @@ def name_of_a_small_file_is_not_synced(patches: Patches) -> None:
 @planted_bug("DirectoryOpens")
 def small_file_is_written_in_place(patches: Patches) -> None:
     """quorum-state is overwritten in place, so that a crash leaves half of its bytes."""
-    patches.put(quorum_state, "write_atomically", lambda _: write_file)
+    patches.put(raft_dir, "write_atomically", lambda _: write_file)
 
 
 @planted_bug("DirectoryOpens")
@@ -39,7 +38,7 @@ def small_file_gets_its_name_before_it_is_synced(patches: Patches) -> None:
         system.replace(beside, path)
         sync_folder(path.parent, system)
 
-    patches.put(quorum_state, "write_atomically", lambda _: broken)
+    patches.put(raft_dir, "write_atomically", lambda _: broken)
 
 
 @planted_bug("LogMatching")

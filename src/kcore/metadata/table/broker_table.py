@@ -226,8 +226,10 @@ class BrokerTable:
             None if cordoned is None else table.name(cordoned),
         )
         self._write_details(row, details)
-        self._write_flags(row, broker.epoch, broker.fenced, broker.in_controlled_shutdown)
-        self._room["is_migrating_zk_broker__b"][row] = broker.is_migrating_zk_broker
+        room, fenced = self._room, broker.fenced
+        room["registered__b"][row], room["fenced__b"][row], room["live"][row] = True, fenced, not fenced
+        room["in_controlled_shutdown__b"][row], room["epochs"][row] = broker.in_controlled_shutdown, broker.epoch
+        room["is_migrating_zk_broker__b"][row] = broker.is_migrating_zk_broker
         return row
 
     def name(self, broker_id: int) -> int:
@@ -331,11 +333,6 @@ class BrokerTable:
         for each in self._lists():
             each.pop()
         self._show()
-
-    def _write_flags(self, row: int, epoch: int, fenced: bool, in_controlled_shutdown: bool) -> None:
-        room = self._room
-        room["registered__b"][row], room["fenced__b"][row], room["live"][row] = True, fenced, not fenced
-        room["in_controlled_shutdown__b"][row], room["epochs"][row] = in_controlled_shutdown, epoch
 
     def _lists(self) -> tuple[list[Any], ...]:
         """The lists that `_Details` names, in its order."""
