@@ -16,6 +16,7 @@ from kcore.net.security.sasl_mechanisms import MOST_SCRAM_BYTES, PlainUsers, Tok
 from kcore.net.security.sasl_server import TRANSITIONS, SaslListener, SaslServer, State, Step
 from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message
+from kcore.schema.versions import Versions
 from kcore.scram import ScramCredential, scram_credential
 from kcore.wire.codec import decode_from
 from net.loops import request_frame
@@ -144,6 +145,21 @@ def test_a_version_that_nobody_has_is_answered_and_another_may_follow() -> None:
     _, answer = talk.send(s.ApiVersionsRequest(client_software_name="-", client_software_version="1"), 3)
     assert answer.error_code == Errors.INVALID_REQUEST
     assert talk.login(Sasl("PLAIN", ALICE, PASSWORD))[1].error_code == 0
+
+
+def test_a_version_that_the_listener_does_not_serve_is_refused() -> None:
+    """kcore has ApiVersions 5 (KIP-1242), but listeners of older releases answer up to version 4."""
+    asked = s.ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    frame = request_frame(asked, 5, 1)[4:]
+    _, answer = Talk(listener()).frame(frame, asked, 0)
+    assert answer.error_code == Errors.UNSUPPORTED_VERSION
+    assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [(18, 0, 4)]
+    talk = Talk(listener())
+    talk.handshake("PLAIN")
+    step, answer = talk.frame(frame, asked, 5)
+    assert answer is None and step.is_delayed, "during the exchange it is not parsed"
+    served = SaslServer(listener(), s.ApiVersionsResponse, Versions(0, 5))
+    assert served.take(frame, 0.0, 0).answer is not None and served.state is State.HANDSHAKE_REQUEST
 
 
 def test_a_disabled_mechanism_is_refused_and_the_others_are_listed_as_by_kafka() -> None:
