@@ -14,6 +14,7 @@ from kcore.storage.log.partition_folder import partition_of, segment_files
 from kcore.storage.log.segment import SEGMENT_NAME, base_offset_of, map_file
 from kcore.storage.raft.snapshot import (
     SUFFIX,
+    Snapshot,
     age,
     check_one_history,
     read_snapshot,
@@ -94,11 +95,8 @@ def _load(path: Path, stop: bool, *, is_careful: bool = False) -> tuple[LoadedMe
         snapshots = [path]
     else:
         raise StorageError(f"{path}: neither a metadata log's folder nor a segment nor a snapshot")
-    for each in snapshots:
-        snapshot = read_snapshot(each)
-        _apply(image, snapshot.records, each)
-        if snapshot.id:
-            image.end_offset, image.epoch = snapshot.id
+    for snapshot in snapshots:
+        _apply_snapshot(image, snapshot)
     while len(segments) > 1 and base_offset_of(segments[1]) <= image.end_offset:
         del segments[0]  # The snapshot has all its records.
     for number, segment in enumerate(segments):
@@ -178,6 +176,13 @@ def _segment_records(path: Path, base_offset: int, stop: bool) -> Records:
         return replace(records, problem=records.problem or gap.problem)
     except DecodeError as error:
         raise DecodeError(f"{path}: {error.message}", error.offset) from None
+
+
+def _apply_snapshot(image: LoadedMetadata, path: Path) -> None:
+    snapshot: Snapshot = read_snapshot(path)
+    _apply(image, snapshot.records, path)
+    if snapshot.id:
+        image.end_offset, image.epoch = snapshot.id
 
 
 def _apply_batches(image: LoadedMetadata, records: Records, path: Path) -> str:
