@@ -200,9 +200,9 @@ class PartitionTable(PartitionQueries):
         adding: BrokerLists | None = None,
         removing: BrokerLists | None = None,
     ) -> None:
-        """Apply a step of a reassignment: new replicas (ids, a padded line per row) for `rows`, ascending, and the moves.
+        """Applies a step of a reassignment: new replicas for `rows`, ascending, and the moves.
 
-        A replica that stays keeps its log directory.
+        `replicas` has ids, a padded line per row. A replica that stays keeps its log directory.
         """
         rows = self.known_rows(rows)
         after = self._replica_rows(replicas, len(rows))

@@ -184,7 +184,7 @@ class SegmentedLog:
             segment.moved_to(folder)
 
     def duplicate(self) -> int | None:
-        """A descriptor of the last segment for an fsync (`LogWriter.duplicate`); the other segments are durable already."""
+        """A descriptor of the last segment for an fsync (`LogWriter.duplicate`); other segments are durable already."""
         return self._writer.duplicate()
 
     # Appends.
