@@ -144,3 +144,15 @@ async def test_large_requests_of_strangers_are_few_at_once_until_they_are_answer
         with suppress(OSError):
             await asyncio.sleep(0)
     assert most == 3
+
+
+@story
+async def test_a_connection_keeps_nothing_of_its_earlier_large_requests() -> None:
+    large, gone = LargeRequests(at_once=1), asyncio.get_running_loop().create_future()
+    await large.enter("a", gone)
+    for _ in range(3):
+        waiting = asyncio.create_task(large.enter("a", gone))
+        await asyncio.sleep(0)
+        large.leave()
+        await waiting
+    assert not gone._callbacks  # type: ignore[attr-defined]

@@ -12,14 +12,15 @@ from kcore.broker.replicas.partition import TopicSettings
 from kcore.broker.replicas.producing import on_produce
 from kcore.protocol_errors import Errors, exception_of
 from kcore.schema import LeaderAndIsrRequest
-from kcore.schema.log_dirs import DescribeLogDirsRequest
+from kcore.schema.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.server.broker.logs import BrokerLogs, describe_log_dirs
-from kcore.storage.checkpoints import read_offsets
+from kcore.storage.checkpoints import TopicPartition, read_offsets
 from kcore.storage.log import log_directory
 from kcore.storage.log.live_log import LiveLog
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
+from kcore.wire.record_batch import scan_batches
 from storage import building
 
 PARTITIONS = 30
@@ -114,4 +115,19 @@ def test_retention_leaves_a_directory_that_failed_and_goes_on_in_the_next(
     monkeypatch.setattr(LiveLog, "delete_old", delete_old)
     assert sorted(logs.delete_old(lambda topic: TopicSettings(retention_ms=1), 0)) == [("t", 0), ("t", 1)]
     assert asked == ["a", "b", "b"]
+    logs.close()
+
+
+def test_a_log_that_is_ahead_of_its_high_watermark_has_no_lag(tmp_path: Path) -> None:
+    logs = logs_in(tmp_path, "a")
+    [directory] = logs.directories
+    log = directory.logs[TopicPartition("t", 0)]
+    data = building.batch(0, [b"a", b"b"])
+    log.append(data, scan_batches(data))
+    assert log.end_offset == 2
+    for high_watermark, lag in ((0, 0), (2, 0), (5, 3)):
+        log.high_watermark = high_watermark
+        request = DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic="t", partitions=[0])])
+        [result] = describe_log_dirs(logs, request).results
+        assert [each.offset_lag for each in result.topics[0].partitions] == [lag]
     logs.close()
