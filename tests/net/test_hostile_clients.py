@@ -396,6 +396,20 @@ def test_too_many_bytes_close_the_largest_connections_of_the_address_that_holds_
     assert held.total == 0
 
 
+def test_a_connection_that_frees_bytes_closes_no_other() -> None:
+    """Also while all hold too many, because their requests were running."""
+    ended: list[Holder] = []
+    held: HeldBytes[Holder] = HeldBytes(1_000, lambda holder, count: ended.append(holder))
+    one, other = Holder("10.0.0.1", may_end=False), Holder("10.0.0.2", may_end=False)
+    held.hold(one, 800)
+    held.hold(other, 800)
+    other.may_end = True
+    held.hold(one, 700)
+    assert (held.total, ended) == (1_500, [])
+    held.hold(one, 701)
+    assert (held.total, ended) == (701, [other])
+
+
 # The log.
 
 

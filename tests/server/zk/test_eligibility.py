@@ -85,6 +85,10 @@ MIGRATING = migration(3000, 5, 100, 5)
 REFUSED = {
     "broker with our id": (lambda zookeeper: zookeeper.register(US, 9), "broker 1000 is registered in ZooKeeper: "),
     "KRaft": (kraft, "KRaft controller 3000 (KRaft epoch 5) controls this cluster, by /controller: "),
+    "migration by controller 0": (
+        put_at(znodes.MIGRATION, migration(0, 5, 100, 5)),
+        "/migration: KRaft controller 0 (KRaft epoch 5) is migrat",
+    ),
     "migration": (put_at(znodes.MIGRATION, MIGRATING), "/migration: KRaft controller 3000 (KRaft epoch 5) is migrat"),
     "no chroot": (no_chroot, "ZooKeeper has no /kafka: "),
     "broker of version 6": (
