@@ -170,7 +170,6 @@ class ServedConnection(Framed):
             self._handling = False
             self._place.leave()
             self._server.received.hold(self, 0)
-            self._server.unsent.hold(self, 0)
             self._forget_relay()
             self.close_soon()
 

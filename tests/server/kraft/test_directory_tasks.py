@@ -5,6 +5,7 @@ from typing import Any
 
 from kcore.schema.log_dirs import AssignReplicasToDirsRequest
 from kcore.server.kraft_broker.directory_tasks import DirectoryTasks, Hooks
+from kcore.types import Uuid
 from net.loops import story
 
 
@@ -16,6 +17,8 @@ class Machine:
         self.has_outputs, self.next_deadline_ms = False, 5
         self.asked = 0
         self.persisted: list[Any] = []
+        self.not_created: list[Any] = []
+        self.on_not_created = self.not_created.append
 
     def take_outputs(self) -> list[Any]:
         return []
@@ -73,3 +76,15 @@ async def test_after_close_no_assignment_is_sent_and_no_timer_runs() -> None:
     await tasks.close()
     tasks.perform()
     assert machine.asked == 1 and tasks._timer is None
+
+
+@story
+async def test_a_replica_whose_directory_has_failed_is_not_created_elsewhere() -> None:
+    """The failed directory may have its log."""
+    machine, topic_id, here, failed = Machine(), Uuid(b"t" * 16), Uuid(b"a" * 16), Uuid(b"b" * 16)
+    tasks = tasks_of(machine)
+    tasks._logs.online = [SimpleNamespace(directory_id=here)]  # type: ignore[misc]
+    tasks._keys = {(topic_id, 0): ("t", 0)}
+    tasks._create((topic_id, 0), failed)
+    assert machine.not_created == [(topic_id, 0)]
+    await tasks.close()
