@@ -50,11 +50,10 @@ async def test_requests_before_answers_leave_turns_to_others(monkeypatch: pytest
 
 @story
 async def test_a_client_that_has_waited_has_a_whole_share_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one_by_one, "SHARE_S", 3_600.0)
     share = one_by_one.Share()
     _, turns = await with_turns_of_others(share.go_on())
     assert turns, "it has used its share up"
-    monkeypatch.setattr(one_by_one, "SHARE_S", 3_600.0)
-    await share.go_on()
     for _ in range(3):
         assert await with_turns_of_others(share.go_on()) == (None, 0)
 
