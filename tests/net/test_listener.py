@@ -1,4 +1,4 @@
-"""What a listener does about errors of accept(), and how many connections it accepts in a row."""
+"""A listener passes over errors of single connections, and pauses without descriptors."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""What a broker's directories do once: they begin with the first image, and they send nothing after their end."""
+"""The log directories of a broker begin once, with the first image, and send nothing after their end."""
 
 from types import SimpleNamespace
 from typing import Any
