@@ -66,7 +66,8 @@ class ServedConnection(Framed):
         self._sasl: SaslServer | None = None
         self._done_with: list[list[Struct]] = []  # Long lists of the last request and its answer, to be freed in parts.
         if server.sasl is not None:
-            self._sasl = SaslServer(server.sasl, lambda: server.versions_answer)
+            _, api_versions = server.served[ApiVersionsRequest.api_key]
+            self._sasl = SaslServer(server.sasl, lambda: server.versions_answer, api_versions)
             self._splitter.max_frame_bytes = min(server.sasl.max_receive_bytes, server.limits.frame_bytes)
         # If the adopter could not answer the last request, the server keeps the connection for one more request.
         # Otherwise alternating kinds of requests would move the connection back and forth.

@@ -33,8 +33,7 @@ from kcore.net.security.sasl_server import SaslListener
 from kcore.net.security.tls import TlsContext
 from kcore.net.served_connection import Handler, ServedConnection
 from kcore.net.silent_connections import SilentConnections
-from kcore.net.versions import answer_of
-from kcore.schema.api_versions import ApiVersionsRequest
+from kcore.net.versions import API_VERSIONS, answer_of
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.schema.versions import Versions
@@ -85,9 +84,9 @@ async def serve(
 
 
 def _served(apis: Mapping[str, Versions | tuple[int, int]]) -> dict[int, tuple[type[Message], Versions]]:
-    """The served requests and their versions by API key, with ApiVersions in all versions that kcore supports."""
+    """The served requests and their versions by API key; ApiVersions is always served."""
     served: dict[int, tuple[type[Message], Versions]] = {}
-    for name, range_ in {"ApiVersions": ApiVersionsRequest.versions, **apis}.items():
+    for name, range_ in {"ApiVersions": API_VERSIONS, **apis}.items():
         request, versions = message_class(f"{name}Request"), Versions(*range_)
         if versions.lowest not in request.versions or versions.highest not in request.versions:
             raise UnsupportedVersionError(f"{name} {versions}: kcore has versions {request.versions}")

@@ -12,29 +12,17 @@ from kcore.cli.options.properties_option import read_settings
 from kcore.cli.options.scram_option import FORM, scram_records
 from kcore.cli.servers.quorum_format import controllers_of, tell_formatted, voter_of
 from kcore.constants import (
-    ELR_VERSION,
-    GROUP_VERSION,
     KRAFT_VERSION,
-    SHARE_VERSION,
-    STREAMS_VERSION,
-    TRANSACTION_VERSION,
 )
-from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE
 from kcore.errors import LevelError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
+from kcore.releases.known import DEFAULT_RELEASE
+from kcore.releases.known import RELEASES as KNOWN
 from kcore.server.kraft_controller.apis import FEATURES
 from kcore.storage.raft.raft_dir import random_directory_id
 from kcore.storage.raft.raft_format import format_directory
 
 UNSTABLE: Final = "unstable.feature.versions.enable"
-SINCE: Final = {  # From this metadata.version on, the feature is on by default (Feature.defaultLevel).
-    ELR_VERSION: "4.1-IV0",
-    GROUP_VERSION: "4.0-IV0",
-    SHARE_VERSION: "4.2-IV0",
-    STREAMS_VERSION: "4.2-IV1",
-    TRANSACTION_VERSION: "4.0-IV2",
-}
-
 
 InitialControllers = Annotated[
     str | None,
@@ -115,9 +103,9 @@ def features_of(
     except LevelError as error:
         fail(f"--release-version {name}: {error}")
     features = {FEATURE_NAME: level.feature_level}
-    for known, (_, highest) in FEATURES[release].items():
-        if known in SINCE and level.is_at_least(SINCE[known]):
-            features[known] = highest
+    for known, versions in sorted(KNOWN[release].features_since.items()):
+        if default := sum(map(level.is_at_least, versions)):
+            features[known] = default
     for each in given:
         known, _, text = each.partition("=")
         lowest, highest = FEATURES[release].get(known, (0, -1))

@@ -130,7 +130,7 @@ class ControllerContext:
     @property
     def is_elr_enabled(self) -> bool:
         """True if partitions have eligible leader replicas (FeatureControlManager.isElrFeatureEnabled)."""
-        if self.config.release == "3.9.1":
+        if not self.config.rules.elr_is_a_feature:
             return self.level.elr_supported and self.config.static_configs.get(_ELR_OF_3_9) == "true"
         return self.image.features.get(ELR_VERSION, 0) >= 1
 

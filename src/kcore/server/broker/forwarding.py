@@ -8,12 +8,12 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Final
 
-from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE
 from kcore.controller.rules.authorization import Authorizer
 from kcore.errors import DisconnectedError
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.request_context import PLAINTEXT, SESSION, ClientSession
 from kcore.protocol_errors import Errors
+from kcore.releases.known import DEFAULT_RELEASE
 from kcore.schema.acls import DescribeAclsRequest
 from kcore.schema.delegation_tokens import (
     CreateDelegationTokenRequest,

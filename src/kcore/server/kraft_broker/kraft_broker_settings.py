@@ -6,9 +6,10 @@ from typing import Any, Final, NamedTuple
 
 from kcore.broker.directories.failures import LOG_DIR_FAILURE_TIMEOUT_MS
 from kcore.broker.replicas.broker_config import BrokerConfig
-from kcore.controller.kraft.admin.broker_defaults import DEFAULT_LOG_DIR
-from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE, KraftControllerConfig
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.net.security.listener_security import ListenerSecurity
+from kcore.releases.broker_defaults import DEFAULT_LOG_DIR
+from kcore.releases.known import DEFAULT_RELEASE
 from kcore.server.broker.topic_creation import OrdinaryTopics, ordinary_topics_of
 from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.kraft_controller.kraft_controller_settings import OF_AUTHORIZER, OF_QUOTAS, authorizer_fields

@@ -33,6 +33,7 @@ from kcore.net.server import RequestContext
 from kcore.net.versions import api_name
 from kcore.protocol_errors import Errors
 from kcore.raft.node import REQUEST_HANDLERS
+from kcore.releases.known import RELEASES
 from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest
@@ -195,7 +196,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
             self._decided = image.feature_records, image.end_offset
         if controller.stable >= self._decided[1]:
             level = controller.raft.kraft_version
-            if self._release == "3.9.1":  # 3.9.1 shows the level in its record if raft's level is 0 (KAFKA-18979).
+            if RELEASES[self._release].rules.kraft_version_is_a_feature:  # Shown if raft's level is 0.
                 level = level or image.written_kraft_version
             oldest = {} if image.features else {FEATURE_NAME: controller.context.version.feature_level}
             self._show({**oldest, **image.features, KRAFT_VERSION: level}, -1 if oldest else self._decided[1] - 1)

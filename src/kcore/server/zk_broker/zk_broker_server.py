@@ -28,6 +28,7 @@ from kcore.metadata.zookeeper.znode_operations import Create, OperationResult, S
 from kcore.net.security.sasl_mechanisms import Credentials
 from kcore.net.server import Relay
 from kcore.protocol_errors import Errors
+from kcore.releases.known import ZOOKEEPER_RELEASE
 from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.structure import Message
@@ -42,7 +43,7 @@ from kcore.server.zk_broker.control_request_authorization import ControlRequestA
 from kcore.server.zk_broker.document_relay import DocumentRelay
 from kcore.server.zk_broker.migration import BrokerMigration
 from kcore.server.zk_broker.migration import Node as MigratingNode
-from kcore.server.zk_broker.migration_settings import RELEASE, MigrationSettings
+from kcore.server.zk_broker.migration_settings import MigrationSettings
 from kcore.server.zk_broker.node_admin import NodeAdmin
 from kcore.server.zk_broker.topic_settings import TopicSettingsWatch
 from kcore.server.zk_broker.zk_broker_listener_settings import OPEN, ZkBrokerListenerSettings
@@ -186,7 +187,7 @@ class ZkBrokerServer(BrokerServer):
         await self._listen(stack, APIS, frames)
         for server in self._servers:
             if self._migration_settings is not None:
-                server.versions_answer = with_apis(server.versions_answer, forwarded_apis(RELEASE))
+                server.versions_answer = with_apis(server.versions_answer, forwarded_apis(ZOOKEEPER_RELEASE))
             if self._is_routed:
                 server.versions_answer = with_bumped(server.versions_answer)
 
@@ -195,7 +196,8 @@ class ZkBrokerServer(BrokerServer):
         if self._migration_settings is None:
             return None
         self._forwarding = self._to_controller("forwarding")
-        return Forwarded(ControllerRelay(self._forwarding, self._authorizer, RELEASE), lambda: self.control.is_kraft)
+        relay = ControllerRelay(self._forwarding, self._authorizer, ZOOKEEPER_RELEASE)
+        return Forwarded(relay, lambda: self.control.is_kraft)
 
     async def __aexit__(self, *_: object) -> None:
         """Waits for the controlled shutdown, unless the disks failed. Then closes the logs, and deletes the znode."""

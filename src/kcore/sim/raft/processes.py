@@ -8,6 +8,7 @@ from kcore.raft.driver import StateMachineDriver
 from kcore.raft.membership.replicas import ReplicaKey, Voter
 from kcore.raft.node import RaftNode
 from kcore.raft.raft_config import RaftConfig
+from kcore.releases.release import LOG_LEVELS
 from kcore.sim.kernel.events import RESPONSE
 from kcore.sim.kernel.simulated_process import PAUSED
 from kcore.sim.kernel.violation import Violation
@@ -63,7 +64,7 @@ def open_directory(world: RunningWorld, machine: Machine) -> None:
         machine.directory = SimDirectory(files, machine.index, world.cluster_id, named, world.checkers.watcher(machine))
         log, machine.stored = machine.directory.open(
             Settings(options.segment_bytes, interval_bytes, set_aside=True),
-            level="3.9.1" if machine.level == "3.9" else "4.1.2",
+            level=LOG_LEVELS[machine.level],
         )
     except StorageError as error:
         if files.has_refused:

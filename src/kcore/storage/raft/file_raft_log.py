@@ -14,7 +14,7 @@ from typing import Final, Self
 from kcore.errors import RaftLogError, StorageError
 from kcore.raft.log.batches import SplitBatches, StoredBatch, begins_inside, check_sequence, size_of, split_batches
 from kcore.raft.log.raft_log import Appended, SnapshotPiece, gives_way_to
-from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
+from kcore.replication.raft_log import NEWEST_LEVEL, Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.replication.raft_log import RaftLog as Rules
 from kcore.storage.checkpoints import OFFSETS, read_offsets, write_offsets
 from kcore.storage.files import OS, FileSystem, is_there, lock_directory, path_in, sync_folder
@@ -85,7 +85,7 @@ class DiskRaftLog:
     """
 
     def __init__(
-        self, folder: Path, settings: Settings | None = None, *, level: Level = "4.1.2", files: FileSystem = OS
+        self, folder: Path, settings: Settings | None = None, *, level: Level = NEWEST_LEVEL, files: FileSystem = OS
     ) -> None:
         """Opens the folder, which is created if needed, and recovers the log, which is then durable.
 

@@ -15,7 +15,7 @@ from kcore.constants import METADATA_TOPIC
 from kcore.errors import StorageError
 from kcore.metadata.table.directory_table import is_reserved_directory
 from kcore.raft.membership.replicas import NO_DIRECTORY, ElectionState, ReplicaKey
-from kcore.replication.raft_log import Level
+from kcore.replication.raft_log import NEWEST_LEVEL, Level
 from kcore.schema.quorum_state import QuorumStateData, Voter
 from kcore.storage.files import OS, FileSystem, is_there, naming, path_in, read_bytes
 from kcore.storage.log.segmented_log import Settings
@@ -113,7 +113,7 @@ class RaftDirectory:
         return _UNKNOWN if self.meta.node_id is None else self.meta.node_id
 
     def open(
-        self, settings: Settings | None = None, *, level: Level = "4.1.2"
+        self, settings: Settings | None = None, *, level: Level = NEWEST_LEVEL
     ) -> tuple[DiskRaftLog, ElectionState | None]:
         """The recovered log, with the rules of `level`, and the stored election; the caller closes the log."""
         log = self.open_log(settings, level)

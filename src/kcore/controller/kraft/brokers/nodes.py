@@ -79,7 +79,7 @@ def on_controller_registration(
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
-        zk_migration_ready=request.zk_migration_ready and context.config.release == "3.9.1",
+        zk_migration_ready=request.zk_migration_ready and context.config.rules.migrates_from_zookeeper,
         end_points=[
             ControllerEndpoint(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
             for each in merged(request.listeners)
