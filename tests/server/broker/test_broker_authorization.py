@@ -407,7 +407,7 @@ def test_only_a_client_that_may_describe_a_group_makes_the_broker_create_its_top
     )
     context: Any = SimpleNamespace(listener_name="L", version=4)
     request = FindCoordinatorRequest(key_type=GROUPS, coordinator_keys=["g"])
-    answer = asyncio.run(BrokerRequestHandlers._find_coordinator(handlers, context, request, a_gate(*rights)))
+    answer = asyncio.run(BrokerRequestHandlers._find_coordinator(handlers, context, request, granted(*rights)))
     [found] = answer.coordinators
     assert found.error_code == (Errors.COORDINATOR_NOT_AVAILABLE if rights else NO_GROUP)
     assert created == (["__consumer_offsets"] if rights else [])

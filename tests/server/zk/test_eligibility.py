@@ -278,7 +278,7 @@ async def test_a_controller_znode_that_makes_no_sense_is_waited_for(caplog: pyte
 
 def test_another_session_has_twice_the_time_of_a_session() -> None:
     """A session that its process did not close lives on for its time-out, and for up to two ticks of ZooKeeper."""
-    twin = eligibility.Twin(US, 6.0)
+    twin = eligibility.DuplicateController(US, 6.0)
     assert twin.wait_s == 12.0 + eligibility.GRACE_S
     assert twin.is_new(OTHERS, 100.0) and not twin.is_new(OTHERS, 100.0 + twin.wait_s - 0.001)
     with pytest.raises(ElectionRefusedError, match=f"another controller runs under id {US}"):

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from kcore.errors import ZookeeperError
-from kcore.server.zk_controller.notification_follower import Notification, NotificationFollower
+from kcore.server.zk_controller.notification_watcher import Notification, NotificationWatcher
 from net.loops import story
 
 
-class Copy(NotificationFollower):
+class Copy(NotificationWatcher):
     """It notes what is read; a read of all data fails `failures` times."""
 
     parents = ("/changes",)
