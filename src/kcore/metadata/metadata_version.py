@@ -186,6 +186,16 @@ class MetadataVersion:
         return self.is_at_least("4.3-IV0")
 
     @cached_property
+    def cidr_acls_supported(self) -> bool:
+        """The host of an ACL may be a range of addresses in CIDR notation."""
+        return self.is_at_least("4.4-IV1")
+
+    @cached_property
+    def controller_unregistration_supported(self) -> bool:
+        """UnregisterControllerRecord exists."""
+        return self.is_at_least("4.4-IV2")
+
+    @cached_property
     def partition_record_version(self) -> int:
         """The version of PartitionRecord and of PartitionChangeRecord."""
         return 2 if self.elr_supported else int(self.directories_supported)

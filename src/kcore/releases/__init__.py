@@ -11,6 +11,7 @@ Each of these changes has one place:
 - A new release: its module, and its place in `known.py`.
 
 - `rules.py`: the rules. `settings.py`: types of the tables of settings. `release.py`: a release.
-- `k3_9_1.py`, `k4_1_2.py`, `k4_3_1.py`: the releases. `broker_defaults.py`: the defaults of a broker's settings.
+- `k3_9_1.py`, `k4_1_2.py`, `k4_3_1.py`, `k4_4_0.py`: the releases.
+  `broker_defaults.py`: the defaults of a broker's settings.
 - `known.py`: all releases by name, and which of them is the default.
 """

@@ -145,6 +145,7 @@ RELEASE: Final = Release(
     default_version="3.9-IV0",
     changed_metadata=CHANGED_UP_TO_3_9 | {"4.0-IV0"},
     features={KRAFT_VERSION: (0, 1)},
+    features_since={},
     known_features={},
     apis=_APIS,
     raft_level="3.9",

@@ -86,6 +86,12 @@ RELEASE: Final = replace(
         SHARE_VERSION: (0, 1),
         TRANSACTION_VERSION: (0, 2),
     },
+    features_since={  # FeatureVersion.bootstrapMetadataVersion.
+        ELR_VERSION: ["4.1-IV0"],
+        GROUP_VERSION: ["4.0-IV0"],
+        SHARE_VERSION: ["4.2-IV0"],
+        TRANSACTION_VERSION: ["4.0-IV2", "4.0-IV2"],
+    },
     known_features={ELR_VERSION: 1, GROUP_VERSION: 1, SHARE_VERSION: 1, STREAMS_VERSION: 1, TRANSACTION_VERSION: 2},
     apis={name: each for name, each in _OLDER.apis.items() if name not in _REMOVED_APIS} | _APIS,
     raft_level="4.3",

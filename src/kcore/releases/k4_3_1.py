@@ -43,6 +43,7 @@ RELEASE: Final[Release] = replace(
     default_version="4.3-IV0",
     changed_metadata=_OLDER.changed_metadata | {"4.3-IV0"},
     features={**_OLDER.features, STREAMS_VERSION: (0, 1)},
+    features_since={**_OLDER.features_since, STREAMS_VERSION: ["4.2-IV1"]},
     apis={**_OLDER.apis, "AddRaftVoter": (0, 1), "BrokerHeartbeat": (0, 2)},
     rules=replace(
         _OLDER.rules,

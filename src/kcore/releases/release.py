@@ -1,6 +1,6 @@
 """A release of Kafka as data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -37,6 +37,7 @@ class Release:
     default_version: str  # LATEST_PRODUCTION.
     changed_metadata: frozenset[str]  # The metadata.versions that change records (didMetadataChange).
     features: Mapping[str, Bounds]  # The levels that nodes support, without metadata.version.
+    features_since: Mapping[str, Sequence[str]]  # The metadata.versions at which levels 1, 2, ... become the default.
     known_features: Mapping[str, int]  # Highest levels by Feature.featureFromName, released or not.
     apis: Mapping[str, Bounds]  # The versions of a controller's APIs (ApiMessageType's listeners).
     raft_level: RaftLevel
