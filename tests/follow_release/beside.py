@@ -5,6 +5,7 @@ are imported, so they are imported after that.
 """
 
 import json
+import os
 import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -17,6 +18,7 @@ from kcore.releases.release import Release
 
 DECISIONS: Final = "decisions"
 STORIES: Final = "stories"
+_TESTS: Final = Path(__file__).parents[1]
 
 
 def differences(recordings: str, path: Path, rules: str, skeleton: Path) -> list[Difference]:
@@ -25,7 +27,10 @@ def differences(recordings: str, path: Path, rules: str, skeleton: Path) -> list
     `recordings`: DECISIONS or STORIES. `skeleton`: the module of the release, used if kcore lacks the release `rules`.
     """
     command = [sys.executable, "-m", "follow_release.beside", recordings, path, rules, skeleton]
-    done = subprocess.run([str(each) for each in command], capture_output=True, encoding="utf-8", check=False)
+    environment = {**os.environ, "PYTHONPATH": str(_TESTS)}
+    done = subprocess.run(
+        [str(each) for each in command], env=environment, capture_output=True, encoding="utf-8", check=False
+    )
     if done.returncode:
         raise RuntimeError(f"kcore with the rules of {rules} beside {path.name}: {done.stderr.strip()[-2000:]}")
     return [Difference(*json.loads(line)) for line in done.stdout.splitlines()]

@@ -49,15 +49,21 @@ class Follow:
 
     @cached_property
     def new(self) -> Jars:
-        """The jars of the release. If the tests have no lock files of it, `out` gets one."""
-        if has_locks(self.release):
-            return known_jars(self.release)
-        return jars_of(self.release, self.out / f"kafka-{self.release}.lock", self.say)
+        """The jars of the release."""
+        return self._jars(self.release)
 
     @cached_property
     def old(self) -> Jars:
         """The jars of the older release."""
-        return known_jars(self.against)
+        return self._jars(self.against)
+
+    def _jars(self, release: str) -> Jars:
+        """If the tests have no lock files of the release, `out` gets one at the first use."""
+        return (
+            known_jars(release)
+            if has_locks(release)
+            else jars_of(release, self.out / f"kafka-{release}.lock", self.say)
+        )
 
     def run(self, only: Sequence[str]) -> list[StepResult]:
         """Runs the steps; returns the results of these and of earlier runs, in the order of STEPS."""

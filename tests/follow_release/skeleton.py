@@ -75,6 +75,7 @@ def _levels(old: Json, new: Json) -> Iterator[str]:
 
 def _features(old: Json, new: Json) -> Iterator[str]:
     yield from _mapping("features", *({**_supported(each)} for each in (old, new)))
+    yield from _mapping("features_since", *({**_since(each)} for each in (old, new)))
     yield from _mapping("known_features", *({**_known(each)} for each in (old, new)))
 
 
@@ -82,6 +83,16 @@ def _supported(facts: Json) -> dict[str, Any]:
     """QuorumFeatures.defaultSupportedFeatureMap: a feature without a level above 0 is not announced."""
     bounds = {name: tuple(each["production"]) for name, each in facts["features"].items() if name not in _OWN}
     return {name: each for name, each in bounds.items() if each[1] > 0}
+
+
+def _since(facts: Json) -> dict[str, list[str]]:
+    """FeatureVersion.bootstrapMetadataVersion of the levels in production, from 1 on; kraft.version is raft's."""
+    found = {}
+    for name, (_, highest) in _supported(facts).items():
+        if name != "kraft.version":
+            versions = facts["features"][name]["versions"]
+            found[name] = [versions[str(level)]["metadata_version"] for level in range(1, highest + 1)]
+    return found
 
 
 def _known(facts: Json) -> dict[str, int]:
@@ -109,7 +120,7 @@ def _mapping(field: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[s
         older = f"**{{name: each for name, each in _OLDER.{field}.items() if name not in {_set(gone)}}}"
     yield f"    {field}={{"
     yield f"        {older},"
-    yield from (f"        {_text(name)}: {value!r}," for name, value in sorted(changed.items()))
+    yield from (f"        {_text(name)}: {_value(value)}," for name, value in sorted(changed.items()))
     yield "    },"
 
 
@@ -174,6 +185,10 @@ def _wrapped(title: str, names: list[str]) -> Iterator[str]:
             line = "#  "
         line += f" {name},"
     yield line[:-1] + "."
+
+
+def _value(value: Any) -> str:
+    return f"[{', '.join(map(_text, value))}]" if isinstance(value, list) else repr(value)
 
 
 def _text(value: str) -> str:

@@ -15,6 +15,10 @@ RELEASE = """RELEASE: Final[Release] = replace(
         **_OLDER.features,
         "group.version": (0, 2),
     },
+    features_since={
+        **_OLDER.features_since,
+        "group.version": ["1.0-IV0", "1.0-IV0"],
+    },
     known_features={
         **_OLDER.known_features,
         "group.version": 2,
