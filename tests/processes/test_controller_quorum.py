@@ -56,6 +56,7 @@ def test_both_kinds_of_controllers_get_the_same_settings(tmp_path: Path, monkeyp
     java.chmod(0o755)
     monkeypatch.setattr(kafka_quorum, "java_home", lambda: tmp_path)
     monkeypatch.setattr(kafka_quorum, "kafka_jars", lambda release: tmp_path)
+    monkeypatch.setattr(kafka_quorum, "has_option", lambda *_: True)
     settings = []
     for quorum in (
         KafkaQuorum("4.3.1", properties="broker.session.timeout.ms=6000"),
