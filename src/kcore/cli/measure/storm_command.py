@@ -97,7 +97,7 @@ def plan_of(counts: tuple[str, str, str], **options: Any) -> StormPlan:
 
     An option that may be given several times is a list, or None if it is not given.
     """
-    given = {name: tuple(each or ()) if each is None or isinstance(each, list) else each
+    given: dict[str, Any] = {name: tuple(each or ()) if each is None or isinstance(each, list) else each
              for name, each in options.items()}  # fmt: skip
     try:
         brokers, partitions, lost = map(_counts, ("brokers", "partitions", "lost-replicas"), counts)
