@@ -177,7 +177,7 @@ async def test_a_client_that_sends_on_has_one_urgent_request_begun_a_look() -> N
 async def test_versions_are_answered() -> None:
     async with receiving() as (server, _, direct_connections), raw_client(server) as (reader, writer):
         for version in (0, 3, 99):
-            writer.write(request_frame(VERSIONS, min(version, 3), 5, says_version=version))
+            writer.write(request_frame(VERSIONS, min(version, 3), 5, header_version_field=version))
             frame = await read_frame(reader)
             read = 0 if version == 99 else version
             found, _ = decode_from(s.ApiVersionsResponse, read, frame, 4)

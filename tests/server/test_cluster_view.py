@@ -12,7 +12,7 @@ from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.table.topic_table import TopicTable
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
-from kcore.server.cluster_view import A_LOOK, A_TURN, CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ClusterView, FilterOf
+from kcore.server.cluster_view import A_TURN, CLUSTER_OPERATIONS, TOPIC_OPERATIONS, TOPICS_A_SCAN, ClusterView, FilterOf
 from kcore.types import ZERO_UUID, Uuid
 from kcore.wire.codec import encode
 from net.loops import with_turns_of_others
@@ -192,7 +192,7 @@ def test_a_name_that_no_topic_may_have(name: str) -> None:
 @pytest.mark.parametrize("by_id", [False, True])
 def test_a_request_for_many_topics_is_answered_in_turns(by_id: bool) -> None:
     """Other tasks run at least once per A_TURN topics; a topic named twice is answered once."""
-    count = 2 * A_LOOK + 1
+    count = 2 * TOPICS_A_SCAN + 1
     request = (
         asked(ids=(A, *(Uuid(each.to_bytes(16)) for each in range(1, count))))
         if by_id

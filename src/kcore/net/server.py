@@ -137,7 +137,7 @@ class Server:
         self.receive_budget = ReceiveBudget()
         self.reading = asyncio.Lock()
         self.large_requests = LargeRequests()
-        self.is_node: Callable[[ClientSession], bool] = _anybody
+        self.is_node: Callable[[ClientSession], bool] = lambda session: True
         self.identity: tuple[str, int] | None = None
         self._listener: Listener | None = None
         self._silent: SilentConnections[AcceptedSocket] | None = None
@@ -431,10 +431,6 @@ class AcceptedSocket:
             self.handshakes.end(self, "aborted")
         else:
             self.socket.close()  # The socket waits for `Server._move`.
-
-
-def _anybody(session: ClientSession) -> bool:
-    return True
 
 
 def _lowered(accepted: socket.socket) -> socket.socket:

@@ -16,7 +16,6 @@ from kcore.net.security.sasl_mechanisms import MOST_SCRAM_BYTES, PlainUsers, Tok
 from kcore.net.security.sasl_server import TRANSITIONS, SaslListener, SaslServer, State, Step
 from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message
-from kcore.schema.versions import Versions
 from kcore.scram import ScramCredential, scram_credential
 from kcore.wire.codec import decode_from
 from net.loops import request_frame
@@ -151,15 +150,10 @@ def test_a_version_that_the_listener_does_not_serve_is_refused() -> None:
     """kcore has ApiVersions 5 (KIP-1242), but listeners of older releases answer up to version 4."""
     asked = s.ApiVersionsRequest(client_software_name="a", client_software_version="1")
     frame = request_frame(asked, 5, 1)[4:]
-    _, answer = Talk(listener()).frame(frame, asked, 0)
-    assert answer.error_code == Errors.UNSUPPORTED_VERSION
-    assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [(18, 0, 4)]
+    assert Talk(listener()).frame(frame, asked, 0)[1].error_code == Errors.UNSUPPORTED_VERSION
     talk = Talk(listener())
     talk.handshake("PLAIN")
-    step, answer = talk.frame(frame, asked, 5)
-    assert answer is None and step.is_delayed, "during the exchange it is not parsed"
-    served = SaslServer(listener(), s.ApiVersionsResponse, Versions(0, 5))
-    assert served.take(frame, 0.0, 0).answer is not None and served.state is State.HANDSHAKE_REQUEST
+    assert talk.frame(frame, asked, 5)[1] is None, "during the exchange it is not parsed"
 
 
 def test_a_disabled_mechanism_is_refused_and_the_others_are_listed_as_by_kafka() -> None:

@@ -249,7 +249,7 @@ def described(kind: int, name: str) -> DescribeConfigsRequest:
 
 
 T_WRITE, T_READ, T_DESCRIBE = (WRITE, TOPIC, "t"), (READ, TOPIC, "t"), (DESCRIBE, TOPIC, "t")
-ASKED_TOPIC: Final = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+METADATA_OF_TOPIC: Final = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
 TABLE: Final[list[tuple[str, Callable[[], Message], int | None, Errors, tuple[Right, ...]]]] = [
     ("Produce", produce, 9, NO_TOPIC, (T_WRITE,)),
     ("Fetch", fetch, 12, NO_TOPIC, (T_READ,)),
@@ -276,7 +276,7 @@ TABLE: Final[list[tuple[str, Callable[[], Message], int | None, Errors, tuple[Ri
         NO_TOPIC,
         (T_DESCRIBE, (CLUSTER_ACTION, *OF_CLUSTER)),
     ),
-    ("Metadata", lambda: ASKED_TOPIC, 12, NO_TOPIC, (T_DESCRIBE,)),
+    ("Metadata", lambda: METADATA_OF_TOPIC, 12, NO_TOPIC, (T_DESCRIBE,)),
     (
         "DeleteRecords",
         lambda: DeleteRecordsRequest(

@@ -164,7 +164,7 @@ def kraft_lines(tmp_path: Path, asks: list[Any], **settings: Any) -> list[dict[s
     return [line for line in lines_of(tmp_path / "audit") if line["request"] not in own]
 
 
-@pytest.mark.usefixtures("either_front")
+@pytest.mark.usefixtures("either_answer_loop")
 def test_behind_an_envelope_the_original_principal_is_named(tmp_path: Path) -> None:
     listing = ListPartitionReassignmentsRequest(topics=None)
     asks = [enveloped(listing, 0), listing, enveloped(listing, 0, of_principal=9), registration()]
@@ -180,7 +180,7 @@ def test_behind_an_envelope_the_original_principal_is_named(tmp_path: Path) -> N
     assert all("through" not in line and "through_address" not in line for line in lines[1:])
 
 
-@pytest.mark.usefixtures("either_front")
+@pytest.mark.usefixtures("either_answer_loop")
 def test_a_forged_envelope_is_logged_under_its_sender(tmp_path: Path) -> None:
     asks = [enveloped(ListPartitionReassignmentsRequest(topics=None), 0), registration(), s.FetchRequest(topics=[])]
     lines = kraft_lines(tmp_path, asks, has_authorizer=True, super_users=("User:other",))

@@ -31,7 +31,7 @@ from net.loops import read_frame, request_frame, story, until
 from server.compiled_cluster import active, adopted, broker
 from server.quorum.test_answer_loop_heartbeats import DENY
 
-pytestmark = pytest.mark.usefixtures("either_front")
+pytestmark = pytest.mark.usefixtures("either_answer_loop")
 
 STEP_NS = 20_000_000
 DESCRIBE = s.DescribeClusterRequest(endpoint_type=EndpointType.CONTROLLER)

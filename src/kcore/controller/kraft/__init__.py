@@ -20,7 +20,7 @@ reverts to the last commit.
 - `image_indexes.py`: indexes of the image's ACLs and tokens, and the authorizer.
 - `snapshot_slices.py`: writes and loads snapshots in slices, between other events.
 - `departures.py`: where kcore deliberately differs from Kafka; `kafka_way/`: the code for departures that are switched
-  back; `error_responses.py`: responses that name the active controller.
+  back; `kraft_error_responses.py`: responses that name the active controller.
 
 Rules that both modes share are in `controller/rules/`.
 """

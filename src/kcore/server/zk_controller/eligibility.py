@@ -127,7 +127,7 @@ async def read_holder(zookeeper: ZookeeperClient, on_watch: OnWatch) -> Holder |
     return Holder(broker_id, session, bool(session) and session == zookeeper.session.id)
 
 
-class Twin:
+class DuplicateController:
     """Detects another controller that runs with this controller's id.
 
     Another session may hold `/controller` with this id because its process died without closing it: the session then
