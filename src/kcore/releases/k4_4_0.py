@@ -1,5 +1,6 @@
 """Kafka 4.4.0: what it changed since 4.3.1."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -40,7 +41,7 @@ _GROUP_CONFIGS: Final = {
 }
 
 _BROKER_LISTS: Final = {"group.streams.assignors": "sticky", "group.streams.rack.aware.assignment.tags": ""}
-_FIRST_DEFAULTS: Final = {
+_FIRST_DEFAULTS: Final[Mapping[str, list[tuple[str, str | None]]]] = {
     **_BROKER_LISTS,
     "errors.deadletterqueue.auto.create.topics.enable": "false",
     "errors.deadletterqueue.topic.name.prefix": "dlq.",
@@ -49,7 +50,8 @@ _FIRST_DEFAULTS: Final = {
     _SIZE: str(_MOST_BYTES),
     "sasl.oauthbearer.allow.unverified.issuer": "false",
 }
-_DEFAULTS: Final = {  # By the setting that precedes them in a controller's answer: names with the same hash keep it.
+# By the setting that precedes them in a controller's answer, because names with the same hash keep their order.
+_DEFAULTS: Final[Mapping[str, list[tuple[str, str | None]]]] = {
     "default.replication.factor": [("group.streams.topology.description.plugin.class", None)],
     "sasl.login.retry.backoff.max.ms": [("sasl.oauthbearer.allow.unverified.audience", "false")],
 }
