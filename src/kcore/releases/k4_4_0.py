@@ -41,7 +41,7 @@ _GROUP_CONFIGS: Final = {
 }
 
 _BROKER_LISTS: Final = {"group.streams.assignors": "sticky", "group.streams.rack.aware.assignment.tags": ""}
-_FIRST_DEFAULTS: Final[Mapping[str, list[tuple[str, str | None]]]] = {
+_FIRST_DEFAULTS: Final[dict[str, str | None]] = {
     **_BROKER_LISTS,
     "errors.deadletterqueue.auto.create.topics.enable": "false",
     "errors.deadletterqueue.topic.name.prefix": "dlq.",
