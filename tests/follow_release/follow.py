@@ -17,7 +17,7 @@ from follow_release.facts import Json, facts_of
 from follow_release.formatted import formatted
 from follow_release.jars import Jars, jars_of, known_jars
 from follow_release.report import StepResult
-from kcore.measure.processes.jars import Say
+from kcore.measure.processes.ivy import Say
 from kcore.releases.known import RELEASES
 from recorder.real_controller import has_locks
 
@@ -59,11 +59,7 @@ class Follow:
 
     def _jars(self, release: str) -> Jars:
         """If the tests have no lock files of the release, `out` gets one at the first use."""
-        return (
-            known_jars(release)
-            if has_locks(release)
-            else jars_of(release, self.out / f"kafka-{release}.lock", self.say)
-        )
+        return known_jars(release) if has_locks(release) else jars_of(release, self.out, self.say)
 
     def run(self, only: Sequence[str]) -> list[StepResult]:
         """Runs the steps; returns the results of these and of earlier runs, in the order of STEPS."""
