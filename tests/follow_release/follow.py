@@ -17,6 +17,7 @@ from follow_release.facts import Json, facts_of
 from follow_release.formatted import formatted
 from follow_release.jars import Jars, jars_of, known_jars
 from follow_release.report import StepResult
+from kcore.errors import TargetError
 from kcore.measure.processes.ivy import Say
 from kcore.releases.known import RELEASES
 from recorder.real_controller import has_locks
@@ -88,6 +89,8 @@ class Follow:
         """Runs a step and writes its result. A step that fails is a difference, and the next run repeats it."""
         try:
             done = self._run(step)
+        except TargetError:  # Without the jars no step can run.
+            raise
         except RuntimeError as error:
             self.say(f"{step}: failed: {error}")
             return StepResult(step, differences=[Difference("the step failed", step, str(error))])

@@ -99,6 +99,15 @@ def test_a_step_that_fails_is_a_difference_and_is_repeated(monkeypatch: pytest.M
     assert "the step failed: 1" in (tmp_path / "report.md").read_text()
 
 
+def test_jars_that_cannot_be_fetched_end_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fails(_: Follow, result: StepResult) -> None:
+        raise TargetError("Maven Central has no Kafka 4.2.9")
+
+    monkeypatch.setattr(Follow, "_golden", fails)
+    with pytest.raises(TargetError):
+        Follow("4.2.9", "4.1.2", "4.1.2", tmp_path, 1, False, lambda _: None).run(["golden"])
+
+
 def test_every_step_that_compares_facts_reports_its_own_kinds() -> None:
     kinds = [kind for each in follow.OF_FACTS.values() for kind in each]
     assert sorted(kinds) == sorted(KINDS)
