@@ -65,5 +65,20 @@ Profile = Annotated[
     bool,
     typer.Option("--profile", help="Sample the controllers to show where their CPU time goes, by layer and by event."),
 ]
+Secure = Annotated[
+    bool,
+    typer.Option(
+        "--secure",
+        help="Run each KRaft target that the run starts twice: in plaintext, and with certificates and users that are "
+        "made for the run.",
+    ),
+]
+SecureWith = Annotated[
+    str,
+    typer.Option(
+        metavar="PROTOCOL",
+        help="The security protocol of --secure: SSL with client certificates; SASL_SSL or SASL_PLAINTEXT with SCRAM.",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="The seed of all random choices, such as the broker that is lost.")]
 Names = Annotated[bool, typer.Option("--list", help="List the scenarios, one per line, and stop.")]

@@ -32,24 +32,26 @@ class KafkaQuorum(ControllerQuorum):
         first_node_id: int = FIRST_NODE_ID,
         listeners: Mapping[str, str] | None = None,
         properties: str = "",
+        protocol: str = "PLAINTEXT",
         format_options: Sequence[str] = (),
         java_options: Sequence[str] = (),
     ) -> None:
-        """`heap`: java's -Xmx. `format_options`: further options of kafka-storage format.
-
-        `java_options`: of the controllers' JVMs. The other arguments are those of ControllerQuorum.
-        """
-        self.release, self.heap = release, heap
-        self._format_options, self._java_options = format_options, java_options
+        """`heap`: java's -Xmx. `java_options`: of the controllers' JVMs. The other arguments: see ControllerQuorum."""
+        self.release, self.heap, self._java_options = release, heap, java_options
         self._jars = kafka_jars(release)
         self._java = str(java_home() / "bin" / "java")
         super().__init__(
-            controllers=controllers, first_node_id=first_node_id, listeners=listeners, properties=properties
+            controllers=controllers,
+            first_node_id=first_node_id,
+            listeners=listeners,
+            properties=properties,
+            protocol=protocol,
+            format_options=format_options,
         )
 
     def format_command(self, configuration: Path, voters: str) -> list[str]:
         arguments = ("format", "-t", self.cluster_id, "-c", configuration, "--initial-controllers", voters)
-        return self._command("256m", "kafka.tools.StorageTool", *arguments, *self._format_options)
+        return self._command("256m", "kafka.tools.StorageTool", *arguments)
 
     def run_command(self, configuration: Path) -> list[str]:
         return self._command(self.heap, "kafka.Kafka", configuration, options=self._java_options)

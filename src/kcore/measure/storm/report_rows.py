@@ -28,6 +28,7 @@ _SPECIAL: Final = {
 }
 _OF_CELL: Final = {
     "target": str,
+    "security": str,
     "wanted_brokers": int,
     "wanted_partitions": int,
     "repetition": int,
@@ -51,6 +52,7 @@ def row_of(cell: Cell, result: ScenarioResult, seed: int, *, partial: bool = Fal
     """The row of a result; `error`: why the scenario failed, in which case the figures mean little."""
     return {
         "target": cell.target.text,
+        "security": cell.target.security,
         "wanted_brokers": cell.brokers,
         "wanted_partitions": cell.partitions,
         "repetition": cell.repetition,

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from random import Random
 from typing import Any, Final
@@ -10,6 +10,7 @@ from typing import Any, Final
 from kcore.constants import MAX_BROKERS
 from kcore.errors import PlanError
 from kcore.measure.storm.kraft.scenarios import ALL, LIMITS, SCENARIOS
+from kcore.measure.storm.run_security import SECURE, read_client
 from kcore.measure.storm.targets import Target
 from kcore.measure.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 from kcore.suggestions import did_you_mean
@@ -72,6 +73,8 @@ class StormPlan:
     session_timeout_ms: int = 0  # The session time-out of running controllers. 0: the storm asks them for it.
     pids: tuple[int, ...] = ()  # Process ids of running controllers. If empty, they are found by their ports.
     profile: bool = False  # Samplers take CPU time, so compare only with runs that have them.
+    command_config: str = ""  # The file with the client's TLS and SASL settings, for controllers that run already.
+    secure: str = ""  # The security protocol with which each started quorum runs once more; empty: none.
 
     def check(self) -> None:
         """Raises a PlanError or a TargetError for the first impossible option."""
@@ -89,7 +92,7 @@ class StormPlan:
             twice = next((each for at, each in enumerate(given) if each in given[:at]), None)
             _must(twice is None, f"{option} {twice} is given twice: leave one out"
                   f"{'; --repeat 2 measures again' if option == '--target' else ''}")  # fmt: skip
-        for target in map(Target.parse, self.targets):
+        for target in self.parsed():
             _must(bool(self.scenarios_of(target)), f"nothing is left to run: {'; '.join(self.left_out())}")
             one = not target.in_zookeeper or (self.controllers == 1 and not self.master)
             _must(not (self.profile and target.addresses), f"--profile: kcore does not start the controllers at "
@@ -97,6 +100,7 @@ class StormPlan:
             _must(one, f"--target {target.text} has one controller, and its brokers run in this process: leave out "
                   "--controllers and --master")  # fmt: skip
         self._check_running()
+        self._check_security()
         least = self.replication_factor
         _must(1 <= least <= MAX_BROKERS, f"--replication-factor {least} is not from 1 to {MAX_BROKERS}")
         for count in self.brokers:
@@ -136,6 +140,26 @@ class StormPlan:
               f"from 1 to {MOST_SESSION_MS:,} ms")  # fmt: skip
         _must(all(pid > 0 for pid in self.pids), f"--pid {min(self.pids, default=1)} is not a process id")
 
+    def _check_security(self) -> None:
+        """Checks --secure and the file of --command-config."""
+        targets = [*map(Target.parse, self.targets)]
+        _must(not self.secure or self.secure in SECURE, f"--secure-with {self.secure} is not one of "
+              f"{', '.join(SECURE)}")  # fmt: skip
+        _must(not self.secure or any(target.is_ours for target in targets), "--secure is for KRaft controllers that "
+              "the run starts: --target kafka-4.3.1 or kcore-kraft")  # fmt: skip
+        _must(not self.command_config or any(target.addresses for target in targets), "--command-config is for "
+              "controllers that run already: --target HOST:PORT")  # fmt: skip
+        read_client(self.command_config)
+
+    def parsed(self) -> list[Target]:
+        """The targets in order; after each started quorum, with `secure`, the same quorum with that protocol."""
+        found, protocol = [], read_client(self.command_config).protocol
+        for target in map(Target.parse, self.targets):
+            found.append(replace(target, security=protocol) if target.addresses else target)
+            if self.secure and target.is_ours:
+                found.append(target.secured(self.secure))
+        return found
+
     def sizes(self) -> list[tuple[int, int]]:
         """The sizes in order, each as numbers of brokers and partitions."""
         counts = self.brokers, self.partitions
@@ -143,7 +167,7 @@ class StormPlan:
 
     def cells(self) -> list[Cell]:
         """The cells in the order in which they run: by repetition, then by size, then by target."""
-        each = product(range(self.repeat), self.sizes(), map(Target.parse, self.targets))
+        each = product(range(self.repeat), self.sizes(), self.parsed())
         return [Cell(target, brokers, partitions, nth) for nth, (brokers, partitions), target in each]
 
     def scenarios_of(self, target: Target) -> list[str]:
@@ -162,8 +186,7 @@ class StormPlan:
 
     def left_out(self) -> list[str]:
         """The requested scenarios that will not run, with the reasons."""
-        targets = dict.fromkeys(map(Target.parse, self.targets))
-        return [f"{name} on {target.text}: {why}" for target in targets for name in self._wanted(target)
+        return [f"{name} on {target.text}: {why}" for target in self.parsed() for name in self._wanted(target)
                 if (why := self._why_not(name, target))]  # fmt: skip
 
     def _wanted(self, target: Target) -> Iterable[str]:

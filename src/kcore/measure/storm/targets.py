@@ -4,7 +4,7 @@ import asyncio
 import signal
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
@@ -19,8 +19,10 @@ from kcore.measure.processes.kcore_quorum import KCORE_KRAFT, KcoreQuorum
 from kcore.measure.processes.zk_controllers import KAFKA_ZK, KCORE_ZK
 from kcore.measure.storm.kraft.scenarios import ALL as QUORUM_SCENARIOS
 from kcore.measure.storm.kraft.scenarios import BREAKS_CONTROLLER, NEEDS_OWN_QUORUM
+from kcore.measure.storm.run_security import RunSecurity
 from kcore.measure.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 from kcore.net.address import address_flaw
+from kcore.net.request_context import PLAINTEXT
 from kcore.protocol_errors import Errors, RetriableException
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest
 from kcore.schema.topics import DeleteTopicsRequest, DeleteTopicState
@@ -45,6 +47,7 @@ class Target:
     is_kcore: bool = False  # kcore's KRaft controllers are started for the run.
     addresses: tuple[str, ...] = ()  # of controllers that run already
     in_zookeeper: bool = False  # A controller in ZooKeeper mode, started for the run with a ZooKeeper.
+    security: str = PLAINTEXT  # The security protocol of controllers that are started for the run.
 
     @classmethod
     def parse(cls, text: str) -> "Target":
@@ -83,6 +86,10 @@ class Target:
             return "it kills a controller: start your own with --target kafka-4.3.1 or kcore-kraft, and --controllers 3"
         return "" if controllers >= 3 else "it kills a controller, and another must take over: --controllers 3"
 
+    def secured(self, protocol: str) -> "Target":
+        """The same quorum, started for the run with that security protocol."""
+        return replace(self, text=f"{self.text}+{protocol}", security=protocol)
+
     @property
     def is_ours(self) -> bool:
         """Whether the run starts its quorum."""
@@ -90,17 +97,31 @@ class Target:
 
     @contextmanager
     def started(
-        self, controllers: int, heap: str, java_options: Sequence[str] = ()
+        self, controllers: int, heap: str, java_options: Sequence[str] = (), security: RunSecurity | None = None
     ) -> Iterator[ControllerQuorum | None]:
         """Runs the quorum during a `with`; yields None if the run starts none. Ctrl-C cannot interrupt the cleanup.
 
-        `heap` and `java_options` are for Kafka's controllers only.
+        `heap` and `java_options` are for Kafka's controllers only; `security`: of the protocol `self.security`.
         """
         quorum: ControllerQuorum
+        made = security or RunSecurity()
         if self.is_kcore:
-            quorum = KcoreQuorum(controllers=controllers)
+            quorum = KcoreQuorum(
+                controllers=controllers,
+                protocol=made.protocol,
+                properties=made.properties,
+                format_options=made.format_options,
+            )
         elif self.release is not None:
-            quorum = KafkaQuorum(self.release, controllers=controllers, heap=heap, java_options=java_options)
+            quorum = KafkaQuorum(
+                self.release,
+                controllers=controllers,
+                heap=heap,
+                java_options=java_options,
+                protocol=made.protocol,
+                properties=made.properties,
+                format_options=made.format_options,
+            )
         else:
             yield None
             return
