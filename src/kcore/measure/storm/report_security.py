@@ -20,7 +20,7 @@ def security_costs(rows: Sequence[Row]) -> list[str]:
     """A line for each target of `--secure`: the CPU time of both sides, divided by that of the plaintext target."""
     lines = []
     for target, protocol in dict.fromkeys((row["target"], row["security"]) for row in rows if is_secured(row)):
-        plain = {_key(row): row for row in rows if row["target"] == target.removesuffix(f"+{protocol}")}
+        plain = {_key(row): row for row in rows if f"{row['target']}+{protocol}" == target}
         secured = [row for row in rows if row["target"] == target and is_good(row)]
         pairs = [(row, plain[_key(row)]) for row in secured if is_good(plain.get(_key(row), row | {"valid": False}))]
         if costs := [text for name, side in _SIDES.items() if (text := _cost(name, side, pairs))]:

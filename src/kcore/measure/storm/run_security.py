@@ -34,7 +34,7 @@ class RunSecurity:
     protocol: str = PLAINTEXT
     properties: str = field(default="", repr=False)  # More lines of server.properties.
     format_options: tuple[str, ...] = field(default=(), repr=False)  # Further options of the format command.
-    client: ListenerSecurity = field(default_factory=ListenerSecurity)  # Of the hollow brokers.
+    client: ListenerSecurity = field(default_factory=ListenerSecurity)  # for the hollow brokers
 
     @classmethod
     def made(cls, protocol: str) -> "RunSecurity":

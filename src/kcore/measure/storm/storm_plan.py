@@ -13,6 +13,7 @@ from kcore.measure.storm.kraft.scenarios import ALL, LIMITS, SCENARIOS
 from kcore.measure.storm.run_security import SECURE, read_client
 from kcore.measure.storm.targets import Target
 from kcore.measure.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
+from kcore.net.request_context import PLAINTEXT
 from kcore.suggestions import did_you_mean
 
 METADATA: Final = ("full", "count")
@@ -25,6 +26,7 @@ MOST_SEED: Final = 2**63 - 1
 MOST_SESSION_MS: Final = 2**31 - 1
 USUAL_BROKERS: Final = 1_000  # Time-outs are longer for clusters with more brokers, or more partitions.
 USUAL_PARTITIONS: Final = 1_000_000
+SECURED_PATIENCE: Final = 3.0  # TLS handshakes of all brokers at once may take minutes of a controller's CPU time.
 MOST_PARTITIONS: Final = 10_000_000
 MOST_A_TOPIC: Final = 9_899  # With the topic's own record, one CreateTopics has 9,900 records at most.
 
@@ -40,8 +42,9 @@ class Cell:
 
     @property
     def patience(self) -> float:
-        """The factor of time-outs; 1 for a cluster of a usual size."""
-        return max(1.0, self.brokers / USUAL_BROKERS, self.partitions / USUAL_PARTITIONS)
+        """The factor of time-outs; 1 for a plaintext cluster of a usual size."""
+        size = max(1.0, self.brokers / USUAL_BROKERS, self.partitions / USUAL_PARTITIONS)
+        return size * (1 if self.target.security == PLAINTEXT else SECURED_PATIENCE)
 
     def __str__(self) -> str:
         again = f", repetition {self.repetition + 1}" if self.repetition else ""
