@@ -1,11 +1,28 @@
 """Kafka's error codes and the exceptions that stand for them."""
 
+import json
 import pickle
+from pathlib import Path
 
 import pytest
 
 import kcore.protocol_errors as protocol_errors
 from kcore.protocol_errors import ApiException, Errors, RetriableException
+
+FACTS = Path(__file__).parent / "data" / "errors"
+
+
+@pytest.mark.parametrize("release", ["3.9.1", "4.3.1", "4.4.0"])
+def test_codes_and_exceptions_are_kafkas(release: str) -> None:
+    """The newest release has all of them, and every older release has the first ones."""
+    facts = json.loads((FACTS / f"{release}.json").read_text())
+    for code, (name, exception, is_retriable) in facts.items():
+        error = Errors(int(code))
+        assert (error.name, error.exception and error.exception.__name__) == (name, exception)
+        assert issubclass(error.exception or object, RetriableException) == is_retriable, name
+    newest = max(map(int, facts))
+    assert {each.value for each in Errors if each <= newest} == {int(code) for code in facts}
+    assert release != "4.4.0" or newest == max(Errors)
 
 
 def test_every_error_but_none_has_an_exception_of_kafkas_name() -> None:

@@ -9,8 +9,8 @@ from kcore.schema.catalogue import message_type
 PAGE = Path(__file__).with_name("message-list.md")
 HEAD = """# List of messages
 
-The classes of `kcore.schema`, with the versions of Kafka 3.9.1 and 4.3.1 together. Flexible versions have compact
-lengths and tagged fields (KIP-482). `help(kcore.schema.FetchRequest)` lists the fields of one.
+The classes of `kcore.schema`, with the versions of Kafka 3.9.1, 4.3.1 and 4.4.0 together. Flexible versions have
+compact lengths and tagged fields (KIP-482). `help(kcore.schema.FetchRequest)` lists the fields of one.
 [message_list.py](message_list.py) makes this page from the classes.
 
 ## All classes

@@ -29,8 +29,8 @@ TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 METADATA_TOPIC: Final = "__cluster_metadata"  # Topic.CLUSTER_METADATA_TOPIC_NAME; its one partition is 0.
 
-# Names of features (KIP-584): FEATURE_NAME of KRaftVersion, EligibleLeaderReplicasVersion, GroupVersion and so on.
-# The name of metadata.version is `FEATURE_NAME` of metadata/metadata_version.py.
+# Names of features (KIP-584): FEATURE_NAME of MetadataVersion, KRaftVersion, GroupVersion and so on.
+METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
 ELR_VERSION: Final = "eligible.leader.replicas.version"
 GROUP_VERSION: Final = "group.version"

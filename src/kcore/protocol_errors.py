@@ -1,6 +1,6 @@
 """Kafka's error codes in responses as enum values, and the exceptions that Kafka's clients raise for them.
 
-The codes are those of 4.3.1 (org.apache.kafka.common.protocol.Errors), which include those of 3.9.1.
+The codes are those of 4.4.0 (org.apache.kafka.common.protocol.Errors), which include those of older releases.
 """
 
 from enum import IntEnum
@@ -157,6 +157,9 @@ class Errors(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
+    GROUP_DELETION_FAILED = 134
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
+    CONTROLLER_ID_NOT_REGISTERED = 136
 
     @property
     def exception(self) -> type[ApiException] | None:

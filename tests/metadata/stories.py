@@ -191,6 +191,13 @@ def controller(story: Story) -> Any:
     )
 
 
+def no_controller(story: Story) -> Any:
+    controller_id = story.some(story.known.controllers)
+    if controller_id is None or story.image.waiting is not None:
+        return None
+    return s.UnregisterControllerRecord(controller_id=controller_id)
+
+
 def config(story: Story) -> Any:
     names = ["", "1", *story.known.topics.values()]
     value = story.dice.choice((None, "1", ""))
@@ -270,8 +277,8 @@ def new_version(story: Story) -> Any:
 
 
 RARE = [
-    *(register, register, of_broker, of_broker, remove_topic, clear_elr, controller, config, config, quota, feature),
-    *(producer_ids, acl, scram, token, migration, no_op, transaction, new_version),
+    *(register, register, of_broker, of_broker, remove_topic, clear_elr, controller, no_controller),
+    *(config, config, quota, feature, producer_ids, acl, scram, token, migration, no_op, transaction, new_version),
 ]
 
 

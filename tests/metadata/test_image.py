@@ -131,7 +131,9 @@ def test_settings():
         s.ProducerIdsRecord(broker_id=1, broker_epoch=1, next_producer_id=1000),
         s.ZkMigrationStateRecord(zk_migration_state=3),
         s.NoOpRecord(),
+        s.RegisterControllerRecord(controller_id=2),
         s.RegisterControllerRecord(controller_id=3),
+        s.UnregisterControllerRecord(controller_id=2),
     )
     assert image.features == {"metadata.version": 20}
     assert (image.next_producer_id, image.zk_migration_state, list(image.controllers)) == (1000, 3, [3])
@@ -210,6 +212,7 @@ def test_a_transaction_shows_when_it_ends_and_never_if_it_is_aborted():
             "fenced 2, in_controlled_shutdown 0",
         ),
         (s.RemoveAccessControlEntryRecord(id=A), "unknown ACL"),
+        (s.UnregisterControllerRecord(controller_id=3), "controller 3 is not registered"),
         (s.EndTransactionRecord(), "ends that never began"),
         (s.AbortTransactionRecord(), "ends that never began"),
         ("a string", "str is no metadata record"),

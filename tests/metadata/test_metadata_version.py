@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from kcore.errors import LevelError
-from kcore.metadata.metadata_version import RELEASES, VERSIONS, MetadataVersion
+from kcore.metadata.metadata_version import PLACES, RELEASES, VERSIONS, MetadataVersion
+from kcore.releases.known import RELEASES as KNOWN
 
 DATA = Path(__file__).parents[1] / "data"
 FACTS = DATA / "metadata_versions"  # Printed by oracle/MetadataVersionFacts.java.
+RECORDED = ("3.9.1", "4.3.1", "4.4.0")
 NAMES = {
     "featureLevel": "feature_level",
     "isProduction": "is_production",
@@ -27,6 +29,8 @@ NAMES = {
     "isControllerRegistrationSupported": "controller_registration_supported",
     "isDirectoryAssignmentSupported": "directories_supported",
     "isElrSupported": "elr_supported",
+    "isCidrAclSupported": "cidr_acls_supported",
+    "isControllerUnregistrationSupported": "controller_unregistration_supported",
     "isCordonedLogDirsSupported": "cordoned_directories_supported",
     "partitionRecordVersion": "partition_record_version",
     "partitionChangeRecordVersion": "partition_record_version",
@@ -40,7 +44,7 @@ def facts(release: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("release", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("release", RECORDED)
 def test_every_level_is_as_the_jars_have_it(release: str) -> None:
     theirs = facts(release)
     for name, said in theirs.items():
@@ -50,6 +54,8 @@ def test_every_level_is_as_the_jars_have_it(release: str) -> None:
     oldest, newest, default = RELEASES[release]
     assert (oldest, newest) == (next(iter(theirs)), next(reversed(theirs)))
     assert default == [name for name, said in theirs.items() if said["isProduction"]][-1]
+    changed = {name for name, said in theirs.items() if said["didMetadataChange"] and name != oldest}
+    assert {name for name in KNOWN[release].changed_metadata if PLACES[name] > PLACES[oldest]} == changed
     assert list(theirs) == [*VERSIONS[VERSIONS.index(oldest) : VERSIONS.index(newest) + 1]]
 
 
@@ -57,7 +63,7 @@ def test_all_that_the_jars_say_of_records_is_known() -> None:
     """A new method of a later release would be missing here."""
     of_requests = {"fetchRequestVersion", "listOffsetRequestVersion"}  # Versions of requests between brokers.
     apart = {*of_requests, "didMetadataChange", "registerControllerRecordVersion"}
-    assert {method for said in facts("4.3.1").values() for method in said} <= {*NAMES, *apart}
+    assert {method for said in facts(RECORDED[-1]).values() for method in said} <= {*NAMES, *apart}
 
 
 @pytest.mark.parametrize(
@@ -66,10 +72,13 @@ def test_all_that_the_jars_say_of_records_is_known() -> None:
         ("3.9.1", "3.9-IV0", "3.9.1", 21),
         ("4.3.1", "4.3-IV0", "4.3.1", 30),
         ("4.1.2", "4.1-IV1", "4.1.2", 27),
-        ("3.7-IV2", "3.7-IV2", "4.3.1", 17),
+        ("3.7-IV2", "3.7-IV2", "4.4.0", 17),
         ("3.7-IV2@3.9.1", "3.7-IV2", "3.9.1", 17),
         ("3.0-IV1", "3.0-IV1", "3.9.1", 1),
         ("4.2-IV1@4.1.2", "4.2-IV1", "4.1.2", 29),
+        ("4.4-IV0@4.3.1", "4.4-IV0", "4.3.1", 31),
+        ("4.4.0", "4.4-IV2", "4.4.0", 33),
+        ("4.5-IV0", "4.5-IV0", "4.4.0", 34),
     ],
 )
 def test_forms(text: str, name: str, release: str, level: int) -> None:
@@ -85,7 +94,7 @@ def test_other_text_is_refused(text: str) -> None:
         MetadataVersion.parse(text)
 
 
-@pytest.mark.parametrize("level", [0, -1, 32, 2**15 - 1])
+@pytest.mark.parametrize("level", [0, -1, 35, 2**15 - 1])
 def test_levels_that_there_are_not(level: int) -> None:
     with pytest.raises(LevelError, match=f"feature level {level}"):
         MetadataVersion.of_level(level)
@@ -96,7 +105,7 @@ def test_elr_came_a_level_earlier_in_3_9() -> None:
     assert [version.partition_record_version for version in versions] == [2, 1]
 
 
-@pytest.mark.parametrize("release", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("release", RECORDED)
 def test_texts_mean_what_kafka_makes_of_them(release: str) -> None:
     """`"4.0"`, `"4.0.0"`, `"3.9.1"`, `"4.3"` and 850 others, without and with unstable levels."""
     with gzip.open(DATA / "settings" / f"version_texts_{release}.json.gz", "rt", encoding="utf-8") as file:

@@ -11,7 +11,7 @@ from kcore.net.connect import connect
 from kcore.net.limits.connection_limits import Limits
 from kcore.schema.api_versions import ApiVersion
 from kcore.wire.codec import encode
-from net.loops import HEARTBEAT, Talk, framed, heartbeat_answer, raw_server, read_correlation_id, story
+from net.loops import HEARTBEAT, Talk, framed, heartbeat_answer, raw_server, read_correlation_id, read_frame, story
 
 GOOD = heartbeat_answer(0)
 
@@ -169,6 +169,20 @@ async def test_no_connection_comes_of_a_wrong_start(talk: Talk, kind: type[Netwo
         with pytest.raises(NetworkError, match=f"127.0.0.1:{port}.*{text}") as caught:
             await connect("127.0.0.1", port, limits=Limits(connect_s=0.2 if kind is RequestTimeoutError else 60))
         assert type(caught.value) is kind
+
+
+@story
+async def test_a_client_begins_with_the_newest_version_of_4_3() -> None:
+    """Every older peer would refuse ApiVersions 5, and each connection would take one more request."""
+    asked: list[int] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(int.from_bytes((await read_frame(reader))[2:4], "big"))
+
+    async with raw_server(talk) as port:
+        with pytest.raises(DisconnectedError):
+            await connect("127.0.0.1", port)
+    assert asked == [4]
 
 
 @pytest.mark.parametrize("offered", [None, 4, 9, 2])

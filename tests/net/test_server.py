@@ -83,7 +83,7 @@ async def test_api_versions_is_answered_from_what_is_served(version: int) -> Non
 async def test_a_too_new_api_versions_gets_version_0_and_may_ask_again() -> None:
     async with await serve("127.0.0.1", 0, fenced, APIS) as server, raw_client(server) as (reader, writer):
         for _ in range(2):
-            writer.write(request_frame(VERSIONS, 4, 3, says_version=5))
+            writer.write(request_frame(VERSIONS, 4, 3, header_version_field=5))
             frame = await read_frame(reader)
             answer, end = decode_from(s.ApiVersionsResponse, 0, frame, 4)
             assert end == len(frame)
@@ -155,8 +155,8 @@ async def read_correlation_id_of_answer(reader: asyncio.StreamReader) -> int:
         (framed(b"\0\x3f\0\1"), "the bytes end inside a value"),
         (framed(b"\0\x3f\0\1\0\0\0\7\0\1"), "client_id"),
         (framed(ASK[4:-2]), "the bytes end"),
-        (request_frame(HEARTBEAT, 1, 7, says_version=2), "BrokerHeartbeat 2 is not served"),
-        (request_frame(HEARTBEAT, 1, 7, says_version=-1), "BrokerHeartbeat -1 is not served"),
+        (request_frame(HEARTBEAT, 1, 7, header_version_field=2), "BrokerHeartbeat 2 is not served"),
+        (request_frame(HEARTBEAT, 1, 7, header_version_field=-1), "BrokerHeartbeat -1 is not served"),
         (request_frame(s.MetadataRequest(), 9, 7), "Metadata 9 is not served"),
         (framed(b"\x7f\xff\0\0" + bytes(20)), "API 32767 0 is not served"),
         (framed(b"\xff\xff\0\0" + bytes(20)), "API -1 0 is not served"),

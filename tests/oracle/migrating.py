@@ -91,7 +91,7 @@ class MigratingBroker(KcoreBroker):
         assert self.terminate() == 0, self.said()[-2000:]
         self.start()
 
-    def await_said(self, text: str, count: int = 1) -> None:
+    def await_logged(self, text: str, count: int = 1) -> None:
         until(lambda: self.said().count(text) >= count, lambda: (text, self.said()[-3000:]))
 
     def metas(self) -> list[MetaProperties]:

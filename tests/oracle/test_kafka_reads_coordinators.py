@@ -1,12 +1,15 @@
 """Records of the coordinators' topics, every type and version: Kafka's decoders print what kcore prints."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kcore.schema.coordinators.groups import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
+from kcore.schema.coordinators.streams_groups import StreamsGroupMetadataValue
 from kcore.schema.kinds import INTEGER_RANGES, Kind
+from kcore.schema.structure import Data
 from kcore.storage.tools.coordinator_records import OFFSETS, TRANSACTIONS, Types
 from kcore.storage.tools.dump import Detail, dump_lines
 from kcore.types import Uuid
@@ -33,6 +36,19 @@ def member(empty: bool) -> ConsumerGroupMemberMetadataValue:
     return message
 
 
+def streams_group(empty: bool) -> StreamsGroupMetadataValue:
+    """Without the fields of 4.4.0, which the decoders of 4.3.1 lack."""
+    message: StreamsGroupMetadataValue = filled(plan(StreamsGroupMetadataValue, 0), empty)
+    message.stored_description_topology_epoch = message.failed_description_topology_epoch = -1
+    return message
+
+
+OWN: dict[type[Data], Callable[[bool], Data]] = {
+    ConsumerGroupMemberMetadataValue: member,
+    StreamsGroupMetadataValue: streams_group,
+}
+
+
 def value_of(step: Step, empty: bool) -> Any:
     if empty and step.nullable:
         return None
@@ -49,8 +65,8 @@ def rows(types: Types) -> list[Record]:
         key = number.to_bytes(2) + encode(filled(plan(key_type, 0), False), 0)
         for version in range(value_type.versions.lowest, value_type.versions.highest + 1):
             for empty in (False, True):
-                is_member = value_type is ConsumerGroupMemberMetadataValue
-                message = member(empty) if is_member else filled(plan(value_type, version), empty)
+                own = OWN.get(value_type)
+                message = filled(plan(value_type, version), empty) if own is None else own(empty)
                 made.append(Record(len(made), 0, key, version.to_bytes(2) + encode(message, version)))
         made.append(Record(len(made), 0, key, None))
     return [*made, Record(len(made), 0, b"\0\x63", b"")]

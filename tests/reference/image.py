@@ -100,6 +100,9 @@ class SlowImage:
     def RegisterControllerRecord(self, record: Any) -> None:
         self.controllers[record.controller_id] = record
 
+    def UnregisterControllerRecord(self, record: Any) -> None:
+        del self.controllers[record.controller_id]
+
     def TopicRecord(self, record: Any) -> None:
         self.topics[record.topic_id] = record.name
 

@@ -93,8 +93,8 @@ def test_the_catalogue() -> None:
     head, *rows = repr(messages).splitlines()
     assert head.split() == ["name", "type", "key", "versions", "flexible"]
     assert [row.split()[0] for row in rows] == list(messages)
-    assert "FetchRequest                          request   1    0-18      12+" in rows
-    assert "RequestHeader                         header         0-2       2+" in rows
+    assert f"{'FetchRequest':46} request   1    0-18      12+" in rows
+    assert f"{'RequestHeader':46} header         0-2       2+" in rows
     assert [message_type(message) for message in messages.values()] == sorted(
         [message_type(message) for message in messages.values()], key=TYPES.index
     )

@@ -1,4 +1,4 @@
-"""Our schema classes say what Kafka's own schema files say, for every version of both releases, field by field."""
+"""Our schema classes say what Kafka's own schema files say, for every version of three releases, field by field."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from kcore.schema import MESSAGES
 from kcore.schema.index import METADATA_RECORDS, REQUESTS
 from kcore.schema.structure import Data, Field, Message, MetadataRecord, Struct
 from kcore.schema.versions import ALL, Versions
-from wire.golden import CHANGED, RENAMED, name_of
+from wire.golden import CHANGED, name_of, present_names
 
 Facts = dict[str, Any]
 Row = tuple[Any, ...]
@@ -30,8 +30,8 @@ def load(name: str) -> dict[str, Facts]:
     return {message["name"]: message for message in json.loads(text)["messages"]}
 
 
-OLD, NEW = load("schemas-39.json"), load("schemas-4x.json")
-RELEASES = [pytest.param(OLD, id="3.9.1"), pytest.param(NEW, id="4.3.1")]
+OLD = load("schemas-39.json")
+FACTS = {"3.9.1": OLD, "4.3.1": load("schemas-4x.json"), "4.4.0": load("schemas-44.json")}
 
 
 def numbers(versions: Versions) -> range:
@@ -40,7 +40,7 @@ def numbers(versions: Versions) -> range:
 
 def facts_of(message: type[Message]) -> list[Facts]:
     """One a release that has versions of it."""
-    found = [release[message.__name__] for release in (OLD, NEW) if message.__name__ in release]
+    found = [release[message.__name__] for release in FACTS.values() if message.__name__ in release]
     return [facts for facts in found if facts["validVersions"] != "none"]
 
 
@@ -51,17 +51,17 @@ def kafka_fields(facts: Facts, version: int) -> Iterator[tuple[str, Facts]]:
     def walk(fields: list[Facts], path: str) -> Iterator[tuple[str, Facts]]:
         for field in fields:
             if version in parse(field["versions"]):
-                name = path + newest_name(facts["name"], field["name"])
+                name = path + newest_name(facts["name"], version, field["name"])
                 yield name, field
                 yield from walk(field.get("fields") or structs.get(field["type"].removeprefix("[]"), []), f"{name}.")
 
     return walk(facts["fields"], "")
 
 
-def newest_name(message: str, name: str) -> str:
-    """As in JSON; VoteRequest has fields that 4.3.1 calls otherwise."""
+def newest_name(message: str, version: int, name: str) -> str:
+    """As in JSON; newer releases have renamed fields of versions that older releases shipped."""
     json_name = name[0].lower() + name[1:]
-    return RENAMED.get(json_name, json_name) if message == "VoteRequest" else json_name
+    return present_names(message, version).get(json_name, json_name)
 
 
 def kafka_row(path: str, field: Facts, version: int) -> Row:
@@ -102,8 +102,8 @@ def our_row(path: str, field: Field, version: int) -> Row:
 
 
 def test_every_message_is_there() -> None:
-    assert set(MESSAGES) == set(OLD) | set(NEW)
-    assert len(MESSAGES) == 227
+    assert set(MESSAGES) == set().union(*FACTS.values())
+    assert len(MESSAGES) == 233
 
 
 def version_rows(message: type[Message], facts: Facts, version: int) -> tuple[list[Row], list[Row]]:
@@ -114,13 +114,13 @@ def version_rows(message: type[Message], facts: Facts, version: int) -> tuple[li
     return [(version in message.flexible_versions,), *ours], [(is_flexible,), *kafkas]
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_fields_of_every_version(release: dict[str, Facts]) -> None:
+@pytest.mark.parametrize("release", FACTS)
+def test_fields_of_every_version(release: str) -> None:
     compared, wrong = 0, []
     for name, message in MESSAGES.items():
-        facts = release.get(name, {"validVersions": "none"})
+        facts = FACTS[release].get(name, {"validVersions": "none"})
         for version in numbers(parse(facts["validVersions"])):
-            if release is OLD and (name, version) == CHANGED:
+            if FACTS[release] is OLD and (name, version) == CHANGED:
                 continue
             ours, kafkas = version_rows(message, facts, version)
             compared += 1
@@ -129,13 +129,13 @@ def test_fields_of_every_version(release: dict[str, Facts]) -> None:
     assert wrong == [] and compared > 500
 
 
-def test_versions_are_those_of_both_releases() -> None:
+def test_versions_are_those_of_all_releases() -> None:
     for name, message in MESSAGES.items():
         versions = [numbers(parse(facts["validVersions"])) for facts in facts_of(message)]
         assert set(numbers(message.versions)) == set(chain.from_iterable(versions)), name
 
 
-def test_ignorable_in_either_release() -> None:
+def test_ignorable_in_any_release() -> None:
     """It counts where some version lacks the field, and only one release may have such versions."""
     sides = {name: ignorable_paths(message) for name, message in MESSAGES.items()}
     assert {name: (ours, kafkas) for name, (ours, kafkas) in sides.items() if ours != kafkas} == {}

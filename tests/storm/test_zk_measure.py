@@ -136,7 +136,7 @@ def test_the_broker_that_dies_is_picked_for_nothing_else() -> None:
     brokers = {each: SimpleNamespace(broker_id=each, keeps_updates=False) for each in range(4)}
     fleet: Any = SimpleNamespace(brokers=brokers, live={0, 1, 2, 3})
     controller, table = Mock(), Mock()
-    storm = ZkStorm(fleet, controller, table, Random(1), doomed=2)
+    storm = ZkStorm(fleet, controller, table, Random(1), lost_id=2)
     assert {storm.pick() for _ in range(50)} == {1, 3}
     fleet.live = {0, 2}
     assert storm.pick() == 2

@@ -18,7 +18,7 @@ LAYERS = (
     {"scram"},
     {"_ext"},
     {"schema"},
-    {"wire"},
+    {"releases", "wire"},
     {"metadata"},
     {"replication"},
     {"raft", "tables"},

@@ -1,42 +1,54 @@
 """The recorded bytes of every message."""
 
 from functools import cache
+from json import dumps
 from typing import Any
 
 import cases
 from kcore.schema.kinds import Kind
 from kcore.schema.structure import Struct
 
-# 4.3.1 put a field into a version that 3.9.1 had shipped, and renamed those of another: the newest rules.
-CHANGED = ("ReadShareGroupStateSummaryResponse", 0)
-RENAMED = {
-    "candidateEpoch": "replicaEpoch",
-    "candidateId": "replicaId",
-    "candidateDirectoryId": "replicaDirectoryId",
+CHANGED = ("ReadShareGroupStateSummaryResponse", 0)  # 4.3.1 put a field into this version, which 3.9.1 had shipped.
+# By message: the last version that an older release shipped with other names of fields, and the present names.
+RENAMED: dict[str, tuple[int, dict[str, str]]] = {
+    "VoteRequest": (
+        2,
+        {
+            "candidateEpoch": "replicaEpoch",
+            "candidateId": "replicaId",
+            "candidateDirectoryId": "replicaDirectoryId",
+        },
+    ),
+    "TxnOffsetCommitRequest": (5, {"generationId": "generationIdOrMemberEpoch"}),
+    "StreamsGroupHeartbeatResponse": (0, {"acceptableRecoveryLag": "acceptableRecoveryLagLegacy"}),
 }
 
 
 @cache
 def vectors() -> list[tuple[str, dict[str, Any]]]:
-    """(message name, case) of either Kafka."""
-    old = [(name_of(case), case) for case in cases.load("golden-39")]
-    new = [(name_of(case), case) for case in cases.load("golden-4")]
-    return [(name, case) for name, case in old if (name, case["version"]) != CHANGED] + new
+    """(message name, case) of every Kafka; once, if several releases recorded the same case."""
+    old = [case for case in cases.load("golden-39") if (name_of(case), case["version"]) != CHANGED]
+    found = {dumps(case | {"i": 0}): case for case in old + cases.load("golden-4")}
+    return [(name_of(case), case) for case in found.values()]
 
 
 def name_of(case: dict[str, Any]) -> str:
     return str(case["api"]) + (case["type"].capitalize() if case["type"] in ("request", "response") else "")
 
 
-def newest_names(name: str, json: Any) -> Any:
-    """Kafka's JSON with the present names of the fields."""
-    if name != "VoteRequest":
-        return json
+def present_names(name: str, version: int) -> dict[str, str]:
+    """The present names of fields by the names in older releases."""
+    last, names = RENAMED.get(name, (-1, {}))
+    return names if version <= last else {}
+
+
+def renamed(json: Any, names: dict[str, str]) -> Any:
+    """Kafka's JSON with other names of fields."""
     if isinstance(json, list):
-        return [newest_names(name, element) for element in json]
+        return [renamed(element, names) for element in json]
     if not isinstance(json, dict):
         return json
-    return {RENAMED.get(key, key): newest_names(name, value) for key, value in json.items()}
+    return {names.get(key, key): renamed(value, names) for key, value in json.items()}
 
 
 def dropped_by_json(value: Any) -> tuple[list[bytes], list[list[Any]]]:

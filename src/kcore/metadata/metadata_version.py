@@ -1,50 +1,31 @@
 """metadata.version (KIP-778): the levels of Kafka's releases, and which records each level may hold.
 
 `inter.broker.protocol.version` of ZooKeeper mode and `metadata.version` of KRaft are one sequence of names. From
-3.0-IV1 on each name has a feature level, the number in a FeatureLevelRecord. Source: MetadataVersion of 3.9.1, 4.1.2
-and 4.3.1.
+3.0-IV1 on each name has a feature level, the number in a FeatureLevelRecord. Source: MetadataVersion of each release.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
+from kcore.constants import METADATA_VERSION
 from kcore.errors import LevelError
 from kcore.java_hash import java_split
+from kcore.releases.known import NEWEST
+from kcore.releases.known import RELEASES as KNOWN
+from kcore.releases.release import FIRST_KRAFT
+from kcore.releases.rules import Rules
 
-FEATURE_NAME: Final = "metadata.version"
+FEATURE_NAME: Final = METADATA_VERSION
 MINIMUM_KRAFT_VERSION: Final = 1  # 3.0-IV1: the default of 3.9.1 if a log or a broker names no level.
 
-VERSIONS: Final = (
-    *("2.2-IV0", "2.2-IV1", "2.3-IV0", "2.3-IV1", "2.4-IV0", "2.4-IV1", "2.5-IV0", "2.6-IV0"),
-    *("2.7-IV0", "2.7-IV1", "2.7-IV2", "2.8-IV0", "2.8-IV1", "3.0-IV0", "3.0-IV1", "3.1-IV0", "3.2-IV0"),
-    *("3.3-IV0", "3.3-IV1", "3.3-IV2", "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2"),
-    *("3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0"),
-    *("4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0", "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0", "4.4-IV0"),
-)
+VERSIONS: Final = NEWEST.version_names
 """From the first that includes KIP-380, in order; versions before 3.0-IV1 are only for ZooKeeper mode."""
 
 PLACES: Final = {version: place for place, version in enumerate(VERSIONS)}
-FIRST_KRAFT: Final = "3.0-IV1"  # Feature level 1; the next names have the next levels.
 
-
-class KnownVersions(NamedTuple):
-    """The levels that a release's MetadataVersion has."""
-
-    oldest: str
-    newest: str
-    default: str  # LATEST_PRODUCTION: levels after it need `unstable.feature.versions.enable`.
-
-
-RELEASES: Final = {
-    "3.9.1": KnownVersions("3.0-IV1", "4.0-IV1", "3.9-IV0"),
-    "4.1.2": KnownVersions("3.3-IV3", "4.2-IV1", "4.1-IV1"),
-    "4.3.1": KnownVersions("3.3-IV3", "4.4-IV0", "4.3-IV0"),
-}
+RELEASES: Final = {name: each.versions for name, each in KNOWN.items()}
 """The versions of each release, oldest release first."""
-
-OLD: Final = "3.9.1"
-_ELR_OF_3_9: Final = "4.0-IV0"  # 4.0 moved ELR one level up before it shipped.
 
 
 def name_of_level(level: int) -> str:
@@ -99,8 +80,8 @@ class MetadataVersion:
         """
         oldest, newest, default = RELEASES[release]
         known = VERSIONS[PLACES[oldest] : PLACES[newest] + 1]
-        parts, count = java_split(text, "."), 3 if release == OLD and text.startswith("0.") else 2
-        key = ".".join(parts[:count]) if len(parts) > count else text
+        parts = java_split(text, ".")
+        key = ".".join(parts[:2]) if len(parts) > 2 else text
         by_text = {name: name for name in known}
         for name in known[: known.index(default) + 1]:  # A release stands for its last level, once that is stable.
             by_text[name.partition("-")[0]] = name
@@ -114,6 +95,11 @@ class MetadataVersion:
 
     def __str__(self) -> str:
         return self.name
+
+    @cached_property
+    def rules(self) -> Rules:
+        """The rules of the release."""
+        return KNOWN[self.release].rules
 
     @cached_property
     def feature_level(self) -> int:
@@ -192,12 +178,22 @@ class MetadataVersion:
     @cached_property
     def elr_supported(self) -> bool:
         """Partitions may have eligible leader replicas (KIP-966)."""
-        return self.is_at_least(_ELR_OF_3_9 if self.release == "3.9.1" else "4.0-IV1")
+        return self.is_at_least(self.rules.elr_since)
 
     @cached_property
     def cordoned_directories_supported(self) -> bool:
         """Directories may be cordoned (KIP-1066)."""
         return self.is_at_least("4.3-IV0")
+
+    @cached_property
+    def cidr_acls_supported(self) -> bool:
+        """The host of an ACL may be a range of addresses in CIDR notation."""
+        return self.is_at_least("4.4-IV1")
+
+    @cached_property
+    def controller_unregistration_supported(self) -> bool:
+        """UnregisterControllerRecord exists."""
+        return self.is_at_least("4.4-IV2")
 
     @cached_property
     def partition_record_version(self) -> int:

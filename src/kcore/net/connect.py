@@ -12,7 +12,7 @@ from kcore.net.connection_metrics import Metrics
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.security.client_security import Sasl, Security
 from kcore.net.security.sasl_client import Exchange, is_slow
-from kcore.net.versions import PeerVersions, api_versions_request, next_version, read_answer
+from kcore.net.versions import API_VERSIONS, PeerVersions, api_versions_request, next_version, read_answer
 from kcore.protocol_errors import Errors
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
@@ -80,7 +80,7 @@ async def _open(connection: Connection, host: str, port: int, security: Security
 
 
 async def _ask_versions(connection: Connection) -> PeerVersions:
-    version, answer = await _ask_version(connection, ApiVersionsRequest.versions.highest)
+    version, answer = await _ask_version(connection, API_VERSIONS.highest)
     while answer.error_code == Errors.UNSUPPORTED_VERSION and version > 0:
         version, answer = await _ask_version(connection, next_version(version, answer))
     if answer.error_code != Errors.NONE:

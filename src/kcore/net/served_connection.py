@@ -66,7 +66,8 @@ class ServedConnection(Framed):
         self._sasl: SaslServer | None = None
         self._done_with: list[list[Struct]] = []  # Long lists of the last request and its answer, to be freed in parts.
         if server.sasl is not None:
-            self._sasl = SaslServer(server.sasl, lambda: server.versions_answer)
+            _, api_versions = server.served[ApiVersionsRequest.api_key]
+            self._sasl = SaslServer(server.sasl, lambda: server.versions_answer, api_versions)
             self._splitter.max_frame_bytes = min(server.sasl.max_receive_bytes, server.limits.frame_bytes)
         # If the adopter could not answer the last request, the server keeps the connection for one more request.
         # Otherwise alternating kinds of requests would move the connection back and forth.
@@ -93,7 +94,7 @@ class ServedConnection(Framed):
             self._session.principal = principal_of_certificate(transport.get_extra_info("peercert"))
         else:
             self.peer = returned.identity.peer
-        self.metrics.connections_opened -= self._accepted_socket.is_counted  # Counted twice.
+        self.metrics.connections_opened -= 1  # Counted twice: its accepted socket is counted, too.
         server = self._server
         if server.closing:
             self.abort()
@@ -170,7 +171,6 @@ class ServedConnection(Framed):
             self._handling = False
             self._place.leave()
             self._server.received.hold(self, 0)
-            self._server.unsent.hold(self, 0)
             self._forget_relay()
             self.close_soon()
 

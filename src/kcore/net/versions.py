@@ -15,6 +15,9 @@ from kcore.schema.structure import Message
 from kcore.schema.versions import Versions
 from kcore.wire.codec import decode_from
 
+# The versions of ApiVersions that connections use, and that servers answer unless they name others. From version 5 on a
+# server must compare its cluster and its node with those that the client means (KIP-1242).
+API_VERSIONS = Versions(0, 4)
 SOFTWARE_NAME = "kcore"
 SOFTWARE_FROM = 3  # The first version of ApiVersions with the client's software name and version.
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

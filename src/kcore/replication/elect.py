@@ -24,11 +24,12 @@ import numpy.typing as npt
 
 from kcore.errors import ArgumentError, LevelError, TableError
 from kcore.metadata.table.partition_table import PartitionTable
+from kcore.releases.known import ZOOKEEPER_RELEASE
 from kcore.replication import kraft_elections, zookeeper_elections
 from kcore.replication.bulk_elections import ZooKeeperElections, checked_rows
 from kcore.replication.kraft_changes import KraftSettings
 from kcore.replication.kraft_results import KraftElections
-from kcore.replication.levels import LEVELS, RELEASES, ZOOKEEPER_RELEASE, Level, level_of
+from kcore.replication.levels import LEVELS, RELEASES, Level, level_of
 from kcore.replication.policy import ElectionPolicy
 
 if TYPE_CHECKING:

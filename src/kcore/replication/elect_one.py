@@ -11,6 +11,7 @@ from kcore.constants import NO_LEADER, RECOVERED, RECOVERING
 from kcore.errors import LevelError
 from kcore.metadata.table.directory_table import MIGRATING_UUID as MIGRATING
 from kcore.metadata.table.partition_state import PartitionRegistration
+from kcore.releases.known import ZOOKEEPER_RELEASE
 from kcore.replication.levels import Level, level_of
 from kcore.replication.partition_change import KraftRules, partition_change
 
@@ -36,7 +37,7 @@ def elect_one(
     shutting_down: Collection[int] = (),
     removing: Collection[int] = (),
     unclean: bool = False,
-    level: Level | str = "3.9.1",
+    level: Level | str = ZOOKEEPER_RELEASE,
 ) -> LeaderAndIsr | None:
     """The partition's next state by one election, or None if nothing changes.
 

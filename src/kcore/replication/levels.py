@@ -16,11 +16,11 @@ from typing import Final, Self
 from kcore.errors import LevelError
 from kcore.metadata.metadata_version import PLACES, VERSIONS, MetadataVersion
 from kcore.metadata.metadata_version import RELEASES as METADATA_RELEASES
+from kcore.releases.known import ZOOKEEPER_RELEASE
+from kcore.releases.rules import Rules
 
 RELEASES: Final = METADATA_RELEASES
 """The releases whose rules kcore has, with the oldest, the newest and the default metadata.version of each."""
-
-ZOOKEEPER_RELEASE: Final = "3.9.1"  # The last release with a ZooKeeper-mode controller.
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,11 @@ class Level:
     def _version(self) -> MetadataVersion:
         return MetadataVersion(self.version, self.release)
 
+    @property
+    def rules(self) -> Rules:
+        """The rules of the release."""
+        return self._version.rules
+
     @cached_property
     def leader_recovery_supported(self) -> bool:
         """An unclean election marks the partition as recovering (KIP-704)."""
@@ -93,32 +98,32 @@ class Level:
     @cached_property
     def knows_no_clean_shutdown(self) -> bool:
         """KRaft: 3.9.1 treats every restart of a broker as unclean, if it supports ELR at all."""
-        return self.release == "3.9.1"
+        return self.rules.knows_no_clean_shutdown
 
     @cached_property
     def elects_dead_last_known_leader(self) -> bool:
         """KRaft: 3.9.1 elects the last known leader without checking that it may lead."""
-        return self.release == "3.9.1"
+        return self.rules.elects_dead_last_known_leader
 
     @cached_property
     def last_known_leader_of_empty_isr(self) -> bool:
         """KRaft: 3.9.1 stores the last leader when the ISR becomes empty, later releases when the leader leaves."""
-        return self.release == "3.9.1"
+        return self.rules.last_known_leader_of_empty_isr
 
     @cached_property
     def skips_cordoned_brokers(self) -> bool:
         """KRaft: a broker whose directories are all cordoned gets no new replicas (KIP-1066)."""
-        return self.release not in ("3.9.1", "4.1.2")
+        return self.rules.has_cordoned_directories
 
     @cached_property
     def assignments_clear_elr(self) -> bool:
         """KRaft: before 4.3.1, AssignReplicasToDirs clears a partition's ELR, as if ELR were disabled."""
-        return self.release in ("3.9.1", "4.1.2")
+        return self.rules.assignments_clear_elr
 
     @cached_property
     def reassignment_awaits_all_replicas(self) -> bool:
         """KRaft: a reassignment completes when all its replicas are in sync; in 4.3.1, when all added replicas are."""
-        return self.release in ("3.9.1", "4.1.2")
+        return self.rules.reassignment_awaits_all_replicas
 
 
 def level_of(level: Level | str) -> Level:

@@ -3,13 +3,15 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from kcore.constants import UNDEFINED_EPOCH_OFFSET
 from kcore.errors import TableError
+from kcore.releases.release import NEWEST_LOG_LEVEL, SNAPSHOTS_WITHIN_BATCHES, LogLevel
 from kcore.replication.epochs import EpochCache
 
-Level = Literal["3.9.1", "4.1.2"]
+Level = LogLevel
+NEWEST_LEVEL: Final = NEWEST_LOG_LEVEL
 
 
 class OffsetAndEpoch(NamedTuple):
@@ -110,7 +112,7 @@ class RaftLog:
         valid = self.validate_offset_and_epoch(snapshot.offset, snapshot.epoch)
         if valid.kind != "VALID":
             return f"snapshot {snapshot} is not in the log: {valid}"
-        if level == "3.9.1" or snapshot.offset == high_watermark:
+        if level == SNAPSHOTS_WITHIN_BATCHES or snapshot.offset == high_watermark:
             return None
         # A follower that loads a snapshot ending within a batch could not append the batch that it fetches next.
         base_offset = batch_starts[bisect_right(batch_starts, snapshot.offset) - 1]

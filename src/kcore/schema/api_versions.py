@@ -4,12 +4,15 @@ from kcore.schema.kinds import int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
 
 
-class ApiVersionsRequest(Message, api_key=18, versions="0-4", flexible="3+"):
+class ApiVersionsRequest(Message, api_key=18, versions="0-5", flexible="3+"):
     """A client asks which APIs the broker supports."""
 
     # The client's name and version, for the broker's metrics (KIP-511).
     client_software_name: str = field(versions="3+", ignorable=True)
     client_software_version: str = field(versions="3+", ignorable=True)
+    # The cluster and the node that the client means, both or none: a broker refuses misrouted clients (KIP-1242).
+    cluster_id: str | None = field(versions="5+", nullable="5+", default=None, ignorable=True)
+    node_id: int32 = field(versions="5+", default=-1, ignorable=True)
 
 
 class ApiVersion(Struct):
@@ -36,7 +39,7 @@ class FinalizedFeatureKey(Struct):
     min_version_level: int16
 
 
-class ApiVersionsResponse(Message, api_key=18, versions="0-4", flexible="3+"):
+class ApiVersionsResponse(Message, api_key=18, versions="0-5", flexible="3+"):
     """The broker's APIs and features, and the finalized features of its cluster."""
 
     error_code: int16

@@ -99,3 +99,17 @@ class ControllerRegistrationResponse(Message, api_key=70, versions="0", flexible
     throttle_time_ms: int32
     error_code: int16
     error_message: str | None = field(nullable="0+")
+
+
+class UnregisterControllerRequest(Message, api_key=94, versions="0", flexible="0+"):
+    """An administrator unregisters a controller (KIP-1312)."""
+
+    controller_id: int32
+
+
+class UnregisterControllerResponse(Message, api_key=94, versions="0", flexible="0+"):
+    """The result of the unregistration."""
+
+    throttle_time_ms: int32
+    error_code: int16
+    error_message: str | None = field(nullable="0+")

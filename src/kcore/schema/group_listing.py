@@ -68,7 +68,7 @@ class ListGroupsResponse(Message, api_key=16, versions="0-5", flexible="3+"):
     groups: list[ListedGroup]
 
 
-class DeleteGroupsRequest(Message, api_key=42, versions="0-2", flexible="2+"):
+class DeleteGroupsRequest(Message, api_key=42, versions="0-3", flexible="2+"):
     """An administrator deletes empty groups with their offsets (KIP-229)."""
 
     groups_names: list[str]
@@ -79,9 +79,10 @@ class DeletableGroupResult(Struct):
 
     group_id: str
     error_code: int16
+    error_message: str | None = field(versions="3+", nullable="3+", default=None, ignorable=True)  # KIP-1331.
 
 
-class DeleteGroupsResponse(Message, api_key=42, versions="0-2", flexible="2+"):
+class DeleteGroupsResponse(Message, api_key=42, versions="0-3", flexible="2+"):
     """The coordinator's answer, group by group."""
 
     throttle_time_ms: int32

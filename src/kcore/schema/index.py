@@ -37,7 +37,11 @@ APIS: Final[dict[str, dict[int, str]]] = {
         87: "ReadShareGroupStateSummary",
     },
     "share_offsets": {90: "DescribeShareGroupOffsets", 91: "AlterShareGroupOffsets", 92: "DeleteShareGroupOffsets"},
-    "streams_groups": {88: "StreamsGroupHeartbeat", 89: "StreamsGroupDescribe"},
+    "streams_groups": {
+        88: "StreamsGroupHeartbeat",
+        89: "StreamsGroupDescribe",
+        93: "StreamsGroupTopologyDescriptionUpdate",
+    },
     "transactions": {
         22: "InitProducerId",
         24: "AddPartitionsToTxn",
@@ -86,6 +90,7 @@ APIS: Final[dict[str, dict[int, str]]] = {
         63: "BrokerHeartbeat",
         64: "UnregisterBroker",
         70: "ControllerRegistration",
+        94: "UnregisterController",
     },
     "api_versions": {18: "ApiVersions"},
     "update_features": {57: "UpdateFeatures"},
@@ -108,6 +113,7 @@ METADATA_LOG: Final[dict[str, dict[int, str]]] = {
         8: "UnfenceBrokerRecord",
         17: "BrokerRegistrationChangeRecord",
         27: "RegisterControllerRecord",
+        29: "UnregisterControllerRecord",
     },
     "metadata_records_security": {
         18: "AccessControlEntryRecord",
@@ -145,6 +151,7 @@ PLAIN: Final[dict[str, tuple[str, ...]]] = {
         "SnapshotFooterRecord",
     ),
     "quorum_state": ("QuorumStateData",),
+    "transaction_index": ("AbortedTxn",),
     "group_protocol": ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment"),
     "principal": ("DefaultPrincipalData",),
 }

@@ -97,3 +97,9 @@ class RegisterControllerRecord(MetadataRecord, api_key=27, versions="0", flexibl
     zk_migration_ready: bool  # KIP-866.
     end_points: list[ControllerEndpoint]
     features: list[ControllerFeature]
+
+
+class UnregisterControllerRecord(MetadataRecord, api_key=29, versions="0", flexible="0+"):
+    """A controller was unregistered (KIP-1312)."""
+
+    controller_id: int32

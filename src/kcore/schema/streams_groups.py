@@ -1,4 +1,7 @@
-"""The groups of Kafka Streams: the coordinator stores the topology and assigns its tasks (KIP-1071)."""
+"""The groups of Kafka Streams: the coordinator stores the topology and assigns its tasks (KIP-1071).
+
+A group's members may also describe the topology node by node, for a plugin of the broker (KIP-1331).
+"""
 
 from kcore.schema.kinds import int8, int16, int32, int64, uint16
 from kcore.schema.structure import Message, Struct, field
@@ -69,7 +72,7 @@ class TaskOffset(Struct):
     offset: int64
 
 
-class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0", flexible="0+"):
+class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0-1", flexible="0+"):
     """A member joins, reports or leaves. Null and -1 stand for values that did not change since the last heartbeat."""
 
     group_id: str
@@ -116,7 +119,7 @@ class EndpointToPartitions(Struct):
     standby_partitions: list[TopicPartition]
 
 
-class StreamsGroupHeartbeatResponse(Message, api_key=88, versions="0", flexible="0+"):
+class StreamsGroupHeartbeatResponse(Message, api_key=88, versions="0-1", flexible="0+"):
     """The member's epoch and, if they changed, its tasks."""
 
     throttle_time_ms: int32
@@ -125,23 +128,78 @@ class StreamsGroupHeartbeatResponse(Message, api_key=88, versions="0", flexible=
     member_id: str
     member_epoch: int32
     heartbeat_interval_ms: int32
-    acceptable_recovery_lag: int32  # A warm-up task with at most this lag may become active.
+    # The acceptable recovery lag of version 0, whose field should have been an int64.
+    acceptable_recovery_lag_legacy: int32 = field(versions="0", json_aliases=("acceptableRecoveryLag",))
     task_offset_interval_ms: int32  # Interval of task offset reports.
+    # A warm-up task with at most this lag may become active.
+    acceptable_recovery_lag: int64 = field(versions="1+", default=-1, ignorable=True)
     status: list[Status] | None = field(nullable="0+")  # Null if there is no condition to report.
     # Null if nothing changed; the same holds for standby and warm-up tasks.
     active_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
     standby_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
     warmup_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
+    # True if the coordinator needs a StreamsGroupTopologyDescriptionUpdate (KIP-1331).
+    topology_description_required: bool = field(versions="1+")
     endpoint_information_epoch: int32
     # Null if nothing changed.
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = field(nullable="0+", default=None)
 
 
-class StreamsGroupDescribeRequest(Message, api_key=89, versions="0", flexible="0+"):
+class TopologyDescriptionNode(Struct):
+    """A node of the processing graph."""
+
+    name: str
+    node_type: int8  # 1 source, 2 processor, 3 sink.
+    source_topics: list[str]  # The topics that a source reads; empty if they are chosen at run time.
+    sink_topic: str | None = field(nullable="0+", default=None)  # Null for a sink whose topic is chosen at run time.
+    stores: list[str]  # The state stores that a processor uses.
+    successors: list[str]  # The names of the next nodes.
+
+
+class TopologyDescriptionSubtopology(Struct):
+    """A part of the topology and its nodes."""
+
+    subtopology_id: str
+    nodes: list[TopologyDescriptionNode]
+
+
+class TopologyDescriptionGlobalStore(Struct):
+    """A global state store: the source with its records, and the processor that fills it."""
+
+    source: TopologyDescriptionNode
+    processor: TopologyDescriptionNode
+
+
+class TopologyDescription(Struct):
+    """The topology as a graph of nodes (KIP-1331)."""
+
+    subtopologies: list[TopologyDescriptionSubtopology]
+    global_stores: list[TopologyDescriptionGlobalStore]
+
+
+class StreamsGroupTopologyDescriptionUpdateRequest(Message, api_key=93, versions="0", flexible="0+"):
+    """A member sends the coordinator the description of its topology, after a heartbeat required it (KIP-1331)."""
+
+    group_id: str
+    member_id: str  # A member that is no longer in the group is refused.
+    topology_epoch: int32
+    topology_description: TopologyDescription
+
+
+class StreamsGroupTopologyDescriptionUpdateResponse(Message, api_key=93, versions="0", flexible="0+"):
+    """The coordinator's answer after its plugin has stored or refused the description."""
+
+    throttle_time_ms: int32
+    error_code: int16
+    error_message: str | None = field(nullable="0+", default=None)
+
+
+class StreamsGroupDescribeRequest(Message, api_key=89, versions="0-1", flexible="0+"):
     """An administrator asks a coordinator for details of streams groups."""
 
     group_ids: list[str]
     include_authorized_operations: bool
+    include_topology_description: bool = field(versions="1+")  # KIP-1331.
 
 
 class StreamsGroupDescribeResponseSubtopology(Struct, kafka_name="Subtopology"):
@@ -204,9 +262,14 @@ class DescribedGroup(Struct):
     members: list[Member]
     # A bit for each operation; the lowest integer if not requested.
     authorized_operations: int32 = field(default=-(2**31))
+    topology_description: TopologyDescription | None = field(versions="1+", nullable="1+", default=None)  # KIP-1331.
+    # 0 not requested, 1 not stored, 2 the plugin failed, 3 available; only with 3 is there a description.
+    topology_description_status: int8 = field(versions="1+")
+    # The task assignor of the next assignment; null if there is an error.
+    assignor_name: str | None = field(versions="1+", nullable="1+", default=None, ignorable=True)
 
 
-class StreamsGroupDescribeResponse(Message, api_key=89, versions="0", flexible="0+"):
+class StreamsGroupDescribeResponse(Message, api_key=89, versions="0-1", flexible="0+"):
     """The requested groups."""
 
     throttle_time_ms: int32

@@ -2,6 +2,7 @@
 
 from kcore.schema.kinds import int8, int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
+from kcore.types import Uuid
 
 
 class InitProducerIdRequest(Message, api_key=22, versions="0-6", flexible="2+"):
@@ -186,19 +187,20 @@ class TxnOffsetCommitRequestPartition(Struct):
 class TxnOffsetCommitRequestTopic(Struct):
     """The partitions of one topic."""
 
-    name: str
+    name: str = field(versions="0-5", ignorable=True)
+    topic_id: Uuid = field(versions="6+", ignorable=True)  # KIP-1319.
     partitions: list[TxnOffsetCommitRequestPartition]
 
 
-class TxnOffsetCommitRequest(Message, api_key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitRequest(Message, api_key=28, versions="0-6", flexible="3+"):
     """A producer commits a group's offsets, which take effect with its transaction."""
 
     transactional_id: str
     group_id: str
     producer_id: int64
     producer_epoch: int16
-    # The generation and the member: the coordinator refuses a fenced member (KIP-447).
-    generation_id: int32 = field(versions="3+", default=-1)
+    # The coordinator refuses a member by its generation, epoch and id if the group has fenced the member (KIP-447).
+    generation_id_or_member_epoch: int32 = field(versions="3+", default=-1, json_aliases=("generationId",))
     member_id: str = field(versions="3+")
     group_instance_id: str | None = field(versions="3+", nullable="3+", default=None)
     topics: list[TxnOffsetCommitRequestTopic]
@@ -214,11 +216,12 @@ class TxnOffsetCommitResponsePartition(Struct):
 class TxnOffsetCommitResponseTopic(Struct):
     """The answers for one topic."""
 
-    name: str
+    name: str = field(versions="0-5", ignorable=True)
+    topic_id: Uuid = field(versions="6+", ignorable=True)  # KIP-1319.
     partitions: list[TxnOffsetCommitResponsePartition]
 
 
-class TxnOffsetCommitResponse(Message, api_key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitResponse(Message, api_key=28, versions="0-6", flexible="3+"):
     """The group coordinator's answer, partition by partition."""
 
     throttle_time_ms: int32

@@ -20,7 +20,7 @@ from controller.kraft.broker_clusters import (
 from controller.kraft.contexts import notice_of
 from controller.kraft.runtime import Stage, controller_of
 from kcore.controller.kraft.brokers.records import SHUT_DOWN_AT_ONCE
-from kcore.controller.kraft.decision import Decision, all_parts
+from kcore.controller.kraft.decision import Decision, Versioned, all_parts
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.log_lines import ALL_CORDONED, Notices
 from kcore.controller.kraft.outputs import RequestAnswer
@@ -28,7 +28,11 @@ from kcore.protocol_errors import Errors
 from kcore.schema import alter_partition as isrs
 from kcore.schema import partitions as schema
 from kcore.schema.cluster_metadata import DescribeClusterRequest
-from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
+from kcore.schema.metadata_records_brokers import (
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    UnregisterControllerRecord,
+)
 from kcore.schema.metadata_records_settings import ConfigRecord
 from kcore.schema.structure import Message
 from kcore.schema.topics import DeleteTopicsRequest, DeleteTopicState
@@ -93,6 +97,13 @@ def test_a_broker_comes_and_goes(log: Log) -> None:
     assert beat(log, 5, cordoned_log_dirs=[]) == [], "none are, as before"
     assert beat(log, 5, cordoned_log_dirs=[uuid(1005)]) == ["broker 5 has 1 cordoned log directories"]
     assert beat(log, 5, want_shut_down=True) == ["broker 5 fenced: it has shut down"]
+
+
+def test_a_controller_comes_and_goes(log: Log) -> None:
+    registered = RegisterControllerRecord(controller_id=7, incarnation_id=uuid(7))
+    assert log.of(Decision(records=[Versioned(registered)])) == [f"controller 7 registered, incarnation {uuid(7)}"]
+    unregistered = UnregisterControllerRecord(controller_id=7)
+    assert log.of(Decision(records=[Versioned(unregistered)])) == ["controller 7 unregistered"]
 
 
 def test_a_broker_that_has_shut_down_is_fenced_in_one_line(log: Log) -> None:

@@ -275,6 +275,10 @@ def test_a_program_that_is_none_is_refused(program: list[tuple[str, int]]) -> No
         kernel.Receivers(frame_bytes=100, layouts=[(4, 7, True, "topics", program)], constants=[])
 
 
+def test_api_versions_is_answered_up_to_the_version_of_3_9() -> None:
+    assert [version for _, version, _ in constants()] == [0, 1, 2, 3, 4]
+
+
 def test_a_row_that_is_none_is_refused() -> None:
     made = kernel.Receivers(frame_bytes=100, layouts=layouts(), constants=constants())
     with pytest.raises(IndexError):

@@ -146,6 +146,16 @@ def test_a_version_that_nobody_has_is_answered_and_another_may_follow() -> None:
     assert talk.login(Sasl("PLAIN", ALICE, PASSWORD))[1].error_code == 0
 
 
+def test_a_version_that_the_listener_does_not_serve_is_refused() -> None:
+    """kcore has ApiVersions 5 (KIP-1242), but listeners of older releases answer up to version 4."""
+    asked = s.ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    frame = request_frame(asked, 5, 1)[4:]
+    assert Talk(listener()).frame(frame, asked, 0)[1].error_code == Errors.UNSUPPORTED_VERSION
+    talk = Talk(listener())
+    talk.handshake("PLAIN")
+    assert talk.frame(frame, asked, 5)[1] is None, "during the exchange it is not parsed"
+
+
 def test_a_disabled_mechanism_is_refused_and_the_others_are_listed_as_by_kafka() -> None:
     """In the order of a HashSet of Java, in which the two of a bucket come as they were put."""
     for known, listed in ((("PLAIN",), ["PLAIN"]), ((), ["PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256"])):

@@ -116,6 +116,17 @@ async def test_nothing_is_answered_to_who_has_not_authenticated() -> None:
         assert not seen.contexts
 
 
+@story
+async def test_before_authentication_only_the_served_versions_of_api_versions_are_answered() -> None:
+    apis = {**APIS, "ApiVersions": (0, 2)}
+    async with (
+        await serve("127.0.0.1", 0, Seen(), apis, sasl=listener()) as server,
+        await connect("127.0.0.1", server.port) as connection,
+    ):
+        assert connection.versions is not None and connection.versions.by_key[18] == (0, 2)
+        assert connection.metrics.requests == 2, "the first was refused"
+
+
 class Direct:
     """Takes heartbeats without a task."""
 

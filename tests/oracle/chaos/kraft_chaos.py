@@ -92,8 +92,11 @@ class Chaos(Watched):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """All clients work."""
+        """All clients work, once every controller is registered: until then features cannot be updated."""
         async with self.watch.server:
+            await self.watch.until(
+                lambda: len(self.watch.image.controllers) == len(self.cluster.controllers), "registered controllers"
+            )
             work = [
                 administer(own, asker, self.pause) for own, asker in zip(self.owners, self.askers[1:], strict=False)
             ]

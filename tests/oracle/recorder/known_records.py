@@ -137,6 +137,9 @@ class KnownRecords:
     def _RegisterControllerRecord(self, m: Any) -> None:
         self.controllers.add(m.controller_id)
 
+    def _UnregisterControllerRecord(self, m: Any) -> None:
+        self.controllers.discard(m.controller_id)
+
     def _AccessControlEntryRecord(self, m: Any) -> None:
         self.acls[str(m.id)] = m
 

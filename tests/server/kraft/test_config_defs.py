@@ -5,18 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from config_facts import ConfigFact, config_facts, dynamic_names
-from kcore.controller.kraft.admin.broker_defaults import DEFAULTS
 from kcore.controller.kraft.admin.broker_settings import DYNAMIC, TYPES
 from kcore.controller.kraft.admin.config_descriptions import is_dynamic, type_of
-from kcore.controller.kraft.admin.config_kinds import (
-    GROUP_CONFIGS,
-    LISTS_OF_BROKERS,
-    METRICS_CONFIGS,
-    check_client_metrics,
-    group_values,
-)
+from kcore.controller.kraft.admin.config_kinds import METRICS_CONFIGS, check_client_metrics, group_values
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF, is_valid
 from kcore.protocol_errors import ApiException
+from kcore.releases.known import RELEASES as KNOWN
 from kcore.schema.configs import ConfigType
 from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings, broker_settings_of
 from kcore.server.kraft_controller.kraft_controller_settings import KraftSettings, settings_of
@@ -49,7 +43,7 @@ def test_settings_of_topics_are_those_of_the_jars(release: str) -> None:
 
 
 def test_settings_of_groups_are_those_of_the_jars() -> None:
-    facts, known = config_facts("4.3.1", "group"), GROUP_CONFIGS["4.3.1"]
+    facts, known = config_facts("4.3.1", "group"), KNOWN["4.3.1"].group_configs
 
     def takes(name: str, text: str) -> bool:
         try:
@@ -88,10 +82,12 @@ def test_names_types_and_defaults_of_nodes_are_those_of_the_jars() -> None:
             if name not in moved and ConfigType(type_of(release, name)).name != fact.kind
         ] == []
         lists = {name: fact.default for name, fact in facts.items() if fact.kind == "LIST"}
-        assert lists == dict(LISTS_OF_BROKERS[release])
+        assert lists == dict(KNOWN[release].broker_lists)
     facts = config_facts("4.3.1", "server")
     assert facts.keys() == KNOWN_NAMES == DEFINITIONS.keys()
-    assert {name: value for name, value in DEFAULTS.items() if (value or "") != facts[name].default} == {}
+    assert {
+        name: value for name, value in KNOWN["4.3.1"].broker_defaults.items() if (value or "") != facts[name].default
+    } == {}
     assert TYPES.keys() >= facts.keys()
 
 

@@ -19,7 +19,7 @@ from server.compiled_leader import adopted, counters, leader
 from server.observers import NO_HIGH_WATERMARK, Observer, observer
 from server.quorum_nodes import append
 
-GOLDEN = Path(__file__).parents[2] / "data" / "wire" / "golden-4x-public.jsonl.gz"
+GOLDEN = Path(__file__).parents[2] / "data" / "wire" / "golden-44-public.jsonl.gz"
 VERSIONS = (13, 15, 17, 18)
 
 

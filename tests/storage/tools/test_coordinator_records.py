@@ -56,6 +56,19 @@ def record(key: bytes | None, value: bytes | None) -> Record:
     return Record(5, 0, key, value)
 
 
+def test_a_streams_group_of_4_4() -> None:
+    """The value's bytes and its JSON are those of Kafka 4.4.0's own StreamsGroupMetadataValue (KIP-1331)."""
+    value = bytes.fromhex("0000000000070000000000000008020204fffffffe030400000005")
+    fields = {
+        "epoch": 7,
+        "metadataHash": 8,
+        "storedDescriptionTopologyEpoch": -2,
+        "failedDescriptionTopologyEpoch": 5,
+    }
+    printed = coordinator_json(record(b"\0\x11\0\1g", value), OFFSETS)
+    assert isinstance(printed, DecodedRecord) and printed.value == {"version": "0", "data": fields}
+
+
 def test_a_committed_offset() -> None:
     printed = coordinator_json(record(KEY, VALUE), OFFSETS)
     assert printed == DecodedRecord(

@@ -13,7 +13,7 @@ from kcore.cli.options.metrics_option import KRAFT_BROKER, MetricsOption, metric
 from kcore.cli.options.properties_option import read_broker_settings
 from kcore.cli.options.set_aside_option import SetAsideOption
 from kcore.cli.servers.server_process import begin_server, run_until_stopped
-from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE
+from kcore.releases.known import DEFAULT_RELEASE
 from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
 from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.kraft_controller.kraft_controller_settings import OF_AUTHORIZER

@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -10,31 +10,17 @@ from kcore.cli.console import fail
 from kcore.cli.options.files_option import SharedFilesOption, keep_private
 from kcore.cli.options.properties_option import read_settings
 from kcore.cli.options.scram_option import FORM, scram_records
-from kcore.cli.servers.quorum_format import controllers_of, tell_formatted, voter_of
+from kcore.cli.servers.quorum_format import controllers_of, print_formatted, voter_of
 from kcore.constants import (
-    ELR_VERSION,
-    GROUP_VERSION,
     KRAFT_VERSION,
-    SHARE_VERSION,
-    STREAMS_VERSION,
-    TRANSACTION_VERSION,
 )
-from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE
 from kcore.errors import LevelError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
+from kcore.releases.known import DEFAULT_RELEASE
+from kcore.releases.known import RELEASES as KNOWN
 from kcore.server.kraft_controller.apis import FEATURES
 from kcore.storage.raft.raft_dir import random_directory_id
 from kcore.storage.raft.raft_format import format_directory
-
-UNSTABLE: Final = "unstable.feature.versions.enable"
-SINCE: Final = {  # From this metadata.version on, the feature is on by default (Feature.defaultLevel).
-    ELR_VERSION: "4.1-IV0",
-    GROUP_VERSION: "4.0-IV0",
-    SHARE_VERSION: "4.2-IV0",
-    STREAMS_VERSION: "4.2-IV1",
-    TRANSACTION_VERSION: "4.0-IV2",
-}
-
 
 InitialControllers = Annotated[
     str | None,
@@ -78,7 +64,7 @@ def command(
     settings = read_settings(config)
     if settings.voters and (standalone or initial_controllers):
         fail("controller.quorum.voters is set: the quorum is static")
-    unstable = settings.controller["static_configs"].get(UNSTABLE, "false").lower() == "true"
+    unstable = settings.controller["static_configs"].get("unstable.feature.versions.enable", "false").lower() == "true"
     features = features_of(release, release_version, feature or [], is_unstable_allowed=unstable)
     version = MetadataVersion.of_level(features[FEATURE_NAME], release)
     credentials = scram_records(add_scram or [], version)
@@ -96,7 +82,7 @@ def command(
         initial_voters=voters,
         credentials=credentials,
     )
-    tell_formatted(make, settings.node_id)
+    print_formatted(make, settings.node_id)
 
 
 def features_of(
@@ -115,9 +101,9 @@ def features_of(
     except LevelError as error:
         fail(f"--release-version {name}: {error}")
     features = {FEATURE_NAME: level.feature_level}
-    for known, (_, highest) in FEATURES[release].items():
-        if known in SINCE and level.is_at_least(SINCE[known]):
-            features[known] = highest
+    for known, versions in sorted(KNOWN[release].features_since.items()):
+        if default := sum(map(level.is_at_least, versions)):
+            features[known] = default
     for each in given:
         known, _, text = each.partition("=")
         lowest, highest = FEATURES[release].get(known, (0, -1))

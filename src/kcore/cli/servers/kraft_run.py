@@ -18,10 +18,11 @@ from kcore.cli.servers.server_process import begin_server, run_until_stopped
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.departures import KAFKA_WAY
-from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE, KraftControllerConfig
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.errors import DecodeError, StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.raft.raft_config import RaftConfig
+from kcore.releases.known import DEFAULT_RELEASE
 from kcore.server.kraft_controller.apis import RAFT_LEVELS
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.kraft_controller.kraft_controller_settings import OF_AUTHORIZER, KraftSettings

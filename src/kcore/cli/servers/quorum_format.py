@@ -16,7 +16,7 @@ from kcore.constants import KRAFT_VERSION
 from kcore.errors import StorageError
 from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
 from kcore.raft.membership.voters import MAX_KRAFT_VERSION
-from kcore.server.kraft_controller.apis import FEATURES as SUPPORTED
+from kcore.releases.known import DEFAULT_RELEASE, RELEASES, ZOOKEEPER_RELEASE
 from kcore.storage.raft.raft_dir import RaftDirectory, random_directory_id
 from kcore.storage.raft.raft_format import format_directory
 from kcore.types import Uuid
@@ -24,8 +24,8 @@ from kcore.types import Uuid
 CONTROLLER: Final = re.compile(r"(\d+)@(.+):(\d+):([0-9A-Za-z_-]{22})")
 # The features that the first active controller finalises, by release (Feature.PRODUCTION_FEATURES).
 FEATURES: Final = {
-    level: {name: highest for name, (_, highest) in SUPPORTED[release].items() if name != KRAFT_VERSION}
-    for level, release in (("3.9", "3.9.1"), ("4.3", "4.3.1"))
+    each.raft_level: {name: highest for name, (_, highest) in each.supported_features.items() if name != KRAFT_VERSION}
+    for each in (RELEASES[ZOOKEEPER_RELEASE], RELEASES[DEFAULT_RELEASE])
 }
 
 
@@ -78,10 +78,10 @@ def command(
         directory_id=own,
         initial_voters=voters,
     )
-    tell_formatted(make, id)
+    print_formatted(make, id)
 
 
-def tell_formatted(make: Callable[[], RaftDirectory], node_id: int) -> None:
+def print_formatted(make: Callable[[], RaftDirectory], node_id: int) -> None:
     """Formats a directory by `make` and prints its ids as JSON; ends the command if formatting fails."""
     try:
         made = make()

@@ -24,7 +24,7 @@ from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.log.raft_log import RaftLog
 from kcore.raft.membership.replicas import Address, Voter
 from kcore.raft.raft_config import RaftConfig
-from kcore.replication.raft_log import Level
+from kcore.releases.release import LOG_LEVELS
 from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.properties.definitions import DEFINITIONS
 from kcore.server.quorum_node.answer_loop import AnswerLoopKind
@@ -45,8 +45,6 @@ SecurityOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="A controller's server.properties: its listener's TLS and SASL, super.users."),
 ]
-# By --level: the release whose snapshot rules the log follows.
-LEVELS: Final[dict[str, Level]] = {"4.3": "4.1.2", "3.9": "3.9.1"}
 PREFIX: Final = "controller.quorum."
 METADATA: Final = "metadata_"  # The prefix of fields from MetadataLogConfig, whose names do not begin with PREFIX.
 ANY_PORT_OF_LOOPBACK: Final = Address("127.0.0.1", 0)
@@ -140,8 +138,8 @@ def run(
     audit: AuditLog | None = None,
 ) -> Exit:
     """Runs the node until a signal or a failure ends it; returns the exit code."""
-    if plan.level not in LEVELS:
-        fail(f"--level {plan.level}: {' or '.join(LEVELS)}")
+    if plan.level not in LOG_LEVELS:
+        fail(f"--level {plan.level}: {' or '.join(LOG_LEVELS)}")
     if (plan.voters is None) == (plan.bootstrap is None):
         fail("give either --voters or --bootstrap-controller")
     voters = _voters(plan.voters, plan.listener) if plan.voters else ()
@@ -232,10 +230,10 @@ def _open(plan: Plan, voters: list[int], *, is_voter: bool) -> Opened:
             fail("a voter must not forget its vote: give --data DIR")
         if plan.cluster_id is None:
             fail("an observer without --data needs --cluster-id")
-        return Opened(plan.cluster_id, ZERO_UUID, MemoryLog(LEVELS[plan.level]), MemoryElections())
+        return Opened(plan.cluster_id, ZERO_UUID, MemoryLog(LOG_LEVELS[plan.level]), MemoryElections())
     try:
         directory = RaftDirectory(plan.data, node_id=plan.node_id, cluster_id=plan.cluster_id, voters=voters)
-        log, election = directory.open(Settings(SEGMENT_BYTES, set_aside=plan.set_aside), level=LEVELS[plan.level])
+        log, election = directory.open(Settings(SEGMENT_BYTES, set_aside=plan.set_aside), level=LOG_LEVELS[plan.level])
     except StorageError as error:
         fail(str(error))
     elections = DirectoryElections(directory, election)

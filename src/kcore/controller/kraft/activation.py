@@ -1,7 +1,7 @@
 """The first records of a controller that becomes active. Source: ActivationRecordsGenerator of 3.9.1 and 4.3.1."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kcore.constants import ELR_VERSION, MIN_ISR
 from kcore.controller.kraft.decision import Decision, Versioned
@@ -23,8 +23,6 @@ from kcore.schema.metadata_records_log import (
     ZkMigrationStateRecord,
 )
 from kcore.schema.metadata_records_settings import ConfigRecord, FeatureLevelRecord
-
-FAILOVER: Final = "Controller failover"
 
 
 class Bootstrap(NamedTuple):
@@ -95,7 +93,7 @@ def _needs_bootstrap(image: ClusterImage, config: KraftControllerConfig, *, is_e
 
     Kafka 3.9.1 takes a log with half of a bootstrap transaction for a log of its oldest level, and stops.
     """
-    if config.release != "3.9.1":
+    if not config.rules.levels_may_be_unnamed:
         return FEATURE_NAME not in image.features
     if is_empty or HALF_BOOTSTRAP in config.kafka_way:
         return is_empty
@@ -112,10 +110,9 @@ def _of_empty_log(image: ClusterImage, config: KraftControllerConfig, bootstrap:
     if level.transactions_supported:
         records.append(Versioned(BeginTransactionRecord(name="Bootstrap records")))
     records += bootstrap.records
-    if config.release == "3.9.1":
-        if level.transactions_supported:
-            records.append(Versioned(ZkMigrationStateRecord(zk_migration_state=0)))
-    elif bootstrap.level_of(ELR_VERSION) > 0:
+    if config.rules.migrates_from_zookeeper and level.transactions_supported:
+        records.append(Versioned(ZkMigrationStateRecord(zk_migration_state=0)))
+    if config.rules.elr_is_a_feature and bootstrap.level_of(ELR_VERSION) > 0:
         value = config.static_configs.get(MIN_ISR, "1")
         of_all_brokers = ConfigRecord(
             resource_type=ConfigResourceType.BROKER, resource_name="", name=MIN_ISR, value=value
@@ -128,4 +125,4 @@ def _of_empty_log(image: ClusterImage, config: KraftControllerConfig, bootstrap:
 
 
 def _abort() -> Versioned:
-    return Versioned(AbortTransactionRecord(reason=FAILOVER))
+    return Versioned(AbortTransactionRecord(reason="Controller failover"))

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF, TopicConfig, base_values, is_valid
+from kcore.controller.rules.topic_configs import base_values, is_valid
 from kcore.metadata.image.image import ClusterImage
+from kcore.releases.known import RELEASES
+from kcore.releases.settings import TopicConfig
 from kcore.schema.configs import ConfigResourceType, ConfigSource
 from kcore.schema.topics import CreatableTopicConfigs
 
@@ -44,7 +46,7 @@ class EffectiveConfigs:
     """The effective settings of topics in an image's present state; made once per request."""
 
     def __init__(self, config: KraftControllerConfig, image: ClusterImage) -> None:
-        self.known = TOPIC_CONFIGS_OF[config.release]
+        self.known = RELEASES[config.release].topic_configs
         self._layers: tuple[tuple[int, Mapping[str, str]], ...] = (
             (
                 ConfigSource.DYNAMIC_BROKER_CONFIG,

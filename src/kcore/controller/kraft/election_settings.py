@@ -11,6 +11,7 @@ from kcore.constants import MIN_ISR, UNCLEAN_ELECTION
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.image_state import KeyChanges
+from kcore.releases.known import DEFAULT_RELEASE
 from kcore.replication.kraft_changes import KraftSettings
 from kcore.replication.levels import Level
 from kcore.replication.topic_settings import kraft_settings
@@ -35,7 +36,7 @@ class ElectionSettings:
         self._version = 0
         self._overrides: dict[str, dict[str, str]] = {MIN_ISR: {}, UNCLEAN_ELECTION: {}}  # Values by topic.
         self._basis: _Basis | None = None
-        self._made = KraftSettings(Level.parse("4.3.1"))
+        self._made = KraftSettings(Level.parse(DEFAULT_RELEASE))
 
     def of(self, image: ClusterImage, level: Level, elr: bool) -> KraftSettings:
         """The settings of the image's present state."""

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from kcore.controller.rules.features import Supported
 from kcore.controller.rules.tokens import EXPIRY_TIME_MS, MAX_LIFETIME_MS
-
-DEFAULT_RELEASE: Final = "4.3.1"
+from kcore.releases.known import DEFAULT_RELEASE, RELEASES
+from kcore.releases.rules import Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +40,8 @@ class KraftControllerConfig:
     # Other settings of server.properties, by Kafka's names. Passwords may be among them.
     static_configs: Mapping[str, str] = field(default_factory=dict, repr=False)
     kafka_way: frozenset[str] = frozenset()  # Departures from Kafka that are switched back; see `departures.py`.
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of the release."""
+        return RELEASES[self.release].rules

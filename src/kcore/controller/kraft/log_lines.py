@@ -34,7 +34,12 @@ ALL_CORDONED: Final = (
     "Set cordoned.log.dirs of a broker to an empty list"
 )
 EVERY_MS: Final = 1_000  # AlterPartition requests within this time share one line.
-_SHOWN: Final = {*OF_BROKERS, brokers.RegisterControllerRecord, settings.FeatureLevelRecord}
+_SHOWN: Final = {
+    *OF_BROKERS,
+    brokers.RegisterControllerRecord,
+    brokers.UnregisterControllerRecord,
+    settings.FeatureLevelRecord,
+}
 _EFFECTS: Final = {  # The words for one partition, and for several.
     "moved": ("partition has another leader", "partitions have other leaders"),
     "offline": ("partition has no leader: it is offline", "partitions have no leader: they are offline"),
@@ -218,6 +223,8 @@ def _line_of(image: ClusterImage, record: MetadataRecord, request: Message | Non
         return _line_of_change(image, record, request)
     if isinstance(record, brokers.RegisterControllerRecord):
         return f"controller {record.controller_id} registered, incarnation {record.incarnation_id}"
+    if isinstance(record, brokers.UnregisterControllerRecord):
+        return f"controller {record.controller_id} unregistered"
     if isinstance(record, settings.FeatureLevelRecord):
         before = image.features.get(record.name, 0)
         return f"feature {record.name} is at level {record.feature_level}, it was at {before}"

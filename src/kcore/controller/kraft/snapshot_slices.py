@@ -16,6 +16,7 @@ from kcore.metadata.image.image_writer import records_of
 from kcore.metadata.image.replay import replay
 from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION
 from kcore.raft.state_machine import SnapshotReader
+from kcore.releases.known import RELEASES
 from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import decode_records
 
@@ -132,7 +133,7 @@ class SnapshotLoading:
             check_level({FEATURE_NAME: self.bootstrap.level_of(FEATURE_NAME)}, release, self.bootstrap.source)
         image.end_offset, image.epoch = end, self.snapshot.epoch
         image.registered_at = dict.fromkeys(image.registered_at, end - 1)
-        if release == "3.9.1" and not self.is_empty:  # Snapshots of the oldest levels of 3.9.1 name no level.
+        if RELEASES[release].rules.levels_may_be_unnamed and not self.is_empty:
             image.features.setdefault(FEATURE_NAME, MINIMUM_KRAFT_VERSION)
         self.shadow.end_snapshot(end)
         return image

@@ -25,7 +25,7 @@ SAMPLES: Final = 8  # Fencing runs at least this often within a session timeout 
 
 def all_tasks(config: KraftControllerConfig) -> list[Task]:
     """The tasks of a controller with these settings, in the order of QuorumController's constructor."""
-    is_old = config.release == "3.9.1"
+    when_needed = config.rules.runs_tasks_when_needed
     tasks = [
         Task(
             TOKENS, config.delegation_token_expiry_check_interval_ms, expire_tokens, continues_from=MOST_EXPIRED_TOKENS
@@ -35,21 +35,21 @@ def all_tasks(config: KraftControllerConfig) -> list[Task]:
             config.unclean_leader_election_interval_ms,
             elect_unclean,
             continues_from=MOST_ELECTIONS,
-            is_wanted=_is_leaderless if is_old else None,
-            is_wanted_by=_are_leaderless if is_old else None,
+            is_wanted=_is_leaderless if when_needed else None,
+            is_wanted_by=_are_leaderless if when_needed else None,
         ),
         Task(
             FENCING,
             max(1, config.broker_session_timeout_ms // SAMPLES),
             fence_stale_brokers,
-            continues_from=None if is_old else 1,
-            next_ms=_next_session_end if is_old else None,
-            sooner_ms=None if is_old or FENCES_AT_INTERVALS in config.kafka_way else _first_session_end,
+            continues_from=None if when_needed else 1,
+            next_ms=_next_session_end if when_needed else None,
+            sooner_ms=None if when_needed or FENCES_AT_INTERVALS in config.kafka_way else _first_session_end,
         ),
     ]
     if config.auto_leader_rebalance_enable:
         period_ms = config.leader_imbalance_check_interval_seconds * 1000
-        wanted, wanted_by = (_is_imbalanced, _are_imbalanced) if is_old else (None, None)
+        wanted, wanted_by = (_is_imbalanced, _are_imbalanced) if when_needed else (None, None)
         balancing = Task(
             BALANCING, period_ms, balance_leaders, MOST_ELECTIONS, is_wanted=wanted, is_wanted_by=wanted_by
         )

@@ -1,16 +1,17 @@
-"""The settings of a topic: names, types, defaults and valid values (LogConfig of 3.9.1, 4.1.2 and 4.3.1).
+"""The settings of a topic: which values are valid, and how Kafka prints them (LogConfig).
 
 A value is text, as on the wire. An invalid value raises Kafka's InvalidConfigurationException.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
-from kcore.constants import INT64_MAX, JAVA_BLANKS
+from kcore.constants import JAVA_BLANKS
 from kcore.java_hash import hash_map_order
 from kcore.protocol_errors import Errors, InvalidConfigurationException
+from kcore.releases.known import OLDEST, RELEASES
+from kcore.releases.settings import TopicConfig, TopicConfigs
 from kcore.schema.configs import ConfigSource, ConfigType
 
 INTEGERS: Final[Mapping[int, tuple[str, int]]] = {
@@ -23,7 +24,6 @@ _LARGEST_UNIT: Final = "\uffff"
 TRUE: Final = "true"
 _JAVA_DOUBLE: Final = r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)"
 _THROTTLED: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
-_CODECS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _RELEASES: Final = (  # MetadataVersion.VERSIONS: each release with its last -IV level.
     "0.8.0 0.8.1 0.8.2 0.9.0 0.10.0:1 0.10.1:2 0.10.2:0 0.11.0:2 1.0:0 1.1:0 2.0:1 2.1:2 2.2:1 2.3:1 2.4:1 2.5:0 2.6:0 "
     "2.7:2 2.8:1 3.0:1 3.1:0 3.2:0 3.3:3 3.4:0 3.5:2 3.6:2 3.7:4 3.8:0 3.9:0"
@@ -31,103 +31,10 @@ _RELEASES: Final = (  # MetadataVersion.VERSIONS: each release with its last -IV
 _UNSTABLE: Final = ("4.0-IV0", "4.0-IV1")  # Levels of 4.0 that 3.9.1 accepts, although it does not accept "4.0".
 
 
-@dataclass(frozen=True, slots=True)
-class TopicConfig:
-    """One setting. `at_least`, `at_most`: bounds of a number. `among`: valid values of a text or of a list's member."""
-
-    name: str
-    kind: int  # A ConfigType of DescribeConfigs.
-    default: str
-    at_least: float | None = None
-    at_most: float | None = None
-    among: tuple[str, ...] = ()
-    server: str | None = None  # The broker's setting that is the default of the topic's setting.
-    server_default: bool = True  # True if the broker's setting has a default.
-    is_internal: bool = False  # DescribeConfigs shows the setting only if the topic sets it.
-    is_set: bool = False  # A list of distinct members that are not empty.
-    ignores_case: bool = False  # `among` is compared without case.
-    may_be_empty: bool = True
-
-
-_BOOLEAN, _STRING, _INT, _LONG = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.LONG
-_DOUBLE, _LIST = ConfigType.DOUBLE, ConfigType.LIST
-_MOST: Final = str(INT64_MAX)
-TOPIC_CONFIGS: Final = {
-    each.name: each
-    for each in (
-        TopicConfig("segment.bytes", _INT, "1073741824", 14, server="log.segment.bytes"),
-        TopicConfig("segment.ms", _LONG, "604800000", 1, server="log.roll.ms", server_default=False),
-        TopicConfig("segment.jitter.ms", _LONG, "0", 0, server="log.roll.jitter.ms", server_default=False),
-        TopicConfig("segment.index.bytes", _INT, "10485760", 4, server="log.index.size.max.bytes"),
-        TopicConfig("flush.messages", _LONG, _MOST, 1, server="log.flush.interval.messages"),
-        TopicConfig("flush.ms", _LONG, _MOST, 0, server="log.flush.interval.ms", server_default=False),
-        TopicConfig("retention.bytes", _LONG, "-1", server="log.retention.bytes"),
-        TopicConfig("retention.ms", _LONG, "604800000", -1, server="log.retention.ms", server_default=False),
-        TopicConfig("max.message.bytes", _INT, "1048588", 0, server="message.max.bytes"),
-        TopicConfig("index.interval.bytes", _INT, "4096", 0, server="log.index.interval.bytes"),
-        TopicConfig("delete.retention.ms", _LONG, "86400000", 0, server="log.cleaner.delete.retention.ms"),
-        TopicConfig("min.compaction.lag.ms", _LONG, "0", 0, server="log.cleaner.min.compaction.lag.ms"),
-        TopicConfig("max.compaction.lag.ms", _LONG, _MOST, 1, server="log.cleaner.max.compaction.lag.ms"),
-        TopicConfig("file.delete.delay.ms", _LONG, "60000", 0, server="log.segment.delete.delay.ms"),
-        TopicConfig("min.cleanable.dirty.ratio", _DOUBLE, "0.5", 0, 1, server="log.cleaner.min.cleanable.ratio"),
-        TopicConfig("cleanup.policy", _LIST, "delete", among=("compact", "delete"), server="log.cleanup.policy"),
-        TopicConfig("unclean.leader.election.enable", _BOOLEAN, "false", server="unclean.leader.election.enable"),
-        TopicConfig("min.insync.replicas", _INT, "1", 1, server="min.insync.replicas"),
-        TopicConfig("compression.type", _STRING, "producer", among=_CODECS, server="compression.type"),
-        # -1 is valid for gzip too (`_integer`).
-        TopicConfig("compression.gzip.level", _INT, "-1", 1, 9, server="compression.gzip.level"),
-        TopicConfig("compression.lz4.level", _INT, "9", 1, 17, server="compression.lz4.level"),
-        TopicConfig("compression.zstd.level", _INT, "3", -131072, 22, server="compression.zstd.level"),
-        TopicConfig("preallocate", _BOOLEAN, "false", server="log.preallocate"),
-        TopicConfig("message.format.version", _STRING, "3.0-IV1", server="log.message.format.version"),
-        TopicConfig(
-            "message.timestamp.type",
-            _STRING,
-            "CreateTime",
-            among=("CreateTime", "LogAppendTime"),
-            server="log.message.timestamp.type",
-        ),
-        TopicConfig(
-            "message.timestamp.difference.max.ms", _LONG, _MOST, 0, server="log.message.timestamp.difference.max.ms"
-        ),
-        TopicConfig("message.timestamp.before.max.ms", _LONG, _MOST, 0, server="log.message.timestamp.before.max.ms"),
-        TopicConfig("message.timestamp.after.max.ms", _LONG, _MOST, 0, server="log.message.timestamp.after.max.ms"),
-        TopicConfig("leader.replication.throttled.replicas", _LIST, ""),
-        TopicConfig("follower.replication.throttled.replicas", _LIST, ""),
-        TopicConfig("message.downconversion.enable", _BOOLEAN, "true", server="log.message.downconversion.enable"),
-        TopicConfig("remote.storage.enable", _BOOLEAN, "false"),
-        TopicConfig("local.retention.ms", _LONG, "-2", -2, server="log.local.retention.ms"),
-        TopicConfig("local.retention.bytes", _LONG, "-2", -2, server="log.local.retention.bytes"),
-        TopicConfig("remote.log.copy.disable", _BOOLEAN, "false"),
-        TopicConfig("remote.log.delete.on.disable", _BOOLEAN, "false"),
-    )
-}
-
-
-TopicConfigs = Mapping[str, TopicConfig]
-
-
-def _of_4_1() -> dict[str, TopicConfig]:
-    gone = "message.format.version", "message.timestamp.difference.max.ms", "message.downconversion.enable"
-    known = {name: each for name, each in TOPIC_CONFIGS.items() if name not in gone}
-    known["segment.bytes"] = replace(known["segment.bytes"], at_least=1024 * 1024)
-    after = "message.timestamp.after.max.ms"
-    known[after] = replace(known[after], default="3600000")
-    known["internal.segment.bytes"] = TopicConfig("internal.segment.bytes", ConfigType.INT, "", is_internal=True)
-    return known
-
-
-def _of_4_3() -> dict[str, TopicConfig]:
-    known = _of_4_1()
-    return known | {"cleanup.policy": replace(known["cleanup.policy"], is_set=True)}
-
-
-TOPIC_CONFIGS_OF: Final[Mapping[str, TopicConfigs]] = {
-    "3.9.1": TOPIC_CONFIGS,
-    "4.1.2": _of_4_1(),
-    "4.3.1": _of_4_3(),
-}
+TOPIC_CONFIGS_OF: Final[Mapping[str, TopicConfigs]] = {name: each.topic_configs for name, each in RELEASES.items()}
 """The settings of a topic by release. A topic's settings are checked in this order."""
+
+TOPIC_CONFIGS: Final = OLDEST.topic_configs
 
 
 def topic_config_values(

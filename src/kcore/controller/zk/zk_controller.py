@@ -24,6 +24,7 @@ from kcore.metadata.table.change_sets import no_changes, part
 from kcore.metadata.table.changes import UnwrittenChanges
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
+from kcore.releases.known import ZOOKEEPER_RELEASE
 from kcore.replication.elect import ZooKeeperKind, zookeeper_elect
 from kcore.schema import ControlledShutdownResponse
 from kcore.schema.controlled_shutdown import RemainingPartition
@@ -56,7 +57,7 @@ class ZkController:
         self.topics_to_be_deleted: set[str] = set()  # Decisions leave these topics as they are.
         self.places = BrokerPlaces()  # The brokers' endpoints, for requests.
         # Whether unclean leaders are marked as recovering: the only rule of elections that depends on the protocol.
-        self._level = "3.9.1" if self.versions.leader_recovery_supported else "zookeeper:3.1-IV0"
+        self._level = ZOOKEEPER_RELEASE if self.versions.leader_recovery_supported else "zookeeper:3.1-IV0"
 
     def situation(self) -> ReplicaAvailability:
         """The failed log directories and the deletions, which decisions and requests take into account."""

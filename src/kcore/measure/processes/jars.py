@@ -181,8 +181,9 @@ def _run_ivy(work: Path, count: int, say: Say) -> None:
     java = [str(java_home() / "bin" / "java"), *_JAVA_OPTIONS, *_proxy_options(), "-jar", str(ivy_jar())]
     options = ["-settings", "settings.xml", "-ivy", "ivy.xml", "-cache", "cache", "-retrieve", _PATTERN]
     command = [*java, *options]
+    environment = os.environ | {"LANGUAGE": "en"}  # The texts of the system's errors; file names keep their encoding.
     with subprocess.Popen(
-        command, cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command, cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
         try:
             printed = _output(process, count, say)

@@ -40,7 +40,7 @@ UNTIL: Final = {
     "standby-takes-over": "the last broker knows the first change after a standby took over",
 }
 """By scenario, the event that ends its timed interval."""
-_FIRST_ASKED: Final = "broker-lost"
+_FIRST_SCENARIO: Final = "broker-lost"
 _ALWAYS: Final = ("register", "create")  # Every storm runs these first: the answer prefers other scenarios.
 _NS: Final = 1e6  # Nanoseconds in a millisecond.
 _LEAST_MS: Final = 1e-3  # Shorter work gets no ratio.
@@ -145,8 +145,8 @@ def ratios_of(found: Sequence[Measured]) -> list[Ratio]:
 
 def asked(scenarios: Sequence[str]) -> str | None:
     """The scenario that the page's answer is about; None without scenarios."""
-    if _FIRST_ASKED in scenarios:
-        return _FIRST_ASKED
+    if _FIRST_SCENARIO in scenarios:
+        return _FIRST_SCENARIO
     return next((name for name in scenarios if name not in _ALWAYS), next(iter(scenarios), None))
 
 

@@ -31,7 +31,6 @@ Tell = Callable[[str], None]
 
 _WAIT_S: Final = 120.0  # All time-outs are for a usual size; `Cell.patience` multiplies them.
 _SCENARIO_S: Final = 900.0  # All waits have shorter time-outs; this ends anything else that hangs.
-_PREFIX_BYTES: Final = 4
 
 
 def check_targets(plan: StormPlan) -> None:
@@ -109,7 +108,7 @@ class _CellRun:
         if profile and processes:
             profile.pids = processes.pids
         # Not from the seed: two runs may use one cluster.
-        self.prefix = "storm-" if processes else f"kcore-storm-{Random().randbytes(_PREFIX_BYTES).hex()}-"
+        self.prefix = "storm-" if processes else f"kcore-storm-{Random().randbytes(4).hex()}-"
 
     async def run(self) -> None:
         bootstrap = self.processes.bootstrap if self.processes else self.cell.target.addresses

@@ -90,6 +90,12 @@ def _register_controller(image: ImageState, record: records.RegisterControllerRe
     image.set_key("controllers", record.controller_id, record)
 
 
+def _unregister_controller(image: ImageState, record: records.UnregisterControllerRecord) -> None:
+    if record.controller_id not in image.controllers:
+        raise TableError(f"controller {record.controller_id} is not registered")
+    image.set_key("controllers", record.controller_id, None)
+
+
 HANDLERS: Final[dict[type[MetadataRecord], Callable[[ImageState, Any], None]]] = {
     records.RegisterBrokerRecord: _register_broker,
     records.UnregisterBrokerRecord: _unregister_broker,
@@ -97,4 +103,5 @@ HANDLERS: Final[dict[type[MetadataRecord], Callable[[ImageState, Any], None]]] =
     records.UnfenceBrokerRecord: _unfence_broker,
     records.BrokerRegistrationChangeRecord: _change_registration,
     records.RegisterControllerRecord: _register_controller,
+    records.UnregisterControllerRecord: _unregister_controller,
 }

@@ -21,7 +21,7 @@ _MIGRATION_STATES: Final = {0: "NONE", 1: "PRE_MIGRATION", 2: "MIGRATION", 3: "P
 def features(image: ClusterImage, level: MetadataVersion, on_loss: OnLoss) -> Written:
     """FeaturesImage.write: metadata.version first, because readers need it to decode the rest."""
     levels = {name: value for name, value in image.features.items() if name != FEATURE_NAME}
-    if level.release == "3.9.1" and image.written_kraft_version:  # KAFKA-18979
+    if level.rules.kraft_version_is_a_feature and image.written_kraft_version:
         levels[KRAFT_VERSION] = image.written_kraft_version
     others = sorted(levels)
     if level.feature_levels_in_log:
@@ -32,7 +32,7 @@ def features(image: ClusterImage, level: MetadataVersion, on_loss: OnLoss) -> Wr
         on_loss(f"feature flag(s): {', '.join(others)}")
     state = image.zk_migration_state
     if level.migration_supported:
-        if state or level.release == "3.9.1":  # 4.x reads the record, but does not write it.
+        if state or level.rules.migrates_from_zookeeper:  # 4.x reads the record, but does not write it.
             yield log_records.ZkMigrationStateRecord(zk_migration_state=state), 0
     elif state:
         on_loss(f"the ZK Migration state which was {_MIGRATION_STATES.get(state, state)}")

@@ -152,7 +152,7 @@ def _topics(
     image: ClusterImage, level: MetadataVersion, report_loss: Callable[[str], None]
 ) -> Iterator[EncodedRecords]:
     table = image.table
-    has_elr = level.elr_supported and (level.release == "3.9.1" or image.features.get(ELR_VERSION, 0) > 0)
+    has_elr = level.elr_supported and (not level.rules.elr_is_a_feature or image.features.get(ELR_VERSION, 0) > 0)
     columns = (
         *(table.topic_row__p, table.partition_index__p, table.replicas__ps, table.isr__pi, table.leader__p),
         *(table.leader_epoch__p, table.partition_epoch__p, table.leader_recovery_state__p),

@@ -37,7 +37,7 @@ from kcore.net.security.sasl_mechanisms import (
     TokenCredentials,
     UnknownUsers,
 )
-from kcore.net.versions import api_name, for_version, names_itself, refusal, response_of
+from kcore.net.versions import API_VERSIONS, api_name, for_version, names_itself, refusal, response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcore.schema.headers import RequestHeader
@@ -49,6 +49,7 @@ from kcore.schema.sasl import (
     SaslHandshakeResponse,
 )
 from kcore.schema.structure import Message
+from kcore.schema.versions import Versions
 from kcore.scram import DIGESTS
 from kcore.wire.codec import decode_from
 
@@ -131,9 +132,14 @@ class Step(NamedTuple):
 class SaslServer:
     """One connection's authentication. Times in seconds come from a monotonic clock."""
 
-    def __init__(self, listener: SaslListener, versions_answer: Callable[[], ApiVersionsResponse]) -> None:
-        """`versions_answer` returns the server's answer to ApiVersions."""
-        self._listener, self._versions_answer = listener, versions_answer
+    def __init__(
+        self,
+        listener: SaslListener,
+        versions_answer: Callable[[], ApiVersionsResponse],
+        api_versions: Versions = API_VERSIONS,
+    ) -> None:
+        """`versions_answer` returns the server's answer to ApiVersions in one of the versions `api_versions`."""
+        self._listener, self._versions_answer, self._api_versions = listener, versions_answer, api_versions
         self.state = State.INITIAL_REQUEST
         self.authenticated: Authenticated | None = None  # The last result; kept during a re-authentication.
         self._mechanism, self._exchange = "", _NO_EXCHANGE
@@ -213,10 +219,10 @@ class SaslServer:
             return self._fail(f"a second ApiVersions {self._where}")
         if self.state is State.INITIAL_REQUEST:
             self._go(State.HANDSHAKE_OR_VERSIONS_REQUEST)
-        if version not in ApiVersionsRequest.versions:
+        if version not in self._api_versions:
             of_header = ApiVersionsRequest.header_version(version)
             header, _ = decode_from(RequestHeader, of_header, frame, most_values=HEADER_VALUES)
-            return Step(framed_response(refusal(ApiVersionsRequest.versions), 0, header))
+            return Step(framed_response(refusal(self._api_versions), 0, header))
         header, request = _read(ApiVersionsRequest, frame, version)
         if not names_itself(request, version):
             return Step(framed_response(ApiVersionsResponse(error_code=Errors.INVALID_REQUEST.value), version, header))
@@ -228,7 +234,7 @@ class SaslServer:
     def _take_authenticate(self, frame: bytes, now_s: float, wall_ms: int) -> Step:
         api_key, version = _key_and_version(frame)
         if api_key != SaslAuthenticateRequest.api_key:
-            return self._fail(f"{_named(api_key)} {version} {self._where}", _illegal(frame), is_delayed=True)
+            return self._fail(f"{_named(api_key)} {version} {self._where}", self._illegal(frame), is_delayed=True)
         if version not in SaslAuthenticateRequest.versions:
             return self._fail(f"{_named(api_key)} {version} {self._where}")
         header, request = _read(SaslAuthenticateRequest, frame, version)
@@ -246,6 +252,16 @@ class SaslServer:
         lifetime_ms = self._finish(now_s, wall_ms)
         response = SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime_ms)
         return Step(framed_response(response, version, header))
+
+    def _illegal(self, frame: bytes) -> list[Piece] | None:
+        """The answer ILLEGAL_SASL_STATE to SaslHandshake or ApiVersions; None for requests that are not parsed."""
+        api_key, version = _key_and_version(frame)
+        kind = {each.api_key: each for each in (SaslHandshakeRequest, ApiVersionsRequest)}.get(api_key)
+        if kind is None or version not in (self._api_versions if kind is ApiVersionsRequest else kind.versions):
+            return None
+        header, _ = _read(kind, frame, version)
+        response = response_of(kind)
+        return framed_response(response(error_code=Errors.ILLEGAL_SASL_STATE.value), version, header)
 
     def _take_bare(self, frame: bytes, now_s: float, wall_ms: int) -> Step:
         try:
@@ -327,17 +343,6 @@ def _key_and_version(frame: bytes) -> tuple[int, int]:
 
 def _named(api_key: int) -> str:
     return api_name(REQUESTS[api_key]) if api_key in REQUESTS else f"API {api_key}"
-
-
-def _illegal(frame: bytes) -> list[Piece] | None:
-    """The answer ILLEGAL_SASL_STATE to SaslHandshake or ApiVersions; None for other requests, which are not parsed."""
-    api_key, version = _key_and_version(frame)
-    kind = {each.api_key: each for each in (SaslHandshakeRequest, ApiVersionsRequest)}.get(api_key)
-    if kind is None or version not in kind.versions:
-        return None
-    header, _ = _read(kind, frame, version)
-    response = response_of(kind)
-    return framed_response(response(error_code=Errors.ILLEGAL_SASL_STATE.value), version, header)
 
 
 def _read(kind: type[Message], frame: bytes, version: int) -> tuple[RequestHeader, Any]:

@@ -7,7 +7,7 @@ from kcore.errors import RaftLogError
 from kcore.raft.log.batches import SplitBatches, StoredBatch, begins_inside, check_sequence, split_batches
 from kcore.raft.log.raft_log import Appended, SnapshotPiece, gives_way_to
 from kcore.replication.epochs import EpochCache
-from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
+from kcore.replication.raft_log import NEWEST_LEVEL, Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.replication.raft_log import RaftLog as Rules
 
 
@@ -19,7 +19,7 @@ def age(snapshot: OffsetAndEpoch) -> tuple[int, int]:
 class MemoryLog:
     """A RaftLog (KafkaRaftLog) whose batches are in a list, oldest first."""
 
-    def __init__(self, level: Level = "4.1.2") -> None:
+    def __init__(self, level: Level = NEWEST_LEVEL) -> None:
         """`level` is the release whose rule for new snapshots applies."""
         self.level: Level = level
         self.epochs = EpochCache()

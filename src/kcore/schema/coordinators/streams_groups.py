@@ -12,6 +12,11 @@ class StreamsGroupMetadataValue(Data, versions="0", flexible="0+"):
     metadata_hash: int64
     validated_topology_epoch: int32 = field(tag=0, tagged="0+", default=-1)
     last_assignment_configs: list[KeyValue] | None = field(nullable="0+", tag=1, tagged="0+")
+    # The topology epoch whose description the plugin has stored (KIP-1331): -1 for none, -2 after an operation of the
+    # plugin was interrupted.
+    stored_description_topology_epoch: int32 = field(tag=2, tagged="0+", default=-1)
+    # The topology epoch whose description the plugin has refused for good; -1 for none.
+    failed_description_topology_epoch: int32 = field(tag=3, tagged="0+", default=-1)
 
 
 class StreamsGroupMemberMetadataValue(Data, versions="0", flexible="0+"):

@@ -11,7 +11,7 @@ from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.constants import INTERNAL_TOPICS
 from kcore.controller.kraft.admin.config_descriptions import Describing
 from kcore.controller.kraft.admin.configs import known_kind
-from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE, KraftControllerConfig
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.errors import DisconnectedError
 from kcore.metadata.acl_codes import TOPIC
 from kcore.metadata.image.image import ClusterImage
@@ -21,6 +21,7 @@ from kcore.metadata.topic_names import reason_invalid
 from kcore.net.limits.work_in_parts import next_turn
 from kcore.net.server import RequestContext
 from kcore.protocol_errors import Errors
+from kcore.releases.known import DEFAULT_RELEASE
 from kcore.schema.cluster_metadata import (
     Cursor,
     DescribeTopicPartitionsRequest,

@@ -6,9 +6,10 @@ from typing import Any, Final, NamedTuple
 
 from kcore.broker.directories.failures import LOG_DIR_FAILURE_TIMEOUT_MS
 from kcore.broker.replicas.broker_config import BrokerConfig
-from kcore.controller.kraft.admin.broker_defaults import DEFAULT_LOG_DIR
-from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE, KraftControllerConfig
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.net.security.listener_security import ListenerSecurity
+from kcore.releases.broker_defaults import DEFAULT_LOG_DIR
+from kcore.releases.known import DEFAULT_RELEASE
 from kcore.server.broker.topic_creation import OrdinaryTopics, ordinary_topics_of
 from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.kraft_controller.kraft_controller_settings import OF_AUTHORIZER, OF_QUOTAS, authorizer_fields
@@ -60,7 +61,6 @@ _OF_NODE: Final = (  # Settings of the metadata log and of quotas.
 _OF_LOGS: Final = {"log.segment.bytes": "segment_bytes", "log.index.interval.bytes": "index_interval_bytes"}
 _DIRECTORY_FAILURE: Final = "log.dir.failure.timeout.ms"
 _RETENTION_CHECK: Final = "log.retention.check.interval.ms"
-_TOKEN_KEY: Final = "delegation.token.secret.key"
 
 
 class KraftBrokerSettings(NamedTuple):
@@ -135,7 +135,7 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
 
 def _authorizer(given: Mapping[str, str]) -> dict[str, Any]:
     """The fields of KraftControllerConfig for the authorizer and delegation tokens."""
-    return {**authorizer_fields(given), **read_all(given, (_TOKEN_KEY,))}
+    return {**authorizer_fields(given), **read_all(given, ("delegation.token.secret.key",))}
 
 
 def _log_dirs(given: Mapping[str, str]) -> tuple[Path, ...]:

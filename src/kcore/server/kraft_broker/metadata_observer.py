@@ -7,7 +7,6 @@ from random import SystemRandom
 from typing import Any, ClassVar, Final, NamedTuple, Never
 
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ObserverMachine, ReadSnapshotSlice
-from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE
 from kcore.controller.kraft.snapshot_slices import SnapshotNeed, snapshot_slices
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.table.broker_table import Endpoint
@@ -15,6 +14,7 @@ from kcore.net.security.listener_security import PROTOCOLS, ListenerSecurity
 from kcore.raft.log.raft_log import RaftLog
 from kcore.raft.raft_config import RaftConfig
 from kcore.raft.state_machine import SnapshotReader, StateMachine
+from kcore.releases.known import DEFAULT_RELEASE
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.server.kraft_controller.apis import RAFT_LEVELS
 from kcore.server.properties.values import QuorumSettings

@@ -33,6 +33,7 @@ from kcore.net.server import RequestContext
 from kcore.net.versions import api_name
 from kcore.protocol_errors import Errors
 from kcore.raft.node import REQUEST_HANDLERS
+from kcore.releases.known import RELEASES
 from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest
@@ -55,13 +56,12 @@ from kcore.server.kraft_controller.credentials import NOT_LOADED
 from kcore.server.kraft_controller.envelopes import Forwarded, is_refused_change_of_voters, opened, wrapped
 from kcore.server.kraft_controller.heartbeat_feed import HeartbeatFeed
 from kcore.server.quorum_node.answer_loop import AnswerLoop, Feed
-from kcore.server.quorum_node.follower_feed import FollowerFeed
+from kcore.server.quorum_node.observer_feed import ObserverFeed
 from kcore.server.quorum_node.quorum_request_handlers import QuorumRequestHandlers, TakeRequest
 from kcore.server.security.request_throttle import KnownByImage, May, RequestThrottle
 
 NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, RemoveRaftVoterRequest: ALTER}
 LOOPBACK: Final = "127.0.0.1"
-CONNECTION_RATE: Final = "connection_creation_rate"
 _DIRECT: Final = {FetchRequest.api_key, BrokerHeartbeatRequest.api_key, BrokerRegistrationRequest.api_key}
 # Request quotas exempt raft's requests and those of cluster nodes (sendResponseExemptThrottle). Kafka also throttles
 # heartbeats and registrations; kcore answers these first, and most heartbeats in the compiled loop.
@@ -181,7 +181,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         if not quotas:
             return None
         names = [address, "localhost"] if address == LOOPBACK else [address]
-        found = (quotas.get(((IP, name),), {}).get(CONNECTION_RATE) for name in (*names, None))
+        found = (quotas.get(((IP, name),), {}).get("connection_creation_rate") for name in (*names, None))
         return next((rate for rate in found if rate is not None), None)
 
     def show_decided(self, controller: KraftController) -> None:
@@ -195,7 +195,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
             self._decided = image.feature_records, image.end_offset
         if controller.stable >= self._decided[1]:
             level = controller.raft.kraft_version
-            if self._release == "3.9.1":  # 3.9.1 shows the level in its record if raft's level is 0 (KAFKA-18979).
+            if RELEASES[self._release].rules.kraft_version_is_a_feature:  # Shown if raft's level is 0.
                 level = level or image.written_kraft_version
             oldest = {} if image.features else {FEATURE_NAME: controller.context.version.feature_level}
             self._show({**oldest, **image.features, KRAFT_VERSION: level}, -1 if oldest else self._decided[1] - 1)
@@ -215,7 +215,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
             for name in _listed([name for name, level in finalized.items() if level > 0])
         ]
 
-    def _feeds(self, handlers: AnswerLoop, followers: FollowerFeed) -> list[Feed]:
+    def _feeds(self, handlers: AnswerLoop, followers: ObserverFeed) -> list[Feed]:
         assert self._heartbeat_receiver is not None
         self._heartbeats = HeartbeatFeed(handlers, followers, *self._heartbeat_receiver, self._may_go_on)
         return [followers, self._heartbeats]
@@ -261,7 +261,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
     def _begin_direct(self, context: RequestContext, asked: _Asked, answer: Answer) -> None:
         request = asked.request
         if not isinstance(request, FetchRequest):
-            answer = self._telling(asked, answer)
+            answer = self._audited(asked, answer)
         if isinstance(request, BrokerHeartbeatRequest):
             self._begin(partial(self._control, request, self._info(asked)), answer)
         elif isinstance(request, BrokerRegistrationRequest):
@@ -269,7 +269,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         elif self._is_allowed(asked, CLUSTER_ACTION):
             super().begin(context, request, answer)
         else:
-            self._telling(asked, answer)(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
+            self._audited(asked, answer)(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
 
     def _check(self, asked: _Asked) -> None:
         """Raises the error that closes the connection if the request is invalid, or if the ACLs are not loaded yet.
@@ -362,7 +362,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
             wall_ms = self._clocks()[1]
             self.audit.write(wall_ms, asked.principal, asked.client_address, asked.request, response, *via)
 
-    def _telling(self, asked: _Asked, answer: Answer) -> Answer:
+    def _audited(self, asked: _Asked, answer: Answer) -> Answer:
         """Wraps `answer` for a request without a task: it also writes the audit log line."""
 
         def audited_answer(response: Message | None) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from kcore.controller.kraft.admin.broker_defaults import DEFAULT_LOG_DIR
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.security.listener_security import ListenerSecurity
 from kcore.raft.membership.replicas import Address, Voter
+from kcore.releases.broker_defaults import DEFAULT_LOG_DIR
 from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.properties.limits import limits_of
 from kcore.server.properties.security import security_of

@@ -13,6 +13,7 @@ from kcore.errors import KcoreError
 from kcore.net.address import address_flaw
 from kcore.protocol_errors import InvalidConfigurationException
 from kcore.raft.membership.replicas import Address, Voter
+from kcore.releases.known import DEFAULT_RELEASE
 from kcore.schema.configs import ConfigType
 from kcore.server.properties.definitions import DEFINITIONS, KNOWN_NAMES, PREFIXES
 from kcore.server.quorum_node.static_voters import static_voters
@@ -114,21 +115,15 @@ def checked(
     given = {name: value.strip(JAVA_BLANKS) for name, value in properties.items()}
     for name in given:
         if knows_all and name not in KNOWN_NAMES and name not in besides and not name.startswith(PREFIXES):
-            raise SettingsError(f"{name}: Kafka 4.3.1 has no such setting")
+            raise SettingsError(f"{name}: Kafka {DEFAULT_RELEASE} has no such setting")
         for beginning, why in not_done.items():
             if name.startswith(beginning) or (name.startswith(LISTENER_PREFIX) and f".{beginning}" in name):
                 raise SettingsError(f"{name}: {why}")
-    if knows_all:
-        _check_values(given)
-    return given
-
-
-def _check_values(given: Mapping[str, str]) -> None:
-    """SettingsError for a value that Kafka's ConfigDef refuses, also of settings with a listener's prefix."""
-    for name, text in given.items():
+    for name, text in given.items() if knows_all else ():
         plain = name.split(".", 3)[-1] if name.startswith(LISTENER_PREFIX) else name
         if plain in DEFINITIONS:
             value_of(plain, text, name)
+    return given
 
 
 def read_all(given: Mapping[str, str], names: Iterable[str], prefix: str = "") -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from kcore.errors import LevelError
 from kcore.metadata.metadata_version import VERSIONS, MetadataVersion
+from kcore.releases.known import ZOOKEEPER_RELEASE
 from kcore.server.properties.security import protocol_of
 from kcore.server.properties.values import (
     PLAIN,
@@ -17,7 +18,6 @@ from kcore.server.properties.values import (
     read_all,
 )
 
-RELEASE: Final = "3.9.1"  # The last release with ZooKeeper mode.
 ENABLE: Final = "zookeeper.metadata.migration.enable"
 NAMES: Final = (
     *("controller.", "listener.security.protocol.map", "metadata.log.", "broker.heartbeat.interval.ms"),
@@ -57,7 +57,7 @@ def feature_level(protocol: str, directories: int) -> int:
     """The metadata.version that the broker registers with. SettingsError for a protocol that cannot migrate."""
     try:
         name = next(each for each in reversed(VERSIONS) if each == protocol or each.startswith(f"{protocol}-"))
-        version = MetadataVersion.parse(f"{name}@{RELEASE}")
+        version = MetadataVersion.parse(f"{name}@{ZOOKEEPER_RELEASE}")
     except (LevelError, StopIteration):
         raise SettingsError(f"inter.broker.protocol.version={protocol}: it cannot migrate from ZooKeeper") from None
     oldest = OLDEST if directories == 1 else OLDEST_JBOD

@@ -28,6 +28,7 @@ from kcore.metadata.zookeeper.znode_operations import Create, OperationResult, S
 from kcore.net.security.sasl_mechanisms import Credentials
 from kcore.net.server import Relay
 from kcore.protocol_errors import Errors
+from kcore.releases.known import ZOOKEEPER_RELEASE
 from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.structure import Message
@@ -42,7 +43,7 @@ from kcore.server.zk_broker.control_request_authorization import ControlRequestA
 from kcore.server.zk_broker.document_relay import DocumentRelay
 from kcore.server.zk_broker.migration import BrokerMigration
 from kcore.server.zk_broker.migration import Node as MigratingNode
-from kcore.server.zk_broker.migration_settings import RELEASE, MigrationSettings
+from kcore.server.zk_broker.migration_settings import MigrationSettings
 from kcore.server.zk_broker.node_admin import NodeAdmin
 from kcore.server.zk_broker.topic_settings import TopicSettingsWatch
 from kcore.server.zk_broker.zk_broker_listener_settings import OPEN, ZkBrokerListenerSettings
@@ -55,10 +56,10 @@ from kcore.server.zk_broker.zk_broker_request_handlers import (
     with_apis,
 )
 from kcore.server.zk_broker.zk_security_requests import SecurityAdmin
-from kcore.server.zk_controller.acl_follower import AclFollower
-from kcore.server.zk_controller.client_quotas import ClientQuotasFollower
-from kcore.server.zk_controller.credentials import CredentialsFollower
-from kcore.server.zk_controller.notification_follower import NotificationFollower
+from kcore.server.zk_controller.acl_watcher import AclWatcher
+from kcore.server.zk_controller.client_quotas import ClientQuotasWatcher
+from kcore.server.zk_controller.credentials import CredentialsWatcher
+from kcore.server.zk_controller.notification_watcher import NotificationWatcher
 from kcore.server.zk_controller.relay import BrokerRelay
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
@@ -106,14 +107,14 @@ class ZkBrokerServer(BrokerServer):
             connect_timeout_s=self._session_s,
             on_session=self._session_changed,
         )
-        self._users = CredentialsFollower(self._zookeeper, listener_settings.tokens.secret_key)
-        self._quotas = ClientQuotasFollower(self._zookeeper)
-        self._followers: list[NotificationFollower] = [
+        self._users = CredentialsWatcher(self._zookeeper, listener_settings.tokens.secret_key)
+        self._quotas = ClientQuotasWatcher(self._zookeeper)
+        self._watchers: list[NotificationWatcher] = [
             self._quotas,
             *([self._users] if listener_settings.has_users else []),
         ]
         if self._authorizer is not None:
-            self._followers.append(AclFollower(self._zookeeper, self._acls))
+            self._watchers.append(AclWatcher(self._zookeeper, self._acls))
         self._migration_settings = migration
         self._migration: BrokerMigration | None = None
 
@@ -134,15 +135,15 @@ class ZkBrokerServer(BrokerServer):
                 self.logs.identify_migrating(self._metadata_dir)
             self._compose()
             self._open_handlers(cluster_id)
-            for follower in self._followers:
-                await follower.open()
+            for watcher in self._watchers:
+                await watcher.open()
             await self._serve(stack)
             await self._register()
             await self._migrate(stack, cluster_id)
             self._begin_work()
             self._begin(self._topics.follow_changes(), "topics' configurations")
-            for follower in self._followers:
-                self._begin(follower.follow(), follower.subject)
+            for watcher in self._watchers:
+                self._begin(watcher.follow(), watcher.subject)
             stack.push_async_callback(self._end_work)
             self._closing = stack.pop_all()
         return self
@@ -186,7 +187,7 @@ class ZkBrokerServer(BrokerServer):
         await self._listen(stack, APIS, frames)
         for server in self._servers:
             if self._migration_settings is not None:
-                server.versions_answer = with_apis(server.versions_answer, forwarded_apis(RELEASE))
+                server.versions_answer = with_apis(server.versions_answer, forwarded_apis(ZOOKEEPER_RELEASE))
             if self._is_routed:
                 server.versions_answer = with_bumped(server.versions_answer)
 
@@ -195,7 +196,8 @@ class ZkBrokerServer(BrokerServer):
         if self._migration_settings is None:
             return None
         self._forwarding = self._to_controller("forwarding")
-        return Forwarded(ControllerRelay(self._forwarding, self._authorizer, RELEASE), lambda: self.control.is_kraft)
+        relay = ControllerRelay(self._forwarding, self._authorizer, ZOOKEEPER_RELEASE)
+        return Forwarded(relay, lambda: self.control.is_kraft)
 
     async def __aexit__(self, *_: object) -> None:
         """Waits for the controlled shutdown, unless the disks failed. Then closes the logs, and deletes the znode."""
@@ -271,8 +273,8 @@ class ZkBrokerServer(BrokerServer):
 
     def _session_changed(self, event: SessionEvent) -> None:
         if event is SessionEvent.EXPIRED:
-            for follower in self._followers:
-                follower.session_lost()
+            for watcher in self._watchers:
+                watcher.session_lost()
         if event is SessionEvent.EXPIRED and self._tasks:
             logger.warning("the ZooKeeper session has expired; registering again")
             self._begin(self._register_again(), "registering again")

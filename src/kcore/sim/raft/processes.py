@@ -8,6 +8,7 @@ from kcore.raft.driver import StateMachineDriver
 from kcore.raft.membership.replicas import ReplicaKey, Voter
 from kcore.raft.node import RaftNode
 from kcore.raft.raft_config import RaftConfig
+from kcore.releases.release import LOG_LEVELS
 from kcore.sim.kernel.events import RESPONSE
 from kcore.sim.kernel.simulated_process import PAUSED
 from kcore.sim.kernel.violation import Violation
@@ -63,7 +64,7 @@ def open_directory(world: RunningWorld, machine: Machine) -> None:
         machine.directory = SimDirectory(files, machine.index, world.cluster_id, named, world.checkers.watcher(machine))
         log, machine.stored = machine.directory.open(
             Settings(options.segment_bytes, interval_bytes, set_aside=True),
-            level="3.9.1" if machine.level == "3.9" else "4.1.2",
+            level=LOG_LEVELS[machine.level],
         )
     except StorageError as error:
         if files.has_refused:
@@ -170,7 +171,9 @@ def _end(world: RunningWorld, machine: Machine, *, peers_know: bool) -> None:
     world.checkers.on_end(machine)
     end(world, machine)
     if peers_know:
-        _reset_connections(world, machine)
+        for peer in world.machines:
+            for call in [each for each in peer.open.values() if each.destination is machine]:
+                world.push(world.now_us + REFUSED_US, RESPONSE, peer, Reply(call, None))
 
 
 def stopped(world: RunningWorld, machine: Machine) -> None:
@@ -188,13 +191,6 @@ def end(world: RunningWorld, machine: Machine) -> None:
     machine.is_up = False
     world.taken.update(machine.node.quorum.taken)
     machine.forget()
-
-
-def _reset_connections(world: RunningWorld, machine: Machine) -> None:
-    for peer in world.machines:
-        for call in peer.open.values():
-            if call.destination is machine:
-                world.push(world.now_us + REFUSED_US, RESPONSE, peer, Reply(call, None))
 
 
 def pause(world: RunningWorld, machine: Machine, duration_us: int) -> None:

@@ -115,7 +115,7 @@ def _entry(row: AclCreation) -> AccessControlEntryRecord:
 
 
 def _operations(context: ControllerContext) -> range:
-    return OPERATIONS_OF_3_9 if context.config.release == "3.9.1" else OPERATIONS
+    return OPERATIONS if context.config.rules.has_two_phase_commit_operation else OPERATIONS_OF_3_9
 
 
 def _reason_no_entry(row: AclCreation, operations: range) -> str | None:

@@ -18,11 +18,13 @@ from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.effective_configs import EffectiveConfigs
 from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF, TRUE, topic_config_values
+from kcore.controller.rules.topic_configs import TRUE, topic_config_values
 from kcore.errors import KcoreError
 from kcore.java_hash import hash_map_order, java_split, string_hash, timeline_order
 from kcore.metadata.topic_names import validate_topic_name
 from kcore.protocol_errors import ApiException, Errors
+from kcore.releases.known import RELEASES
+from kcore.releases.rules import Rules
 from kcore.schema.configs import ConfigResourceType, OpType
 from kcore.schema.metadata_records_settings import ConfigRecord
 from kcore.schema.metadata_records_topics import ClearElrRecord
@@ -38,7 +40,7 @@ def check_topic(
 
     `base`: the settings of a topic without overrides.
     """
-    values = topic_config_values(wanted, TOPIC_CONFIGS_OF[config.release], base)
+    values = topic_config_values(wanted, RELEASES[config.release].topic_configs, base)
     if values[_REMOTE] != TRUE:
         if current.get(_REMOTE, "").lower() == TRUE and values["remote.log.delete.on.disable"] != TRUE:
             _refuse(
@@ -53,7 +55,7 @@ def check_topic(
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage."
         )
-    _check_policy(config.release, values["cleanup.policy"])
+    _check_policy(config.rules, values["cleanup.policy"])
     _check_local("bytes", values, retention_is_unlimited=int(values["retention.bytes"]) <= -1)
     _check_local("ms", values, retention_is_unlimited=values["retention.ms"] == "-1")
     if values["remote.log.copy.disable"] == TRUE:
@@ -66,12 +68,13 @@ def check_topic(
                 )
 
 
-def _check_policy(release: str, policy: str) -> None:
-    if release == "3.9.1":
+def _check_policy(rules: Rules, policy: str) -> None:
+    may_be_empty = rules.remote_storage_takes_empty_policy
+    if not rules.remote_storage_needs_delete_policy:
         if "compact" in policy:
             _refuse("Remote log storage is unsupported for the compacted topics")
-    elif policy not in (("delete", "") if release == "4.3.1" else ("delete",)):
-        also = " or cleanup.policy being an empty list." if release == "4.3.1" else ""
+    elif policy not in (("delete", "") if may_be_empty else ("delete",)):
+        also = " or cleanup.policy being an empty list." if may_be_empty else ""
         _refuse(f"Remote log storage only supports topics with cleanup.policy=delete{also}")
 
 
@@ -119,7 +122,7 @@ class ConfigChanges:
         self.context = context
         self._release = context.config.release
         self._is_forwarded = is_forwarded
-        self._elr = context.is_elr_enabled and self._release != "3.9.1"
+        self._elr = context.is_elr_enabled and context.config.rules.elr_is_a_feature
         self._base: Mapping[str, str] | None = None  # The settings of a topic without overrides.
 
     def incremental(self, resource: Resource, changes: Mapping[str, Operation], *, is_new: bool = False) -> Altered:
@@ -205,7 +208,7 @@ class ConfigChanges:
                 return f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
             if value is None:
                 return f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
-        if is_broker and record.name == CORDONED and self._release not in ("3.9.1", "4.1.2"):
+        if is_broker and record.name == CORDONED and self.context.config.rules.has_cordoned_directories:
             if not self.context.version.cordoned_directories_supported:
                 return (
                     f"The {CORDONED} configuration value cannot be set because it requires metadata.version >= 4.3-IV0"
@@ -215,7 +218,7 @@ class ConfigChanges:
                     f"When updating {CORDONED} via controllers,  the new value must be a subset of the current "
                     "configuration value."
                 )
-        if value is not None and self._release != "3.9.1" and _units(value) > MAX_LENGTH:
+        if value is not None and self.context.config.rules.limits_length_of_values and _units(value) > MAX_LENGTH:
             return (
                 "The configuration value cannot be added because it exceeds the maximum value size of "
                 f"{MAX_LENGTH} bytes."
@@ -277,7 +280,7 @@ def is_node(context: ControllerContext, node_id: int) -> bool:
         each.split("@")[0].strip() == str(node_id) for each in voters.split(",")
     ):
         return True
-    return config.release == "4.3.1" and node_id in image.controllers
+    return config.rules.controllers_are_nodes and node_id in image.controllers
 
 
 def java_int(text: str) -> int | None:

@@ -1,7 +1,7 @@
 """DescribeConfigs (ConfigHelper.handleDescribeConfigsRequest).
 
-A controller describes the settings of its own node. A controller of release 4.3.1 describes all of these settings, one
-of another release only those that have a value. Its responses contain no documentation of settings. They have no
+A controller describes the settings of its own node. It describes all of these settings from release 4.3.1 on, and only
+those that have a value before. Its responses contain no documentation of settings. They have no
 entries for BROKER_LOGGER, because the node has none of Kafka's loggers.
 """
 
@@ -9,27 +9,23 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from kcore.controller.kraft.admin.broker_defaults import DEFAULTS
 from kcore.controller.kraft.admin.broker_settings import DYNAMIC, TYPES
 from kcore.controller.kraft.admin.config_changes import java_int
-from kcore.controller.kraft.admin.config_kinds import (
-    GROUP_CONFIGS,
-    LISTS_OF_BROKERS,
-    METRICS_CONFIGS,
-    group_values,
-)
+from kcore.controller.kraft.admin.config_kinds import METRICS_CONFIGS, group_values
 from kcore.controller.kraft.admin.configs import error_of_access, known_kind
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.effective_configs import EffectiveConfigs
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, message_of, refused
-from kcore.controller.rules.topic_configs import TopicConfig, check_value, is_valid, topic_config_values
+from kcore.controller.rules.topic_configs import check_value, is_valid, topic_config_values
 from kcore.java_hash import hash_map_order, string_hash
 from kcore.metadata.acl_codes import DESCRIBE_CONFIGS
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.topic_names import validate_topic_name
 from kcore.protocol_errors import ApiException, Errors
+from kcore.releases.known import RELEASES
+from kcore.releases.settings import TopicConfig
 from kcore.schema import configs as schema
 from kcore.schema.configs import (
     ConfigResourceType,
@@ -55,14 +51,16 @@ Settings = Mapping[str, str]
 def type_of(release: str, name: str) -> int:
     """The type of a broker's setting (KafkaConfig.configType)."""
     found = TYPES.get(name, ConfigType.UNKNOWN)
-    if found == ConfigType.LIST and name not in LISTS_OF_BROKERS[release]:
+    if found == ConfigType.LIST and name not in RELEASES[release].broker_lists:
         return ConfigType.STRING
     return found
 
 
 def is_dynamic(release: str, name: str) -> bool:
     """True if a node applies a change of the setting at run time (DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS)."""
-    return name in DYNAMIC and not (name == "advertised.listeners" and release != "3.9.1")
+    return name in DYNAMIC and (
+        name != "advertised.listeners" or RELEASES[release].rules.advertised_listeners_are_dynamic
+    )
 
 
 def is_sensitive(kind: int) -> bool:
@@ -105,7 +103,8 @@ class BrokerSettings:
         self.of_all = dynamic_settings(config.release, image, "")
         # KafkaConfig sets node.id and broker.id to the same value.
         own_id = {"node.id": str(config.node_id), "broker.id": str(config.node_id)}
-        self.static = {**own_id, **config.static_configs} if config.release == "4.3.1" else config.static_configs
+        self._defaults = RELEASES[config.release].broker_defaults
+        self.static = {**own_id, **config.static_configs} if self._defaults else config.static_configs
 
     def synonyms(self, name: str, default: str | None) -> list[DescribeConfigsSynonym]:
         """All values that are set for the setting, the effective one first. Source: ConfigHelper.configSynonyms."""
@@ -128,10 +127,10 @@ class BrokerSettings:
         return found
 
     def values(self) -> dict[str, str | None]:
-        """All settings of this node, as Kafka prints them; only 4.3.1 includes settings that have their default."""
+        """All settings of this node, as Kafka prints them; with defaults if the release describes them."""
         given = {**self.static, **self.of_all, **self.of_node}
         printed = {name: _printed(self.release, name, value) for name, value in given.items()}
-        return {**DEFAULTS, **printed} if self.release == "4.3.1" else {**printed}
+        return {**self._defaults, **printed}
 
     def entry(
         self, name: str, value: str | None, *, includes_synonyms: bool, only_of_all: bool
@@ -142,7 +141,7 @@ class BrokerSettings:
         set there (DYNAMIC_DEFAULT_BROKER_CONFIG).
         """
         kind = type_of(self.release, name)
-        default = DEFAULTS.get(name) if self.release == "4.3.1" else None
+        default = self._defaults.get(name)
         found = self.synonyms(name, default)
         synonyms = [
             each for each in found if not only_of_all or each.source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
@@ -186,7 +185,7 @@ def listed(release: str, names: Iterable[str], keys: Iterable[str] | None) -> li
     Source: ConfigHelper.createResponseConfig, ConfigHelperUtils.toDescribeConfigsResult.
     """
     wanted = {*(keys or ())}
-    if release == "4.3.1":
+    if RELEASES[release].rules.describes_in_java_order:
         return [name for name in hash_map_order(hash_map_order(names)) if not wanted or name in wanted]
     return _scala_order([name for name in names if not wanted or name in wanted])
 
@@ -303,7 +302,7 @@ class Describing:
         if not name:
             Errors.INVALID_REQUEST.raise_for("Client metrics subscription name must not be empty")
         own = self._own_settings(ConfigResourceType.CLIENT_METRICS, name)
-        if self._release == "3.9.1":
+        if self._config.rules.describes_raw_client_metrics:
             return [_raw_metrics_entry(each, own[each]) for each in listed(self._release, own, None)]
         found = []
         for each in listed(self._release, METRICS_CONFIGS, resource.configuration_keys):
@@ -321,7 +320,7 @@ class Describing:
         values = group_values(self._release, own, self._config.static_configs)
         found = []
         for each in listed(self._release, values, resource.configuration_keys):
-            config = GROUP_CONFIGS[self._release][each]
+            config = RELEASES[self._release].group_configs[each]
             synonyms = self._synonyms_of_group(config, values[each], is_own=each in own)
             found.append(entry(each, values[each], config.kind, synonyms, self._includes_synonyms))
         return found
@@ -329,7 +328,7 @@ class Describing:
     def _synonyms_of_group(
         self, config: TopicConfig, value: str, *, is_own: bool
     ) -> list[schema.DescribeConfigsSynonym]:
-        if self._release == "4.1.2":
+        if not self._config.rules.describes_synonyms_of_groups:
             return [_synonym(config.name, value, ConfigSource.GROUP_CONFIG if is_own else ConfigSource.DEFAULT_CONFIG)]
         if config.name in _OWN_DEFAULTS:
             behind = [_synonym(config.name, config.default, ConfigSource.DEFAULT_CONFIG)]

@@ -18,12 +18,13 @@ from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
 from kcore.metadata.acl_codes import ALTER_CONFIGS, CLUSTER_ACTION, GROUP, TOPIC
 from kcore.protocol_errors import ApiException, Errors
+from kcore.releases.known import RELEASES
 from kcore.schema import configs as schema
 from kcore.schema.configs import ConfigResourceType
 from kcore.schema.metadata_records_settings import ConfigRecord
 
 Changes = Mapping[Resource, Any]
-_LOOKED_AT_ONCE: Final = 4 * AT_ONCE  # Resources whose permissions are checked in one part.
+_CHECKED_AT_ONCE: Final = 4 * AT_ONCE  # Resources whose permissions are checked in one part.
 
 
 def known_kind(release: str, kind: int) -> bool:
@@ -33,7 +34,7 @@ def known_kind(release: str, kind: int) -> bool:
         ConfigResourceType.BROKER,
         ConfigResourceType.BROKER_LOGGER,
         ConfigResourceType.CLIENT_METRICS,
-    ) or (kind == ConfigResourceType.GROUP and release != "3.9.1")
+    ) or (kind == ConfigResourceType.GROUP and bool(RELEASES[release].group_configs))
 
 
 def error_of_access(
@@ -115,7 +116,7 @@ def _distinct(
     found: dict[Resource, Any] = {}
     repeated: set[Resource] = set()
     for place, (resource, changes) in enumerate(given, 1):
-        if place % _LOOKED_AT_ONCE == 0:
+        if place % _CHECKED_AT_ONCE == 0:
             yield
         if not known_kind(context.config.release, resource[0]):
             answers.add(resource, Errors.UNSUPPORTED_VERSION, f"Unknown resource type {resource[0]}.")
@@ -134,7 +135,7 @@ def _permitted(
     """The resources that the principal may alter. Source: ControllerApis.authorizeAlterResource."""
     permitted = {}
     for place, (resource, change) in enumerate(changes.items(), 1):
-        if place % _LOOKED_AT_ONCE == 0:
+        if place % _CHECKED_AT_ONCE == 0:
             yield
         kind, name = resource
         if kind == ConfigResourceType.BROKER_LOGGER:
@@ -204,7 +205,7 @@ def _alter_loggers(
     if asked is None:
         message = f"Node id must be an integer, but it is: {resource.resource_name}"
     elif asked != own:
-        received = own if context.config.release == "3.9.1" else asked  # 3.9.1 prints its own id twice.
+        received = own if context.config.rules.logger_error_names_own_id_twice else asked
         message = f"Unexpected node id. Expected {own}, but received {received}"
     if message is not None:
         answers.add(named, Errors.INVALID_REQUEST, message)

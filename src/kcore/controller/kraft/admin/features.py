@@ -12,12 +12,8 @@ from typing import Final, NamedTuple
 
 from kcore.constants import (
     ELR_VERSION,
-    GROUP_VERSION,
     KRAFT_VERSION,
     MIN_ISR,
-    SHARE_VERSION,
-    STREAMS_VERSION,
-    TRANSACTION_VERSION,
 )
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import REFUSED_KRAFT_VERSION, REMOVED_VOTERS
@@ -31,6 +27,8 @@ from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME as METADATA_VERSION
 from kcore.metadata.metadata_version import PLACES, VERSIONS, MetadataVersion
 from kcore.protocol_errors import Errors
+from kcore.releases.known import RELEASES
+from kcore.releases.release import Release
 from kcore.schema.configs import ConfigResourceType
 from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.schema.metadata_records_settings import ConfigRecord, FeatureLevelRecord
@@ -43,27 +41,7 @@ from kcore.schema.update_features import (
 )
 
 DEPENDENCIES: Final = {(ELR_VERSION, 1): {METADATA_VERSION: 23}}  # FeatureVersion.dependencies; 23: 4.0-IV1.
-HIGHEST_KNOWN: Final = {  # The features that 4.x knows by name, released or not (Feature.featureFromName).
-    ELR_VERSION: 1,
-    GROUP_VERSION: 1,
-    SHARE_VERSION: 1,
-    STREAMS_VERSION: 1,
-    TRANSACTION_VERSION: 2,
-}
-OLD: Final = "3.9.1"  # The release in which updates are independent, and features have no dependencies.
-_CHANGED_UP_TO_3_9: Final = frozenset(
-    {
-        *("3.0-IV1", "3.2-IV0", "3.3-IV1", "3.3-IV2", "3.3-IV3", "3.4-IV0"),
-        *("3.5-IV2", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV2"),
-    }
-)
-CHANGED: Final = {  # By release: metadata.versions that change records (didMetadataChange).
-    "3.9.1": _CHANGED_UP_TO_3_9 | {"4.0-IV0"},
-    "4.1.2": _CHANGED_UP_TO_3_9 | {"4.0-IV1"},
-    "4.3.1": _CHANGED_UP_TO_3_9 | {"4.0-IV1", "4.3-IV0"},
-}
 FIRST_IN_LOG: Final = "3.3-IV0"  # MINIMUM_BOOTSTRAP_VERSION of 3.9.1, the first with FeatureLevelRecords.
-LOWEST_OF_4: Final = MetadataVersion.parse("3.3-IV3")  # MetadataVersion.MINIMUM_VERSION of 4.x.
 _FAILED: Final = "The update failed for all features since the following feature had an error: "
 
 
@@ -88,7 +66,7 @@ def on_update_features(context: ControllerContext, request: UpdateFeaturesReques
         for each in request.feature_updates
     }
     updates = [by_name[name] for name in hash_map_order(by_name)]
-    if context.config.release == OLD:
+    if not context.config.rules.updates_features_together:
         return _one_by_one(context, request, updates)
     proposed = {**context.image.features, **{each.name: each.level for each in updates}}
     kraft_version: int | None = None
@@ -173,15 +151,15 @@ def _reason_refused(context: ControllerContext, update: Update, proposed: Mappin
     reason = _reason_invalid(context, update)
     if reason is None and update.name == METADATA_VERSION:
         return _reason_no_metadata_version(context, update)
-    if reason is None and context.config.release != OLD and update.name != KRAFT_VERSION:
-        reason = _reason_dependent(update, proposed)
+    if reason is None and context.config.rules.features_have_dependencies and update.name != KRAFT_VERSION:
+        reason = _reason_dependent(RELEASES[context.config.release], update, proposed)
     return None if reason is None else f"Invalid update version {update.level} for feature {update.name}. {reason}"
 
 
 def _reason_invalid(context: ControllerContext, update: Update) -> str | None:
     if update.kind not in [*UpgradeType]:
         return "The controller does not support the given upgrade type."
-    is_raft = update.name == KRAFT_VERSION and context.config.release != OLD
+    is_raft = update.name == KRAFT_VERSION and not context.config.rules.kraft_version_is_a_feature
     current = _current(context, update.name)
     if update.level < 0:
         return "A feature version cannot be less than 0."
@@ -200,7 +178,8 @@ def _reason_invalid(context: ControllerContext, update: Update) -> str | None:
 def _current(context: ControllerContext, name: str) -> int:
     """The level of a feature; 3.9.1 treats kraft.version like any other feature."""
     if name == KRAFT_VERSION:
-        return context.image.written_kraft_version if context.config.release == OLD else context.raft.kraft_version
+        is_feature = context.config.rules.kraft_version_is_a_feature
+        return context.image.written_kraft_version if is_feature else context.raft.kraft_version
     return context.image.features.get(name, 0)
 
 
@@ -254,27 +233,29 @@ def _reason_no_metadata_version(context: ControllerContext, update: Update) -> s
     """Kafka's error message for a metadata.version that all nodes support, or None (updateMetadataVersion)."""
     release, now = context.config.release, context.version
     wanted = MetadataVersion.of_level(update.level, release)
-    if release == OLD and not wanted.is_at_least(FIRST_IN_LOG):
+    if not wanted.is_at_least(FIRST_IN_LOG):
         return f"Invalid metadata.version {update.level}. Unable to set a metadata.version less than {FIRST_IN_LOG}"
-    lost = {each for each in VERSIONS if PLACES[wanted.name] < PLACES[each] <= PLACES[now.name]} & CHANGED[release]
+    changed = RELEASES[release].changed_metadata
+    lost = {each for each in VERSIONS if PLACES[wanted.name] < PLACES[each] <= PLACES[now.name]} & changed
     if not lost:
         return None
     why = "Refusing to perform the requested downgrade because it might delete metadata information."
     if update.kind == UpgradeType.UNSAFE_DOWNGRADE:
         why = "Unsafe metadata downgrade is not supported in this version."
-    if release == "4.3.1":
+    if wanted.rules.names_both_levels_of_downgrade:
         return f"Unsupported metadata.version downgrade from {now.feature_level} to {update.level}. {why}"
     return f"Invalid metadata.version {update.level}. {why}"
 
 
-def _reason_dependent(update: Update, proposed: Mapping[str, int]) -> str | None:
+def _reason_dependent(release: Release, update: Update, proposed: Mapping[str, int]) -> str | None:
     """Kafka's error message if another feature's level is too low for the update, or None (Feature.validateVersion)."""
-    if update.name not in HIGHEST_KNOWN:
+    if update.name not in release.known_features:
         return f"Feature {update.name} not found."
-    if update.level > HIGHEST_KNOWN[update.name]:
+    if update.level > release.known_features[update.name]:
         return f"No feature:{update.name} with feature level {update.level}"
-    if update.level >= 1 and proposed.get(METADATA_VERSION, -1) < LOWEST_OF_4.feature_level:
-        needs = f"{METADATA_VERSION}={LOWEST_OF_4.feature_level} ({LOWEST_OF_4})"
+    lowest = MetadataVersion(release.oldest_version, release.name)
+    if update.level >= 1 and proposed.get(METADATA_VERSION, -1) < lowest.feature_level:
+        needs = f"{METADATA_VERSION}={lowest.feature_level} ({lowest})"
         return f"{update.name} could not be set to {update.level} because it depends on {needs}"
     for name, level in DEPENDENCIES.get((update.name, update.level), {}).items():
         if proposed.get(name, -1) < level:

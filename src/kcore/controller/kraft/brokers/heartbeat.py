@@ -44,7 +44,7 @@ def on_broker_heartbeat(context: ControllerContext, request: BrokerHeartbeatRequ
     context.call_controller()
     broker_id = request.broker_id
     if (row := context.image.brokers.registered_row(broker_id, request.broker_epoch)) is None:
-        if FENCES_ONE_BY_ONE in context.config.kafka_way and not context.heartbeats.is_of_3_9:
+        if FENCES_ONE_BY_ONE in context.config.kafka_way and not context.heartbeats.only_unfenced:
             context.heartbeats.touch_unregistered(broker_id, request.broker_epoch, info.now_ms)
         return _refused(Errors.STALE_BROKER_EPOCH)
     state = context.heartbeats.of(broker_id, request.broker_epoch, context.image)

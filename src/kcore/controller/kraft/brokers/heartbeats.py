@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from kcore.java_hash import timeline_order
 from kcore.metadata.image.image import ClusterImage
+from kcore.releases.known import DEFAULT_RELEASE, RELEASES
 from kcore.schema.metadata_records_brokers import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -41,7 +42,7 @@ class ContactTable:
     def __init__(self, release: str) -> None:
         self._contacts: dict[Incarnation, int] = {}  # In a bucket, the oldest entry comes first.
         self._buckets = _FIRST_BUCKETS
-        self._seed = 1 if release == "4.1.2" else 0  # Objects.hash begins with 1, a Java record's hash (4.3) with 0.
+        self._seed = int(RELEASES[release].rules.incarnation_hash_begins_with_1)
 
     def put(self, broker_id: int, epoch: int, now_ms: int) -> None:
         """Record a heartbeat of the incarnation."""
@@ -111,7 +112,7 @@ class Expired(NamedTuple):
 class BrokerHeartbeats:
     """The heartbeats of all registered brokers, by id."""
 
-    def __init__(self, session_timeout_ms: int, release: str = "", *, one_by_one: bool = False) -> None:
+    def __init__(self, session_timeout_ms: int, release: str = DEFAULT_RELEASE, *, one_by_one: bool = False) -> None:
         """`release`: the release of Kafka whose rules for sessions apply.
 
         `one_by_one`: the caller uses `expire_first` and never `expire`.
@@ -119,7 +120,9 @@ class BrokerHeartbeats:
         self.session_timeout_ms = session_timeout_ms
         self.brokers: dict[int, BrokerHeartbeat] = {}
         self.changed: set[int] = set()  # Brokers whose registration has changed; the reader clears the set.
-        self.is_of_3_9 = release == "3.9.1"
+        rules = RELEASES[release].rules
+        self.only_unfenced = rules.only_unfenced_brokers_have_sessions
+        self._checks_are_irregular = rules.runs_tasks_when_needed
         self._release = release
         self._deadlines: list[tuple[int, int, int]] = []  # A heap: deadline, number of the entry, broker id.
         self._entries = self._places = 0
@@ -128,7 +131,7 @@ class BrokerHeartbeats:
         self._checked_ms = NEVER  # The time of the last check for stale brokers.
 
     def _new_contacts(self) -> ContactTable | None:
-        return ContactTable(self._release) if self._one_by_one and not self.is_of_3_9 else None
+        return ContactTable(self._release) if self._one_by_one and not self.only_unfenced else None
 
     def activate(self, image: ClusterImage, now_ms: int) -> None:
         """Discard all heartbeats, and begin a session of every unfenced broker, because the node leads from now on.
@@ -159,10 +162,10 @@ class BrokerHeartbeats:
         `fenced`: True if the broker is fenced after this heartbeat; 3.9.1 then ends the session.
         """
         state = self.brokers[broker_id]
-        if self.is_of_3_9 and fenced:
+        if self.only_unfenced and fenced:
             state.last_contact_ms = NEVER
             return
-        if state.last_contact_ms == NEVER or self.is_of_3_9:
+        if state.last_contact_ms == NEVER or self.only_unfenced:
             self._places += 1
             state.place = self._places
         state.last_contact_ms = now_ms
@@ -209,7 +212,7 @@ class BrokerHeartbeats:
         stopped, and unread heartbeats may wait. 3.9.1 checks only when a session ends, so the result is always True.
         """
         before, self._checked_ms = self._checked_ms, now_ms
-        return self.is_of_3_9 or (now_ms - before) * 4 <= self.session_timeout_ms * 3
+        return self._checks_are_irregular or (now_ms - before) * 4 <= self.session_timeout_ms * 3
 
     def next_deadline_ms(self) -> int | None:
         """The time at which the first session ends if no heartbeat arrives; None if there is no session."""
@@ -323,7 +326,7 @@ class BrokerHeartbeats:
             after.entry = before.entry
             if before.epoch == epoch:
                 after.last_contact_ms, after.place = before.last_contact_ms, before.place
-        if self.is_of_3_9:
+        if self.only_unfenced:
             self.touch(broker_id, now_ms, fenced=record.fenced)
 
     def _on_changed(self, broker_id: int, image: ClusterImage, now_ms: int) -> None:
@@ -334,7 +337,7 @@ class BrokerHeartbeats:
         fenced = bool(image.brokers.fenced__b[image.brokers.row(broker_id)])
         if fenced:
             state.controlled_shutdown_offset = NEVER
-        if self.is_of_3_9:
+        if self.only_unfenced:
             self.touch(broker_id, now_ms, fenced=fenced)
 
 

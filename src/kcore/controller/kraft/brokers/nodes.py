@@ -10,10 +10,10 @@ from kcore.constants import INT64_MAX, PRODUCER_ID_BLOCK_SIZE
 from kcore.controller.kraft.brokers.registration import are_valid, merged
 from kcore.controller.kraft.decision import Decision, Records, Versioned
 from kcore.controller.kraft.departures import LISTENERS
-from kcore.controller.kraft.error_responses import unregister_broker
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.kafka_way.stale_eligible import changes_of_stale
 from kcore.controller.kraft.kraft_context import MOST_RECORDS, TOO_LARGE, ControllerContext, RequestInfo
+from kcore.controller.kraft.kraft_error_responses import unregister_broker
 from kcore.controller.rules.authorization import refusal
 from kcore.metadata.acl_codes import ALTER, CLUSTER_ACTION
 from kcore.protocol_errors import Errors
@@ -79,7 +79,7 @@ def on_controller_registration(
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
-        zk_migration_ready=request.zk_migration_ready and context.config.release == "3.9.1",
+        zk_migration_ready=request.zk_migration_ready and context.config.rules.migrates_from_zookeeper,
         end_points=[
             ControllerEndpoint(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
             for each in merged(request.listeners)

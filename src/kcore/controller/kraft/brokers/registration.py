@@ -61,16 +61,13 @@ def on_broker_registration(
         records = list(_changes_for_new_incarnation(context, request, info, row))
     records.append(Versioned(record, context.version.register_broker_record_version))
     # The registration is last: if only the changes before it are written, the broker registers again and the changes
-    # are decided again. In 3.9.1 all records are atomic.
-    return Decision(BrokerRegistrationResponse(broker_epoch=record.broker_epoch), records, is_atomic=_is_3_9(context))
+    # are decided again. Older releases write all records at once.
+    response = BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
+    return Decision(response, records, is_atomic=context.config.rules.registration_is_atomic)
 
 
 def _refused(error: Errors) -> Decision:
     return Decision(BrokerRegistrationResponse(error_code=error))
-
-
-def _is_3_9(context: ControllerContext) -> bool:
-    return context.config.release == "3.9.1"
 
 
 def _changes_for_new_incarnation(
@@ -186,7 +183,7 @@ def _reason_features_refused(context: ControllerContext, request: BrokerRegistra
             return Errors.UNSUPPORTED_VERSION
     named = {each.name for each in request.features}
     if FEATURE_NAME not in named:
-        if not _is_3_9(context):
+        if not context.config.rules.levels_may_be_unnamed:
             return Errors.INVALID_REGISTRATION
         if finalized[FEATURE_NAME] != MINIMUM_KRAFT_VERSION:
             return Errors.UNSUPPORTED_VERSION

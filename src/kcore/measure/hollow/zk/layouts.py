@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS, RequestHead
-from kcore.net.versions import answer_of, for_version
+from kcore.net.versions import API_VERSIONS, answer_of, for_version
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.kinds import Kind
@@ -38,11 +38,10 @@ def layouts() -> list[Layout]:
 
 def constants() -> list[tuple[int, int, bytes]]:
     """API key, version and body of each answer to ApiVersions. It lists no other API: controllers do not request it."""
-    versions = ApiVersionsRequest.versions
-    answer = answer_of({ApiVersionsRequest: versions})
+    answer = answer_of({ApiVersionsRequest: API_VERSIONS})
     return [
         (ApiVersionsRequest.api_key, version, encode(for_version(answer, version), version))
-        for version in range(versions.lowest, versions.highest + 1)
+        for version in range(API_VERSIONS.lowest, API_VERSIONS.highest + 1)
     ]
 
 

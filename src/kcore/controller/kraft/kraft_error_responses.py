@@ -20,6 +20,6 @@ def not_controller(request: Message, config: KraftControllerConfig, leader_id: i
 def unregister_broker(config: KraftControllerConfig, error: Errors, message: str) -> UnregisterBrokerResponse:
     """The response to a refused UnregisterBroker; 3.9.1 sends only the code."""
     response = UnregisterBrokerResponse(error_code=error)
-    if config.release != "3.9.1":
+    if config.rules.unregistration_has_message:
         response.error_message = message
     return response
