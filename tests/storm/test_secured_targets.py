@@ -11,6 +11,7 @@ from kcore.cli.commands import app
 from kcore.errors import PlanError
 from kcore.measure.hollow.fleet import Fleet, Options
 from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.processes.target import Target
 from kcore.measure.storm import run_storm as run
 from kcore.measure.storm.report_rows import Row, row_of
 from kcore.measure.storm.report_security import security_costs
@@ -18,7 +19,7 @@ from kcore.measure.storm.report_table import COSTS, cells_of, findings
 from kcore.measure.storm.result import ScenarioResult
 from kcore.measure.storm.run_security import SECURE, RunSecurity
 from kcore.measure.storm.storm_plan import Cell, StormPlan
-from kcore.measure.storm.targets import Target
+from kcore.measure.storm.targets import started
 from net.loops import story
 
 
@@ -33,7 +34,7 @@ SECURED = PLAIN.secured("SSL")
 def test_secure_runs_each_started_quorum_in_plaintext_and_with_the_protocol():
     plan = StormPlan(targets=("kcore-kraft", "here:9093"), secure="SASL_SSL")
     plan.check()
-    found = [(cell.target.text, cell.target.security) for cell in plan.cells()]
+    found = [(cell.target.name, cell.target.security) for cell in plan.cells()]
     assert found == [
         ("kcore-kraft", "PLAINTEXT"),
         ("kcore-kraft+SASL_SSL", "SASL_SSL"),
@@ -108,7 +109,7 @@ def test_a_run_makes_other_secrets_each_time_and_shows_none():
 @story
 async def test_hollow_brokers_of_a_run_under_three_controllers_of_kcore(protocol: str):
     made = RunSecurity.made(protocol)
-    with PLAIN.secured(protocol).started(3, "1g", (), made) as processes:
+    with started(PLAIN.secured(protocol), 3, "1g", (), made) as processes:
         assert processes is not None
         quorum = Quorum(processes.bootstrap, random=Random(1), security=made.client)
         await quorum.open()

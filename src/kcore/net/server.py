@@ -138,6 +138,7 @@ class Server:
         self.reading = asyncio.Lock()
         self.large_requests = LargeRequests()
         self.is_node: Callable[[ClientSession], bool] = lambda session: True
+        self.identity: tuple[str, int] | None = None
         self._listener: Listener | None = None
         self._silent: SilentConnections[AcceptedSocket] | None = None
         self._handshakes: Handshakes[AcceptedSocket] | None = None

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from kcore.cli.console import say
+
 Scenarios = Annotated[
     list[str] | None,
     typer.Argument(metavar="[SCENARIO]...", help="Names from --list; default: all scenarios that the target supports."),
@@ -11,9 +13,10 @@ Scenarios = Annotated[
 Targets = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="HOST:PORT,... | kafka-4.3.1 | kcore-kraft | kafka-3.9.1-zk | kcore-zk",
-        help="Addresses of running controllers, or the name of controllers to start for the run; -zk: ZooKeeper mode. "
-        "Default kafka-4.3.1. Several --target: one report compares them.",
+        metavar="[LABEL=]TARGET",
+        help="HOST:PORT,... of running controllers, or controllers to start for the run: a release as kafka-4.3.1, "
+        "kafka:DIR with Kafka's jars, kcore-kraft; in ZooKeeper mode kafka-3.9.1-zk, kafka-zk:DIR, kcore-zk. Default "
+        "kafka-4.3.1. Several --target: one report compares them, by their labels.",
     ),
 ]
 Brokers = Annotated[str, typer.Option(metavar="N,N,...", help="Hollow brokers; each count is a run of its own.")]
@@ -33,7 +36,17 @@ Heap = Annotated[str, typer.Option(help="The -Xmx of each controller of Kafka; k
 Metadata = Annotated[
     str, typer.Option(help="full: each broker keeps all partitions; count: it counts the log's records only.")
 ]
-OldMetadata = Annotated[str | None, typer.Option("--mind", hidden=True, help="The old name of --metadata.")]
+
+
+def _rename(value: str | None) -> str | None:
+    if value is not None:
+        say("kcore: --mind is called --metadata now.", err=True)
+    return value
+
+
+OldMetadata = Annotated[
+    str | None, typer.Option("--mind", hidden=True, help="The old name of --metadata.", callback=_rename)
+]
 Heartbeat = Annotated[float, typer.Option(help="Seconds between a broker's heartbeats.")]
 Seconds = Annotated[float, typer.Option(help="The duration of the scenario heartbeat.")]
 LostShare = Annotated[
