@@ -142,7 +142,7 @@ def test_three_static_voters(tmp_path: Path) -> None:
         ("listener.security.protocol.map=CONTROLLER:SSL", "listener.name.controller.ssl.keystore.location is missing"),
         ("listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT", "sasl.enabled.mechanisms=GSSAPI: kcore has PLAIN"),
         ("sasl.kerberos.service.name=kafka", "sasl.kerberos.service.name: kcore has PLAIN and SCRAM"),
-        ("no.such.setting=1", "no.such.setting: Kafka 4.3.1 has no such setting"),
+        ("no.such.setting=1", "no.such.setting: Kafka 4.4.0 has no such setting"),
     ],
 )
 @pytest.mark.parametrize("verb", ["format", "run"])
@@ -153,6 +153,13 @@ def test_what_cannot_be_is_one_line_and_exit_code_2(lines: str, expected: str, v
     assert done.exit_code == 2
     assert expected in " ".join(done.stderr.split())
     assert not (tmp_path / "node" / "data").exists()
+
+
+@pytest.mark.parametrize("command", ["controller kraft format", "controller kraft run", "broker kraft run"])
+def test_a_release_without_rules_is_refused(command: str, tmp_path: Path) -> None:
+    controller = Controller(7, tmp_path / "node", MINIMAL)
+    done = CliRunner().invoke(app, [*command.split(), "-c", str(controller.configuration), "--release", "4.2.0"])
+    assert (done.exit_code, done.stderr) == (2, "kcore: --release 4.2.0: 3.9.1, 4.1.2, 4.3.1, 4.4.0\n")
 
 
 def users_of(folder: Path) -> list[UserScramCredentialRecord]:

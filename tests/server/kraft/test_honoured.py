@@ -1,7 +1,7 @@
-"""Every setting of Kafka 4.3.1 is honoured, or refused, or named by a log line at the start."""
+"""Every setting of the default release of Kafka is honoured, or refused, or named by a log line at the start."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from kcore.controller.kraft.effective_configs import EffectiveConfigs, synonyms
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF
 from kcore.metadata.image.image import ClusterImage
+from kcore.releases.known import DEFAULT_RELEASE, RELEASES
 from kcore.server.broker.topic_configs import settings_of as topic_settings_of
 from kcore.server.kraft_broker import kraft_broker_settings as of_broker
 from kcore.server.kraft_controller import kraft_controller_settings as of_controller
@@ -93,19 +94,17 @@ def names_read(
 def names_read_of_topics(config: KraftControllerConfig, seen: set[str]) -> None:
     """By a controller, of what stands behind the settings of topics and groups."""
     EffectiveConfigs(config, ClusterImage()).base_values()
-    group_values("4.3.1", {}, config.static_configs)
-    check_group("4.3.1", "a group", {name: value for name, value in assignments()}, config.static_configs)
-
-
-def assignments() -> Iterator[tuple[str, str]]:
-    for kind in ("consumer", "share", "streams"):
-        yield f"{kind}.assignment.interval.ms", "1000"
+    group_values(DEFAULT_RELEASE, {}, config.static_configs)
+    release = RELEASES[DEFAULT_RELEASE]
+    bounded = {each.name: release.group_configs[each.name].default for each in release.group_bounds}
+    check_group(DEFAULT_RELEASE, "a group", bounded, config.static_configs)
 
 
 def test_a_controller_reads_what_it_honours(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = names_read(monkeypatch, of_controller, of_controller.settings_of, CONTROLLER)
     config = KraftControllerConfig(7, "a cluster", static_configs=Watched({}, seen))
     names_read_of_topics(config, seen)
+    assert seen & KNOWN_NAMES <= BY_CONTROLLERS
     check_names_in_files(BY_CONTROLLERS - seen)
 
 
@@ -115,7 +114,7 @@ def test_a_broker_reads_what_it_honours(monkeypatch: pytest.MonkeyPatch) -> None
     for codec in ("gzip", "lz4", "zstd"):
         topic_settings_of("a topic", Watched({"compression.type": codec}, of_topics), BrokerConfig(7))
     assert of_topics - {"message.timestamp.difference.max.ms"} == {*READ_OF_TOPICS.split()}
-    known = TOPIC_CONFIGS_OF["4.3.1"]
+    known = TOPIC_CONFIGS_OF[DEFAULT_RELEASE]
     seen |= {server for name in READ_OF_TOPICS.split() for server, _ in synonyms(known[name])}
     check_names_in_files(BY_BROKERS - seen)
 
@@ -134,7 +133,7 @@ def test_each_setting_is_honoured_or_refused_or_named(role: str, caplog: pytest.
     )
     honoured, least = (BY_CONTROLLERS, CONTROLLER) if is_controller else (BY_BROKERS, BROKER)
     groups: dict[str, set[str]] = {"honoured": set(), "refused": set(), "named": set()}
-    for name, fact in config_facts("4.3.1", "server").items():
+    for name, fact in config_facts(DEFAULT_RELEASE, "server").items():
         value = next(
             text for text in (fact.default, *fact.takes) if text and (text == fact.default or fact.takes[text])
         )

@@ -13,6 +13,7 @@ from kcore.cli.options.audit_option import AuditOption, audit_log
 from kcore.cli.options.files_option import SharedFilesOption
 from kcore.cli.options.metrics_option import KRAFT, MetricsOption, metrics_page
 from kcore.cli.options.properties_option import read_settings
+from kcore.cli.options.release_option import ReleaseOption, check_release
 from kcore.cli.options.set_aside_option import SetAsideOption
 from kcore.cli.servers.server_process import begin_server, run_until_stopped
 from kcore.controller.kraft.activation import Bootstrap
@@ -20,7 +21,7 @@ from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.departures import KAFKA_WAY
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.errors import DecodeError, StorageError
-from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
+from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.raft.raft_config import RaftConfig
 from kcore.releases.known import DEFAULT_RELEASE
 from kcore.server.kraft_controller.apis import RAFT_LEVELS
@@ -43,7 +44,7 @@ Parts = tuple[DiskRaftLog, Elections, Bootstrap]
 
 def command(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
-    release: Annotated[str, typer.Option(help="The release of Kafka whose rules are used.")] = DEFAULT_RELEASE,
+    release: ReleaseOption = DEFAULT_RELEASE,
     kafka_way: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="The name of a departure from Kafka's rules to switch off, or `all`."),
@@ -61,8 +62,7 @@ def command(
     failed, 2 usage, or the address or the directory is not available.
     """
     begin_server(verbose=verbose, shared_files=shared_files)
-    if release not in RELEASES:
-        fail(f"--release {release}: {', '.join(RELEASES)}")
+    check_release(release)
     settings = read_settings(config)
     warn_of_others(settings.controller["static_configs"], BY_CONTROLLERS, OF_AUTHORIZER)
     departures = departures_of(kafka_way or [])

@@ -1,6 +1,6 @@
 """The definitions of the settings in server.properties: type, bounds, and the values of a list.
 
-A test compares the definitions with Kafka's jars. Source: AbstractKafkaConfig.CONFIG_DEF of 4.3.1.
+A test compares the definitions with Kafka's jars. Source: AbstractKafkaConfig.CONFIG_DEF of 4.4.0.
 """
 
 from collections.abc import Mapping
@@ -14,8 +14,11 @@ from kcore.schema.configs import ConfigType
 
 _INTERNAL: Final = """
     controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
-    group.consumer.regex.refresh.interval.ms group.share.initialize.retry.interval.ms group.share.persister.class.name
-    internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
+    group.consumer.assignor.offload.enable group.consumer.regex.refresh.interval.ms
+    group.share.assignor.offload.enable group.share.dlq.manager.class.name group.share.initialize.retry.interval.ms
+    group.share.persister.class.name group.streams.acceptable.recovery.lag group.streams.assignor.offload.enable
+    group.streams.max.warmup.replicas group.streams.min.task.offset.interval.ms group.streams.num.warmup.replicas
+    group.streams.task.offset.interval.ms internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
     internal.metadata.max.batch.size.in.bytes log.initial.task.delay.ms producer.id.expiration.check.interval.ms
     remote.log.index.file.cache.ttl.ms remote.log.manager.task.retry.backoff.max.ms
     remote.log.manager.task.retry.backoff.ms remote.log.manager.task.retry.jitter server.max.startup.time.ms
@@ -29,7 +32,8 @@ PREFIXES: Final = ("listener.name.", "config.providers.", "metrics.reporters.") 
 _AT_LEAST: Final = {
     -2: "log.local.retention.bytes log.local.retention.ms",
     -1: """
-        group.coordinator.append.linger.ms remote.log.index.file.cache.ttl.ms share.coordinator.append.linger.ms
+        group.coordinator.append.linger.ms log.remote.copy.lag.bytes log.remote.copy.lag.ms
+        remote.log.index.file.cache.ttl.ms share.coordinator.append.linger.ms
     """,
     0: """
         add.partitions.to.txn.retry.backoff.max.ms connection.failed.authentication.delay.ms
@@ -39,15 +43,16 @@ _AT_LEAST: Final = {
         controller.quorum.retry.backoff.ms group.consumer.assignment.interval.ms
         group.consumer.max.assignment.interval.ms group.consumer.min.assignment.interval.ms
         group.share.assignment.interval.ms group.share.max.assignment.interval.ms
-        group.share.min.assignment.interval.ms group.streams.assignment.interval.ms
-        group.streams.initial.rebalance.delay.ms group.streams.max.assignment.interval.ms
-        group.streams.max.standby.replicas group.streams.min.assignment.interval.ms
-        group.streams.num.standby.replicas log.cleaner.backoff.ms log.cleaner.delete.retention.ms
-        log.cleaner.io.buffer.size log.cleaner.min.compaction.lag.ms log.cleaner.threads
-        log.flush.offset.checkpoint.interval.ms log.flush.start.offset.checkpoint.interval.ms
-        log.index.interval.bytes log.initial.task.delay.ms log.message.timestamp.after.max.ms
-        log.message.timestamp.before.max.ms log.roll.jitter.hours log.segment.delete.delay.ms
-        max.connection.creation.rate max.connections max.connections.per.ip
+        group.share.min.assignment.interval.ms group.streams.acceptable.recovery.lag
+        group.streams.assignment.interval.ms group.streams.initial.rebalance.delay.ms
+        group.streams.max.assignment.interval.ms group.streams.max.standby.replicas
+        group.streams.max.warmup.replicas group.streams.min.assignment.interval.ms
+        group.streams.num.standby.replicas group.streams.num.warmup.replicas log.cleaner.backoff.ms
+        log.cleaner.delete.retention.ms log.cleaner.io.buffer.size log.cleaner.min.compaction.lag.ms
+        log.cleaner.threads log.flush.offset.checkpoint.interval.ms
+        log.flush.start.offset.checkpoint.interval.ms log.index.interval.bytes log.initial.task.delay.ms
+        log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.roll.jitter.hours
+        log.segment.delete.delay.ms max.connection.creation.rate max.connections max.connections.per.ip
         max.incremental.fetch.session.cache.slots message.max.bytes metadata.log.max.snapshot.interval.ms
         metadata.max.idle.interval.ms node.id remote.log.metadata.custom.metadata.max.bytes
         replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.response.max.bytes
@@ -56,9 +61,10 @@ _AT_LEAST: Final = {
     1: """
         add.partitions.to.txn.retry.backoff.ms alter.log.dirs.replication.quota.window.num
         alter.log.dirs.replication.quota.window.size.seconds background.threads
-        controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes controller.quota.window.num
-        controller.quota.window.size.seconds delegation.token.expiry.check.interval.ms
-        delegation.token.expiry.time.ms delegation.token.max.lifetime.ms group.consumer.heartbeat.interval.ms
+        controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes
+        controller.quota.window.num controller.quota.window.size.seconds
+        delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
+        delegation.token.max.lifetime.ms group.consumer.heartbeat.interval.ms
         group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms group.consumer.max.size
         group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms
         group.consumer.session.timeout.ms group.coordinator.background.threads group.coordinator.threads
@@ -67,7 +73,8 @@ _AT_LEAST: Final = {
         group.share.min.heartbeat.interval.ms group.share.min.session.timeout.ms group.share.session.timeout.ms
         group.streams.heartbeat.interval.ms group.streams.max.heartbeat.interval.ms
         group.streams.max.session.timeout.ms group.streams.max.size group.streams.min.heartbeat.interval.ms
-        group.streams.min.session.timeout.ms group.streams.session.timeout.ms
+        group.streams.min.session.timeout.ms group.streams.min.task.offset.interval.ms
+        group.streams.session.timeout.ms group.streams.task.offset.interval.ms
         kafka.metrics.polling.interval.secs leader.imbalance.check.interval.seconds
         log.cleaner.max.compaction.lag.ms log.dir.failure.timeout.ms log.flush.interval.messages
         log.retention.check.interval.ms log.roll.hours max.request.partition.size.limit
@@ -91,11 +98,12 @@ _AT_LEAST: Final = {
         share.coordinator.state.topic.num.partitions share.coordinator.state.topic.prune.interval.ms
         share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes
         share.coordinator.threads share.coordinator.write.timeout.ms socket.listen.backlog.size
-        socket.request.max.bytes telemetry.max.bytes transaction.abort.timed.out.transaction.cleanup.interval.ms
-        transaction.max.timeout.ms transaction.remove.expired.transaction.cleanup.interval.ms
-        transaction.state.log.load.buffer.size transaction.state.log.min.isr
-        transaction.state.log.num.partitions transaction.state.log.replication.factor
-        transaction.state.log.segment.bytes transactional.id.expiration.ms unclean.leader.election.interval.ms
+        socket.request.max.bytes telemetry.max.bytes
+        transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
+        transaction.remove.expired.transaction.cleanup.interval.ms transaction.state.log.load.buffer.size
+        transaction.state.log.min.isr transaction.state.log.num.partitions
+        transaction.state.log.replication.factor transaction.state.log.segment.bytes
+        transactional.id.expiration.ms unclean.leader.election.interval.ms
     """,
     4: "log.index.size.max.bytes",
     100: "controller.performance.sample.period.ms",
@@ -121,6 +129,7 @@ _BETWEEN: Final = {
     "group.share.min.record.lock.duration.ms": (1000, 30000),
     "group.share.partition.max.record.locks": (100, 10000),
     "group.share.record.lock.duration.ms": (1000, 3600000),
+    "max.decompressed.message.bytes": (1, 2**31 - 9),
     "sasl.oauthbearer.assertion.claim.exp.seconds": (0, 86400),
     "sasl.oauthbearer.assertion.claim.nbf.seconds": (0, 3600),
     "share.coordinator.snapshot.update.records.per.snapshot": (0, 500),
@@ -143,9 +152,10 @@ _IN_ANY_CASE: Final = {
 }
 _NEVER_EMPTY: Final = """
     advertised.listeners controller.listener.names group.consumer.assignors group.coordinator.rebalance.protocols
-    group.share.assignors listeners log.dir log.dirs process.roles remote.log.metadata.manager.class.name
-    remote.log.metadata.manager.impl.prefix remote.log.metadata.manager.listener.name
-    remote.log.storage.manager.class.name remote.log.storage.manager.impl.prefix
+    group.share.assignors group.streams.assignors listeners log.dir log.dirs process.roles
+    remote.log.metadata.manager.class.name remote.log.metadata.manager.impl.prefix
+    remote.log.metadata.manager.listener.name remote.log.storage.manager.class.name
+    remote.log.storage.manager.impl.prefix
 """
 _POSITIVE: Final = """
     controller.quorum.election.timeout.ms controller.quorum.fetch.timeout.ms controller.quorum.election.backoff.max.ms
@@ -177,4 +187,4 @@ def _definitions() -> dict[str, TopicConfig]:
 
 
 DEFINITIONS: Final = _definitions()
-"""The definitions by name, of all settings of Kafka 4.3.1."""
+"""The definitions by name, of all settings of the default release."""
