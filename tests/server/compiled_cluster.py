@@ -31,7 +31,7 @@ LEVELS = {"4.3.1": {"metadata.version": 30, "group.version": 1}, "3.9.1": {"meta
 @asynccontextmanager
 async def active(folder: Path, answer_loop: AnswerLoopKind = "compiled", **settings: Any) -> AsyncIterator[KraftServer]:
     [port] = free_ports(1)
-    release = settings.get("release", "4.3.1")
+    release = settings.setdefault("release", "4.3.1")
     config = KraftControllerConfig(7, CLUSTER, supported_features=dict(FEATURES[release]), **settings)
     where = {"CONTROLLER": Address("127.0.0.1", port)}
     level = "3.9" if release == "3.9.1" else "4.3"

@@ -25,6 +25,7 @@ from kcore.net.connection import Connection
 from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
 from kcore.raft.raft_config import RaftConfig
+from kcore.releases.known import DEFAULT_RELEASE
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
 from kcore.server.kraft_controller import kraft_controller_metric_families as families
@@ -45,7 +46,7 @@ Story = Callable[[KraftServer, Connection, MetricsPage], Awaitable[None]]
 @asynccontextmanager
 async def controller() -> AsyncIterator[KraftServer]:
     [port] = free_ports(1)
-    config = KraftControllerConfig(7, CLUSTER, supported_features=dict(FEATURES["4.3.1"]))
+    config = KraftControllerConfig(7, CLUSTER, supported_features=dict(FEATURES[DEFAULT_RELEASE]))
     where = {"CONTROLLER": Address("127.0.0.1", port)}
     raft = RaftConfig(CLUSTER, 7, OWN, where, lambda bound: 0, voters=(Voter(ReplicaKey(7), where),))
     bootstrap = Bootstrap.of_features(LEVELS, "a test")

@@ -19,6 +19,7 @@ from kcore.protocol_errors import Errors
 from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
 from kcore.raft.raft_config import RaftConfig
+from kcore.releases.known import DEFAULT_RELEASE
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema import configs
 from kcore.schema.api_versions import ApiVersionsRequest
@@ -67,9 +68,17 @@ class Cluster:
         self._closing: dict[int, AsyncExitStack] = {}
         self.connected: dict[int, Any] = {}
 
-    async def open(self, *, brokers: int = 2, levels: Mapping[str, int] = LEVELS, **settings: str) -> Self:
+    async def open(
+        self,
+        *,
+        brokers: int = 2,
+        levels: Mapping[str, int] = LEVELS,
+        release: str = DEFAULT_RELEASE,
+        **settings: str,
+    ) -> Self:
+        """`release`: the controller's; brokers have the default release."""
         config = KraftControllerConfig(
-            7, CLUSTER, supported_features=dict(FEATURES["4.3.1"]), broker_session_timeout_ms=2_000
+            *(7, CLUSTER, release), supported_features=dict(FEATURES[release]), broker_session_timeout_ms=2_000
         )
         where = {"CONTROLLER": Address("127.0.0.1", self.port)}
         raft = RaftConfig(CLUSTER, 7, Uuid(b"c" * 16), where, lambda bound: 0, voters=(Voter(ReplicaKey(7), where),))
@@ -335,17 +344,23 @@ async def test_segments_roll_as_the_broker_and_the_topic_have_it(tmp_path: Path)
         assert cluster.brokers[1].manager.settings["t"].segment_ms == 7_200_000
 
 
+@pytest.mark.parametrize("release", ["4.3.1", "4.4.0"])
 @story
-async def test_directories_are_cordoned_unless_it_is_set(tmp_path: Path) -> None:
-    async with cluster_in(tmp_path, brokers=1, log_dirs="{folder}/a,{folder}/b", cordoned_log_dirs="*") as cluster:
+async def test_directories_are_cordoned_unless_it_is_set(tmp_path: Path, release: str) -> None:
+    """From 4.4.0 on a controller refuses to assign replicas to such a broker by hand, too."""
+    two = "{folder}/a,{folder}/b"
+    async with cluster_in(tmp_path, brokers=1, release=release, log_dirs=two, cordoned_log_dirs="*") as cluster:
         image = cluster.controller.controller.image
         await until(lambda: image.brokers[1].cordoned_directories)
         assert {*(image.brokers[1].cordoned_directories or ())} == {*image.brokers[1].directories}
         topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
         response = await cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5_000))
         assert response.topics[0].error_code == Errors.INVALID_REPLICATION_FACTOR
-        assert await cluster.create("t", [1]) is Errors.NONE
-        await cluster.until_led("t", 1, 1)
+        if release == "4.3.1":
+            assert await cluster.create("t", [1]) is Errors.NONE
+            await cluster.until_led("t", 1, 1)
+        else:
+            assert await cluster.create("t", [1]) is Errors.INVALID_REPLICA_ASSIGNMENT
         found = await cluster.ask(1, FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
         assert found.coordinators[0].error_code == Errors.UNSUPPORTED_VERSION
 

@@ -27,6 +27,7 @@ from kcore.protocol_errors import Errors
 from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
 from kcore.raft.raft_config import RaftConfig
+from kcore.releases.known import DEFAULT_RELEASE
 from kcore.schema.acls import AclCreation, CreateAclsRequest, DescribeAclsRequest
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener
@@ -68,7 +69,7 @@ def served(story: Callable[[KraftServer, Connection], Awaitable[None]], port: in
     """The story of one client of an active controller."""
 
     async def run() -> None:
-        release = settings.get("release", "4.3.1")
+        release = settings.get("release", DEFAULT_RELEASE)
         config = KraftControllerConfig(7, CLUSTER, supported_features=dict(FEATURES[release]), **settings)
         where = {"CONTROLLER": Address("127.0.0.1", port)}
         raft = RaftConfig(CLUSTER, 7, OWN, where, lambda bound: 0, voters=(Voter(ReplicaKey(7), where),))
@@ -117,9 +118,9 @@ def test_api_versions_tell_what_is_finalized(port: int) -> None:
         response = await connection.send(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
         assert {each.name: each.max_version_level for each in response.finalized_features} == LEVELS
         assert {each.name: (each.min_version, each.max_version) for each in response.supported_features} == dict(
-            FEATURES["4.3.1"]
+            FEATURES[DEFAULT_RELEASE]
         )
-        assert len(response.api_keys) == len(APIS["4.3.1"])
+        assert len(response.api_keys) == len(APIS[DEFAULT_RELEASE])
         assert 0 < response.finalized_features_epoch < server.controller.stable
 
     served(story, port)
@@ -293,7 +294,9 @@ def test_a_standby_sends_a_broker_with_a_request_about_the_quorum_elsewhere(
     voters = Voter(ReplicaKey(7), own), Voter(ReplicaKey(8), other)
 
     async def run() -> None:
-        config = KraftControllerConfig(7, CLUSTER, supported_features=dict(FEATURES["4.3.1"]), kafka_way=kafka_way)
+        config = KraftControllerConfig(
+            7, CLUSTER, supported_features=dict(FEATURES[DEFAULT_RELEASE]), kafka_way=kafka_way
+        )
         raft = RaftConfig(CLUSTER, 7, OWN, own, lambda bound: 0, voters=voters)
         bootstrap = Bootstrap.of_features(LEVELS, "a test")
         server = KraftServer(config, raft, MemoryLog(), MemoryElections(), bootstrap, host="127.0.0.1", port=port)

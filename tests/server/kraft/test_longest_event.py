@@ -29,6 +29,7 @@ from kcore.net.durations import Duration
 from kcore.protocol_errors import Errors
 from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
 from kcore.raft.raft_config import RaftConfig
+from kcore.releases.known import DEFAULT_RELEASE
 from kcore.schema.partitions import (
     AlterPartitionReassignmentsRequest,
     ElectionType,
@@ -82,7 +83,7 @@ async def a_node(folder: Path, node_id: int, port: int, voter_port: int) -> Asyn
     config = KraftControllerConfig(
         node_id,
         CLUSTER,
-        supported_features=dict(FEATURES["4.3.1"]),
+        supported_features=dict(FEATURES[DEFAULT_RELEASE]),
         metadata_log_max_record_bytes_between_snapshots=SNAPSHOT_BYTES,
     )
     where, voters_place = ({"CONTROLLER": Address("127.0.0.1", each)} for each in (port, voter_port))

@@ -167,7 +167,7 @@ async def test_what_is_refused(tmp_path: Path) -> None:
 async def test_replicas_move_between_directories_that_are_cordoned_by_default(tmp_path: Path) -> None:
     """For internal topics alone: nobody has asked for it. DescribeLogDirs says so."""
     async with AsyncExitStack() as stack:
-        cluster = await CordonedByDefault(stack, tmp_path).open(brokers=1, **SETTINGS)
+        cluster = await CordonedByDefault(stack, tmp_path).open(brokers=1, release="4.3.1", **SETTINGS)
         await cluster.create("t", [1])
         await cluster.until_led("t", 1, 1)
         answer = await cluster.ask(1, DescribeLogDirsRequest(topics=None), 5)

@@ -29,6 +29,7 @@ FEATURES: Final = {
     }
     for release, each in RELEASES.items()
 }
+Level = Annotated[str, typer.Option(help=f"The release whose features a new cluster gets: {', '.join(FEATURES)}.")]
 
 
 def command(
@@ -47,9 +48,7 @@ def command(
         str | None, typer.Option(metavar="HOST:PORT", help="A dynamic quorum that begins with this node alone.")
     ] = None,
     listener_name: Annotated[str, typer.Option(help="The first of controller.listener.names.")] = "CONTROLLER",
-    level: Annotated[
-        str, typer.Option(help=f"The release whose features a new cluster gets: {', '.join(FEATURES)}.")
-    ] = DEFAULT_RELEASE.rpartition(".")[0],
+    level: Level = DEFAULT_RELEASE.rpartition(".")[0],
     shared_files: SharedFilesOption = False,
 ) -> None:
     """Format a metadata directory for `kcore quorum serve` or a controller of Kafka; prints its ids.
