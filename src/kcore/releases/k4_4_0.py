@@ -17,5 +17,6 @@ RELEASE: Final = replace(
     features={**_OLDER.features, SHARE_VERSION: (0, 2)},
     features_since={**_OLDER.features_since, SHARE_VERSION: ["4.2-IV0", "4.4-IV0"]},
     known_features={**_OLDER.known_features, SHARE_VERSION: 2},
+    rules=replace(_OLDER.rules, bootstraps_from_snapshot=True),
     apis={**_OLDER.apis, "ApiVersions": (0, 5), "UnregisterController": (0, 0)},
 )
